@@ -1,4 +1,4 @@
-//! Decoding, beside its floor (the checksums of the same records) and beside the way through message objects.
+//! Decoding, compared to its lower bound (the checksums of the same records) and to decoding via message objects.
 //!
 //! `cargo bench -p arrow-tfrecord --bench decode` prints bytes and rows a second of each, and the ratios at the end.
 
@@ -41,7 +41,7 @@ fn reader(schema: &SchemaRef) -> ReaderBuilder {
     ReaderBuilder::new(SchemaRef::clone(schema)).with_batch_size(ROWS)
 }
 
-/// Decoders of all columns, of the first and the last, and of all for one row in ten, told from the first column.
+/// Decoders of all columns, of the first and the last, and of all for one row in ten, filtered by the first column.
 fn decoders(schema: &SchemaRef) -> [Decoder; 3] {
     let tenth = RowFilter::new(vec![0], |batch| {
         Ok((0..batch.num_rows()).map(|row| Some(row.is_multiple_of(10))).collect::<BooleanArray>())
@@ -63,7 +63,7 @@ fn check(file: &[u8]) {
     assert_eq!(decoder.position().record, ROWS as u64);
 }
 
-/// The same batch through message objects, straight-forward.
+/// Decodes the same batch via message objects, in the straightforward way.
 fn through_messages(schema: &SchemaRef, file: &[u8]) -> RecordBatch {
     let mut builders: Vec<_> = schema.fields().iter().map(|field| make_builder(field.data_type(), ROWS)).collect();
     let mut reader = RecordReader::new(file);
@@ -125,10 +125,10 @@ fn bench(criterion: &mut Criterion) {
     }
 }
 
-/// What is done with a file, and its name.
+/// The name of a benchmark, and its function on a file.
 type Way<'a> = (&'static str, &'a mut dyn FnMut(&[u8]));
 
-/// The ratios, each from turns taken one after the other, so that a machine that slows down slows all.
+/// Measures the ratios from interleaved runs, so that a machine that slows down affects all equally.
 fn ratios() {
     const TURNS: u32 = 40;
     for (name, table) in TABLES {
@@ -146,8 +146,8 @@ fn ratios() {
         let mut least = [Duration::MAX; 5];
         for _ in 0..TURNS {
             for ((_, way), least) in ways.iter_mut().zip(&mut least) {
-                // As if it was just read. Without large allocations that come and go, glibc gives all memory back to the
-                // system after each batch, and the time it takes is not that of decoding.
+                // As if just read. Without transient large allocations, glibc returns all memory to the system after
+                // each batch, which is not part of decoding.
                 let file = black_box(file.clone());
                 let start = Instant::now();
                 way(&file);

@@ -1,5 +1,5 @@
-//! Encoding, beside its floor (copying the same bytes) and beside the way through message objects; and the compact form
-//! of the records, beside encoding them.
+//! Encoding, compared to its lower bound (copying the same bytes) and to encoding via message objects. Also the compact
+//! form of the records, compared to encoding them.
 //!
 //! `cargo bench -p arrow-tfrecord` prints bytes and rows a second of each, and the ratios at the end.
 
@@ -31,7 +31,7 @@ type Table = fn(usize) -> RecordBatch;
 const TABLES: [(&str, Table); 3] =
     [("lineitem", tables::lineitem), ("ctr", tables::ctr), ("five columns", five_columns)];
 
-/// Rows of a few short values: what is shuffled.
+/// Rows of a few short values, as in shuffles.
 fn five_columns(rows: usize) -> RecordBatch {
     // Fibonacci hashing makes numbers without much of a pattern.
     let number = |row: usize, bits: u32| (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits);
@@ -130,7 +130,7 @@ fn encode(criterion: &mut Criterion) {
     }
 }
 
-/// The ratios, each from turns taken one after the other, so that a machine that slows down slows both.
+/// Measures the ratios from interleaved runs, so that a machine that slows down affects both equally.
 fn ratios() {
     const TURNS: u32 = 40;
     for (name, table) in TABLES {

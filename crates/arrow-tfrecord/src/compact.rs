@@ -1,7 +1,7 @@
-//! [`CompactForm`]: records without what they all have in common.
+//! [`CompactForm`]: an encoding of records that omits the bytes they have in common.
 //!
-//! Most bytes of an Example with short values are names, tags and lengths, which are the same in every record or follow
-//! from the values. Where records wait, in memory or in temporary files, the values are enough:
+//! Most bytes of an Example with short values are names, tags and lengths. These are equal in every record or follow
+//! from the values. Buffers and temporary files only need the values:
 //!
 //! ```text
 //! checksum of the payload       4 bytes, as in the frame
@@ -12,7 +12,7 @@
 //!   3 + n  n bytes              a list of one field of n bytes: packed numbers, or one string
 //! ```
 //!
-//! A record with anything else in it, or in another order, has no compact form, nor has a long one.
+//! A record with other contents, another order of features, or more than 65,535 compact bytes has no compact form.
 
 use std::ops::Range;
 
@@ -23,19 +23,19 @@ use crate::reader::wire;
 use crate::record_buffer::RecordBuffer;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, Template, field_len, put_header, put_varint, varint_len};
 
-/// Bytes of records that are looked at to know the features.
+/// Bytes of records that are sampled to learn the features.
 const SAMPLE_BYTES: usize = 1 << 20;
 
 /// The longest compact record.
 const MAX_COMPACT_LEN: usize = u16::MAX as usize;
 
-/// Known features, at most. Each costs a byte in a record that does not have it.
+/// The maximum number of known features. Each costs one byte in a record without it.
 const MAX_FEATURES: usize = 4096;
 
-/// Values that are copied as if they were as long as this.
+/// Shorter values are copied in one move of this length.
 const SHORT: usize = 16;
 
-/// What may be written behind the end of a record while it is restored: a template, and a value that fits one.
+/// Bytes that may be written past the end of a record while it is restored: a template, and a value that fits one.
 const SLACK: usize = Template::WIDTH + 127 + SHORT;
 
 const NO_FEATURE: u64 = 0;
@@ -43,7 +43,7 @@ const NO_LIST: u64 = 1;
 const OTHER_LIST: u64 = 2;
 const ONE_FIELD: u64 = 3;
 
-/// What Examples have in common: names and kinds of their features, in order.
+/// The features that Examples have in common: their names and kinds, in order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -77,13 +77,13 @@ pub struct CompactForm {
 struct KnownFeature {
     /// The entry's key, and the tag of its value.
     key: Vec<u8>,
-    /// The tag of the list; 0 if there was none in any record.
+    /// The tag of the list; 0 if no sampled record has a list.
     list_tag: u8,
-    /// For short values, if the name is short, too.
+    /// The template for short values, if the name is short too.
     template: Option<Template>,
 }
 
-/// A feature as it stands in a record.
+/// The position of a feature in a record.
 struct Entry {
     /// The key, and the tag of the value.
     key: Range<usize>,
@@ -91,15 +91,15 @@ struct Entry {
 }
 
 impl CompactForm {
-    /// That of no records.
+    /// The form of no records.
     pub const NONE: Self = Self { features: Vec::new() };
 
-    /// The form of these records, told from the first MiB of them. It is empty if that would not make them shorter by an
+    /// Learns the form of these records from the first MiB. It is empty if it would shorten them by less than an
     /// eighth.
     pub fn of(records: &RecordBuffer) -> Self {
         let mut form = Self::default();
         let samples = (0..records.len()).take_while(|&record| records.record_start(record) < SAMPLE_BYTES).count();
-        // Of records that lack features, no two need to tell the order of what they have.
+        // Records that lack features may not determine the order of all features, so start with the most complete one.
         let complete = (0..samples).max_by_key(|&record| entries(records.payload(record)).count());
         for record in complete.into_iter().chain(0..samples) {
             form.learn(records.payload(record));
@@ -126,7 +126,7 @@ impl CompactForm {
         self.features.is_empty()
     }
 
-    /// Takes up the features of a record, which may be in another order than was thought.
+    /// Adds the features of a record, whose order may differ from the order so far.
     fn learn(&mut self, payload: &[u8]) {
         let mut next = 0;
         for Entry { key, feature } in entries(payload) {
@@ -152,9 +152,9 @@ impl CompactForm {
         }
     }
 
-    /// Writes the compact form of a record at the start of `out`, and tells how long it is: at most 65,535 bytes. Nothing
-    /// if it has none, or there is not that much room; what `out` holds is of no meaning then. More of `out` may be
-    /// written than the record takes.
+    /// Writes the compact form of a record to the start of `out` and returns its length, at most 65,535 bytes. Returns
+    /// `None` if the record has no compact form or `out` is too short; the contents of `out` are then unspecified. May
+    /// write past the returned length.
     #[inline]
     pub fn compact(&self, records: &RecordBuffer, record: usize, out: &mut [u8]) -> Option<usize> {
         if self.is_empty() {
@@ -163,18 +163,19 @@ impl CompactForm {
         compact(&self.features, records.bytes(), records.record_start(record)..records.record_end(record), out)
     }
 
-    /// Adds a record to `out` that has been [made compact](Self::compact). It takes the first `len` of these bytes, and
-    /// its frame had `frame_len` of them. False if that cannot be, and `out` is as it was.
+    /// Restores a record [in compact form](Self::compact) and appends it to `out`. `len` is the length of the compact
+    /// form and `frame_len` that of the original frame. Returns false and leaves `out` unchanged if the bytes are
+    /// invalid.
     #[inline]
     pub fn restore(&self, compact: &[u8], len: usize, frame_len: usize, out: &mut RecordBuffer) -> bool {
         restore(&self.features, compact, len, frame_len, out).is_some()
     }
 }
 
-// What is called for each feature in the two functions below is not wrapped in closures: those of a version for some
-// processors are not inlined into what calls them.
+// The two functions below call no closures per feature: closures are not inlined into the processor-specific versions
+// of a function.
 
-/// Writes the frame that stands at a place among others in its compact form.
+/// Writes the compact form of the frame at a position in `records`.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn compact(known: &[KnownFeature], bytes: &[u8], frame: Range<usize>, out: &mut [u8]) -> Option<usize> {
     let end = frame.end.checked_sub(FOOTER_LEN)?;
@@ -186,7 +187,7 @@ fn compact(known: &[KnownFeature], bytes: &[u8], frame: Range<usize>, out: &mut 
     let mut at = features.start;
     let mut pos = put(out, 0, bytes.get(end..frame.end)?)?;
     for known in known {
-        // What lies behind the record may be looked at, but is not taken for a part of it.
+        // The bytes after the record may be read, but are not taken as part of it.
         if let Some(template) = &known.template
             && let Some(rest) = bytes.get(at..)
             && let Some(window) = rest.first_chunk()
@@ -204,11 +205,11 @@ fn compact(known: &[KnownFeature], bytes: &[u8], frame: Range<usize>, out: &mut 
     if at == end && pos <= MAX_COMPACT_LEN { Some(pos) } else { None }
 }
 
-/// Adds a frame of so many bytes whose compact form is the first `len` bytes.
+/// Appends a frame of `frame_len` bytes whose compact form is the first `len` bytes.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn restore(known: &[KnownFeature], compact: &[u8], len: usize, frame_len: usize, out: &mut RecordBuffer) -> Option<()> {
     let payload_len = frame_len.checked_sub(HEADER_LEN + FOOTER_LEN)?;
-    // Behind the tag there are the features and their length, which is shorter by what it takes itself.
+    // The tag is followed by the length of the features and the features. The length excludes its own bytes.
     let behind_tag = payload_len.checked_sub(1)?;
     let mut features_len = behind_tag.checked_sub(varint_len(behind_tag as u64))?;
     if varint_len(features_len as u64 + 1) + features_len + 1 == behind_tag {
@@ -253,7 +254,7 @@ fn restore(known: &[KnownFeature], compact: &[u8], len: usize, frame_len: usize,
 }
 
 impl KnownFeature {
-    /// Writes what is known of the feature that comes next in a record, if it is this one.
+    /// Writes the compact form of the next feature of a record, if it is this one.
     #[inline(never)]
     fn compact(&self, record: &[u8], at: &mut usize, out: &mut [u8], pos: usize) -> Option<usize> {
         let Some(Entry { feature, .. }) =
@@ -282,7 +283,7 @@ impl KnownFeature {
         }
     }
 
-    /// Writes the feature, which is in the record and ends at `end` or before.
+    /// Writes the feature to the record. It ends at `end` or before.
     #[inline(never)]
     fn restore(&self, compact: &[u8], at: &mut usize, out: &mut [u8], pos: usize, end: usize) -> Option<usize> {
         let (code, mut next) = wire::varint(compact, *at).ok()?;
@@ -315,7 +316,7 @@ impl KnownFeature {
     }
 }
 
-/// The features of a record, as far as it is an Example that is written as we would write it.
+/// The features of a record, up to the first one that our writer would not write this way.
 fn entries(payload: &[u8]) -> impl Iterator<Item = Entry> {
     let features = delimited(payload, 0, FIELD_1).filter(|features| features.end == payload.len());
     let mut at = features.map_or(payload.len(), |features| features.start);
@@ -326,7 +327,7 @@ fn entries(payload: &[u8]) -> impl Iterator<Item = Entry> {
     })
 }
 
-/// The feature at a place in a record, written as we would write it.
+/// The feature at `at` in a record, if our writer would write it this way.
 fn entry(record: &[u8], at: usize) -> Option<Entry> {
     let entry = delimited(record, at, FIELD_1)?;
     let record = record.get(..entry.end)?;
@@ -335,7 +336,7 @@ fn entry(record: &[u8], at: usize) -> Option<Entry> {
     (feature.end == entry.end).then_some(Entry { key: entry.start..name.end + 1, feature })
 }
 
-/// What a field with this tag holds, if it is at this place and its length is written in as few bytes as can be.
+/// The contents of the field with this tag at `at`, if its length is a minimal varint.
 fn delimited(bytes: &[u8], at: usize, tag: u8) -> Option<Range<usize>> {
     if bytes.get(at) != Some(&tag) {
         return None;
@@ -356,7 +357,7 @@ fn put_number(out: &mut [u8], pos: usize, number: u64) -> Option<usize> {
     put(out, pos, varint.get(..len)?)
 }
 
-/// Copies what most often is a few bytes, and maybe some more behind it.
+/// Copies what is usually a few bytes. May also copy bytes after them.
 #[inline(always)]
 fn put_short(out: &mut [u8], pos: usize, bytes: &[u8], value: Range<usize>) -> Option<usize> {
     let end = pos + value.len();

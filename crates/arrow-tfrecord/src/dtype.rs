@@ -1,4 +1,4 @@
-//! Types of values: [`dtype`], TensorFlow's for Arrow's, and those within lists, dictionaries and runs.
+//! Types of values: TensorFlow's [`dtype`] of an Arrow type, and the types within lists, dictionaries and runs.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, DataType, Field};
 /// `DT_STRING`.
 pub(crate) const STRING: u8 = 7;
 
-/// The dtype of values of a type, by its number in `types.proto`; none if TensorFlow has no such type.
+/// The dtype of values of a type, by its number in `types.proto`. `None` if TensorFlow has no such type.
 pub(crate) fn dtype(data_type: &DataType) -> Option<u8> {
     Some(match data_type {
         DataType::Float32 => 1,
@@ -29,7 +29,7 @@ pub(crate) fn dtype(data_type: &DataType) -> Option<u8> {
     })
 }
 
-/// Bytes of one value of a dtype in the content of a tensor; none for strings and dtypes that no type has.
+/// Bytes of one value of a dtype in the content of a tensor. `None` for strings and dtypes without an Arrow type.
 pub(crate) fn width(dtype: u64) -> Option<usize> {
     Some(match dtype {
         4 | 6 | 10 => 1,
@@ -40,12 +40,12 @@ pub(crate) fn width(dtype: u64) -> Option<usize> {
     })
 }
 
-/// Whether a number of `types.proto` is a dtype that a serialized tensor can have: those of references are no values.
+/// Whether a number of `types.proto` is a dtype that a serialized tensor can have. Reference dtypes are not values.
 pub(crate) fn is_dtype(dtype: u64) -> bool {
     (1..=32).contains(&dtype)
 }
 
-/// A dtype by TensorFlow's name.
+/// TensorFlow's name of a dtype.
 pub(crate) fn dtype_name(dtype: u64) -> String {
     match dtype {
         1 => "float32",
@@ -76,18 +76,18 @@ pub(crate) fn dtype_name(dtype: u64) -> String {
     .to_owned()
 }
 
-/// Where the shape of a tensor is from.
+/// The source of a tensor's shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TensorShape {
     /// The lengths of lists in lists.
     Lists,
-    /// This one, for the values of one list. A dimension may be left to the number of values.
+    /// This shape, for the values of one list. A `None` dimension is inferred from the number of values.
     Given(Arc<[Option<usize>]>),
-    /// Beside the values: the struct of `arrow.variable_shape_tensor`.
+    /// A field next to the values: the struct of `arrow.variable_shape_tensor`.
     Beside,
 }
 
-/// The type of the values, if this is one of tensors of any shape: of structs with their values and their shape.
+/// The type of the values, if this is a variable-shape tensor: a struct of values and shape.
 pub(crate) fn shaped_data(data_type: &DataType) -> Option<&DataType> {
     let DataType::Struct(fields) = data_type else { return None };
     let list = |name| fields.find(name).map(|(_, field)| field.data_type()).filter(|list| item(list).is_some());
@@ -112,7 +112,7 @@ pub(crate) fn innermost(data_type: &DataType) -> &DataType {
     item(data_type).map_or(data_type, |item| innermost(item.data_type()))
 }
 
-/// The type of the values that a dictionary or runs hold, or the type itself.
+/// The value type of a dictionary or of runs, or the type itself.
 pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -121,12 +121,12 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The same buffers as another type of the same layout.
+/// Reinterprets the buffers as another type of the same layout.
 pub(crate) fn retyped(array: &dyn Array, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     Ok(make_array(array.to_data().into_builder().data_type(data_type.clone()).build()?))
 }
 
-/// Some rows of an array of this type, of which Arrow makes runs whose fields have other names.
+/// Restores the type of rows taken from an array, since Arrow's kernels rename the fields of runs.
 pub(crate) fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == data_type { Ok(array) } else { retyped(&array, data_type) }
 }

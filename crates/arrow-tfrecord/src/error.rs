@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong between record batches and records.
+//! [`Error`]: errors of converting between record batches and records.
 
 use std::fmt;
 use std::io;
@@ -13,25 +13,24 @@ use crate::text::NoTextError;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong and where.
+/// An error with its location.
 pub struct Error(Box<ErrorKind>);
 
-/// The kinds of [`Error`]. Rows are counted from 0, in the batch given, or from wherever
-/// [`Error::with_row_offset`] says.
+/// The kinds of [`Error`]. Rows are counted from 0 within the batch, plus the offset set by [`Error::with_row_offset`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A column whose type has no place in a record.
+    /// A column whose type cannot be written to a record.
     #[error("column {column:?}: type {data_type} has no feature to go to")]
     UnsupportedType {
         /// The column.
         column: String,
         /// Its type.
         data_type: DataType,
-        /// The type in it that has no place.
+        /// The unsupported type within it.
         part: DataType,
     },
-    /// Values to be serialized as tensors, or parsed from them, of a type for which TensorFlow has no dtype.
+    /// Tensor values of a type without a TensorFlow dtype, to be serialized or parsed.
     #[error("column \"tensor\": type {data_type} has no feature to go to")]
     NoDtype {
         /// The type.
@@ -48,22 +47,22 @@ pub enum ErrorKind {
     UnknownColumn {
         /// The name in the option.
         column: String,
-        /// The columns that there are.
+        /// The columns of the schema.
         known: Vec<String>,
     },
-    /// A choice that the column's type does not have.
+    /// A choice that the column's type does not support.
     #[error("column {column:?}: \"{choice}\" is not a choice for type {data_type}{}", among(allowed))]
     InvalidChoice {
         /// The column.
         column: String,
         /// Its type.
         data_type: DataType,
-        /// What was chosen.
+        /// The choice.
         choice: Choice,
-        /// What can be.
+        /// The choices that the type supports.
         allowed: Vec<Choice>,
     },
-    /// A text in place of nulls that is no value of the column's type.
+    /// A default for nulls that is not a valid value of the column's type.
     #[error(
         "column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}, or none that its feature can hold"
     )]
@@ -75,13 +74,13 @@ pub enum ErrorKind {
         /// The text.
         value: String,
     },
-    /// Ranks without a vocabulary.
+    /// The choice `index` without a vocabulary.
     #[error("column {column:?}: \"index\" needs a vocabulary")]
     NoVocabulary {
         /// The column, or the part of it.
         column: String,
     },
-    /// A vocabulary with a value twice.
+    /// A vocabulary with a duplicate value.
     #[error("column {column:?}: {value:?} stands in its vocabulary twice")]
     AmbiguousVocabulary {
         /// The column, or the part of it.
@@ -89,13 +88,13 @@ pub enum ErrorKind {
         /// The value.
         value: String,
     },
-    /// A vocabulary of more values than it may have.
+    /// A vocabulary with too many values.
     #[error("more than {most} distinct values for a vocabulary")]
     LongVocabulary {
-        /// The most that it may have.
+        /// The maximum number of values.
         most: usize,
     },
-    /// A value without a rank.
+    /// A value that is not in the vocabulary.
     #[error("column {column:?}, row {row}: {value:?} is not in the vocabulary")]
     NotInVocabulary {
         /// The column, or the part of it.
@@ -105,23 +104,23 @@ pub enum ErrorKind {
         /// The value.
         value: String,
     },
-    /// A column that is no sequence.
+    /// A column that cannot be a feature list.
     #[error("column {column:?}: type {data_type} is no sequence: {reason}")]
     NoSequence {
         /// The column.
         column: String,
         /// Its type.
         data_type: DataType,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// Columns that are not the one that records of bytes are made of.
+    /// Columns that do not fit records of type bytes, which need exactly one column of strings or binaries.
     #[error("records of type bytes are the values of one column of strings or bytes, and there are: {}", list(columns))]
     NotBytes {
         /// The columns, with their types.
         columns: Vec<String>,
     },
-    /// Two columns, or two parts of one, that would become the same feature.
+    /// Two columns, or two parts of one column, with the same feature name.
     #[error("{} would both become feature {feature:?}", both(*first, *second))]
     DuplicateFeature {
         /// The feature.
@@ -131,7 +130,7 @@ pub enum ErrorKind {
         /// Position of the second.
         second: usize,
     },
-    /// Two parts of columns that would have one name, so that nothing can be said of one of them.
+    /// Two parts of columns with the same name, which options cannot distinguish.
     #[error("{} would both have a part {part:?}", both(*first, *second))]
     DuplicatePart {
         /// The name.
@@ -147,20 +146,20 @@ pub enum ErrorKind {
         /// Position of the column, from 0.
         column: usize,
     },
-    /// Columns that would lose information where that was forbidden.
+    /// Columns that would lose information in strict mode.
     #[error("{} would lose information: {}", columns(lossy), reasons(lossy))]
     Narrowed {
         /// Each column and what it would lose.
         lossy: Vec<(String, String)>,
     },
-    /// A null where none may be.
+    /// A null where nulls are not allowed.
     #[error("column {column:?}, row {row}: null, and {rule}")]
     Null {
         /// The column.
         column: String,
         /// The row.
         row: u64,
-        /// Who forbids it.
+        /// The rule that forbids it.
         rule: &'static str,
     },
     /// A null inside a list.
@@ -170,7 +169,7 @@ pub enum ErrorKind {
         column: String,
         /// The row.
         row: u64,
-        /// Whether it is an element that the list could do without.
+        /// Whether it is an element that could be dropped from the list.
         can_be_dropped: bool,
     },
     /// A value that its feature cannot hold.
@@ -182,12 +181,12 @@ pub enum ErrorKind {
         row: u64,
         /// The value.
         value: String,
-        /// What it should have become.
+        /// The target type.
         target: &'static str,
         /// The column's type.
         data_type: DataType,
     },
-    /// A decimal of more digits than its type has.
+    /// A decimal with more digits than the precision of its type.
     #[error("column {column:?}, row {row}: {value} does not fit its own type")]
     BeyondPrecision {
         /// The column.
@@ -199,30 +198,30 @@ pub enum ErrorKind {
         /// The column's type.
         data_type: DataType,
     },
-    /// A value that is no tensor, or a tensor that is no value.
+    /// A value that cannot be a tensor, or a tensor that is not a value of the column's type.
     #[error("{}row {row}: {reason}", of_column(column))]
     Tensor {
-        /// The column, if it is one.
+        /// The column, if the values are from a column.
         column: Option<String>,
         /// The row.
         row: u64,
-        /// What it is instead.
+        /// What was found.
         reason: String,
     },
-    /// A value that has no text, in a column that is written as text.
+    /// A value without a text form, in a column that is written as text.
     #[error(transparent)]
     NoText(#[from] NoTextError),
-    /// A value without a text form.
+    /// A value that Arrow cannot format as text.
     #[error("column {column:?}: a value of type {data_type} has no text form")]
     Text {
         /// The column.
         column: String,
         /// Its type.
         data_type: DataType,
-        /// What Arrow says.
+        /// Arrow's error.
         source: ArrowError,
     },
-    /// A row that would make a record longer than a protobuf message can be.
+    /// A row whose record would exceed the maximum length of a protobuf message.
     #[error("row {row}: a record of {len} bytes; at most {} can be read", tfrecord_framing::MAX_RECORD_LEN)]
     RecordTooLong {
         /// The row.
@@ -230,14 +229,14 @@ pub enum ErrorKind {
         /// Bytes of the record without its frame.
         len: usize,
     },
-    /// A batch that does not have the schema of the mapping.
+    /// A batch whose schema differs from the mapping's.
     #[error("column {column}: expected {expected}, found {found}")]
     SchemaMismatch {
         /// Position of the column, from 0.
         column: usize,
-        /// What the mapping was made for.
+        /// The mapping's column.
         expected: String,
-        /// What the batch has.
+        /// The batch's column.
         found: String,
     },
     /// The sink failed.
@@ -254,7 +253,7 @@ pub enum ErrorKind {
         /// How many columns there are.
         columns: usize,
     },
-    /// A column written as text of a type whose text is not read.
+    /// A column written as text whose type cannot be parsed from text.
     #[error("column {column:?}: type {data_type} is not read back from text")]
     TextNotRead {
         /// The column.
@@ -262,7 +261,7 @@ pub enum ErrorKind {
         /// Its type.
         data_type: DataType,
     },
-    /// A column whose rows take more room than a batch has, whatever is in them.
+    /// A column whose rows exceed the maximum size of a batch, regardless of their values.
     #[error(
         "column {column:?}: one row of type {data_type} takes {len} bytes, even if it is null; a batch has at most {max}"
     )]
@@ -273,42 +272,42 @@ pub enum ErrorKind {
         data_type: DataType,
         /// Bytes that a row takes while it is decoded.
         len: usize,
-        /// The most that a batch takes.
+        /// The maximum of a batch.
         max: usize,
     },
-    /// A record that is no `tf.train.Example`.
+    /// A record that is not a valid `tf.train.Example`.
     #[error("{position}: {}{reason}{}", of_feature(feature), at_byte(*at))]
     Malformed {
         /// The record.
         position: Position,
-        /// The feature, where it is known which.
+        /// The feature, if known.
         feature: Option<String>,
-        /// The byte of the record's payload, from 0; none where a feature stands in several places of it.
+        /// The byte offset in the record's payload. `None` if the feature is in several places of it.
         at: Option<usize>,
-        /// What is wrong there.
+        /// The defect.
         reason: &'static str,
     },
-    /// A name that a feature of the context and a feature list have.
+    /// A name shared by a feature of the context and a feature list.
     #[error("{position}: {feature:?} is a feature of the context and a feature list, and one column cannot be both")]
     AmbiguousName {
-        /// The record in which the second of the two was found.
+        /// The record with the second of the two.
         position: Position,
         /// Their name.
         feature: String,
     },
-    /// A feature of another kind than the schema says.
+    /// A feature whose kind differs from the schema's.
     #[error("{position}: feature {feature:?}: expected {}, found {}", list_of(*expected), list_of(Some(*found)))]
     KindMismatch {
         /// The record.
         position: Position,
         /// The feature.
         feature: String,
-        /// The kind that the schema asks for; none for a column of type Null.
+        /// The kind that the schema requires. `None` for a column of type Null.
         expected: Option<FeatureKind>,
-        /// The kind that it has.
+        /// The kind found.
         found: FeatureKind,
     },
-    /// A feature with more or fewer values than its column's type has.
+    /// A feature with more or fewer values than its column's type requires.
     #[error("{position}: feature {feature:?}: expected {}, found {found}", value_count(data_type))]
     ValueCount {
         /// The record.
@@ -317,22 +316,22 @@ pub enum ErrorKind {
         feature: String,
         /// The column's type: not a list, or one of fixed size.
         data_type: DataType,
-        /// How many values there are.
+        /// The number of values found.
         found: usize,
     },
-    /// A feature of a nested column that is not what other features of the column make of it.
+    /// A feature of a nested column that is inconsistent with other features of the column.
     #[error("{position}: feature {feature:?}: expected {expected}, found {found}")]
     UnevenFeatures {
         /// The record.
         position: Position,
         /// The feature.
         feature: String,
-        /// What there should be.
+        /// What the other features imply.
         expected: String,
-        /// What there is.
+        /// What was found.
         found: String,
     },
-    /// A record without a feature whose column is never null.
+    /// A record that lacks the feature of a non-nullable column.
     #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
     MissingFeature {
         /// The record.
@@ -340,22 +339,22 @@ pub enum ErrorKind {
         /// The feature.
         feature: String,
     },
-    /// A value that the column's type does not have.
+    /// A value that does not fit the column's type.
     #[error("{position}: feature {feature:?}: {value} does not fit {data_type}")]
     InvalidValue {
         /// The record.
         position: Position,
         /// The feature.
         feature: String,
-        /// The value, or what it is like.
+        /// The value, or a description of it.
         value: String,
         /// The column's type.
         data_type: DataType,
         /// The kind of the feature.
         kind: FeatureKind,
     },
-    /// A batch with more distinct values than the keys of a dictionary can tell apart, or with more bytes or elements
-    /// than offsets can count.
+    /// A batch with more distinct values than the dictionary's key type can index, or with more bytes or elements than
+    /// its offsets can address.
     #[error("column {column:?}: {rows} rows have more values than {data_type} can hold in one batch")]
     TooManyValues {
         /// The column.
@@ -365,35 +364,35 @@ pub enum ErrorKind {
         /// Rows of the batch.
         rows: usize,
     },
-    /// A row filter that failed, or did not answer for every row.
+    /// A row filter that failed, or whose result does not cover every row.
     #[error("{position}: cannot tell whether this and the records after it pass the filter")]
     RowFilter {
-        /// The first of the records that it was asked about.
+        /// The first record of the batch passed to the filter.
         position: Position,
-        /// What the filter says.
+        /// The filter's error.
         source: ArrowError,
     },
-    /// Arrow does not take the columns that were read.
+    /// Arrow rejected the columns that were read.
     #[error("cannot make a record batch")]
     Arrow {
-        /// What Arrow says.
+        /// Arrow's error.
         source: ArrowError,
     },
 }
 
 impl Error {
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
-    /// The same error, its row counted from `rows_before` rows earlier.
+    /// Adds `rows_before` to the error's row number.
     #[must_use]
     pub fn with_row_offset(self, rows_before: u64) -> Self {
         self.map_row(|row| row + rows_before)
     }
 
-    /// The same error, its row counted in another way.
+    /// Replaces the error's row number by `count` of it.
     pub(crate) fn map_row(mut self, count: impl FnOnce(u64) -> u64) -> Self {
         match self.0.as_mut() {
             ErrorKind::Null { row, .. }
@@ -410,7 +409,7 @@ impl Error {
     }
 }
 
-/// What is wrong with a record of another type than was said.
+/// The reason for rejecting a SequenceExample where Examples are expected.
 pub(crate) const HAS_FEATURE_LISTS: &str = "feature lists, which tf.train.SequenceExample has and tf.train.Example not";
 
 fn both(first: usize, second: usize) -> String {

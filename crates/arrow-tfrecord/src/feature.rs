@@ -1,8 +1,8 @@
-//! [`FeatureMapping`]: a feature of the records, its kind and its shape.
+//! [`FeatureMapping`]: a feature with its kind and shape.
 
 use serde::Serialize;
 
-/// The three kinds of list that a `tf.train.Feature` can hold.
+/// The three kinds of list that a `tf.train.Feature` can contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureKind {
@@ -14,7 +14,7 @@ pub enum FeatureKind {
     Int64,
 }
 
-/// How many values a feature has in one record.
+/// The number of values that a feature has in one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureShape {
@@ -26,7 +26,7 @@ pub enum FeatureShape {
     Fixed(usize),
 }
 
-/// What the values of a feature are to its column.
+/// The role of a feature in its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -34,11 +34,11 @@ pub enum FeatureRole {
     /// The column's own values.
     #[default]
     Values,
-    /// Lengths of the lists of one level, for the lists around them in turn.
+    /// Lengths of the lists of one level, in row order.
     RowLengths,
-    /// Where nulls are: 1 for a null, otherwise 0.
+    /// A null mask: 1 for a null, otherwise 0.
     Mask,
-    /// The column's own values, each of which is a whole record.
+    /// The column's own values, each a whole record.
     Record,
 }
 
@@ -55,12 +55,12 @@ pub struct FeatureMapping {
     pub name: String,
     /// The kind of its list.
     pub kind: FeatureKind,
-    /// How many values it has.
+    /// The number of its values.
     pub shape: FeatureShape,
-    /// What its values are.
+    /// The role of its values.
     #[serde(skip_serializing_if = "FeatureRole::is_values")]
     pub role: FeatureRole,
-    /// Whether it is a feature list, in which every step has the shape.
+    /// Whether it is a feature list. The shape is then that of each step.
     #[serde(skip_serializing_if = "is_false")]
     pub in_steps: bool,
 }

@@ -1,4 +1,4 @@
-//! [`integers`]: whatever Arrow stores as an integer, as int64.
+//! [`integers`]: converts every type that Arrow stores as an integer to int64.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, UInt8Type, UInt16Type, UInt32Type};
@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 
-/// Anything that is stored as an integer.
+/// The values of any type that is stored as an integer.
 pub(crate) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
     fn widen<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
         array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()

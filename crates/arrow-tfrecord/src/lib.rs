@@ -1,26 +1,27 @@
 //! Arrow record batches as TFRecord records: `tf.train.Example`, `tf.train.SequenceExample`, or plain bytes.
 //!
-//! [`Mapping`] decides once, from the schema, what every column becomes: which feature, which of the three kinds of
-//! list that TensorFlow has, and whether anything is lost on the way. [`Encoder`] then turns record batches straight
-//! into framed records, without building a message object for any row. [`Writer`] does both over a [`std::io::Write`].
+//! [`Mapping`] is computed once from the schema. For every column it records the features, their kinds (one of
+//! TensorFlow's three list types), and whether any information is lost. [`Encoder`] then converts record batches
+//! directly to framed records, without building a message object for each row. [`Writer`] does both over a
+//! [`std::io::Write`].
 //!
-//! The way back is [`Reader`]: given the schema and the options of the writer, the columns come back as they were.
-//! [`SchemaInference`] finds a schema for records that came without one.
+//! [`Reader`] is the inverse: given the writer's schema and options, it restores the original columns.
+//! [`SchemaInference`] infers a schema for records that came without one.
 //!
-//! | you want | use |
+//! | to | use |
 //! |---|---|
-//! | a file of records from record batches | [`WriterBuilder`] and [`Writer`] |
-//! | record batches from a file of records | [`ReaderBuilder`] and [`Reader`] |
-//! | the same from bytes as they come | [`Decoder`] |
-//! | only the rows that pass a test, the rest not decoded | [`RowFilter`] |
-//! | the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
-//! | to know whether columns are in some records at all | [`FeatureNames`] |
-//! | the values of features as they are written | [`BoundBatch::features`] |
-//! | framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
-//! | records without frames, as a column of bytes | [`Encoder::serialize`], [`RecordParser`] |
-//! | to know, show or refuse what happens to each column | [`Mapping`] |
-//! | another form for a column, or for its nulls | [`MappingOptions`], [`ColumnRule`] |
-//! | tensors as `tf.io.serialize_tensor` writes them | [`serialize_tensor`], [`parse_tensor`] |
+//! | write record batches to a file | [`WriterBuilder`] and [`Writer`] |
+//! | read record batches from a file | [`ReaderBuilder`] and [`Reader`] |
+//! | decode bytes as they arrive | [`Decoder`] |
+//! | read only the rows that pass a predicate, without decoding the rest | [`RowFilter`] |
+//! | infer the schema of records of unknown origin | [`infer_schema`], [`SchemaInference`] |
+//! | check whether columns exist in records at all | [`FeatureNames`] |
+//! | inspect the values of features as written | [`BoundBatch::features`] |
+//! | produce framed bytes, to send or shard yourself | [`Encoder`] and [`RecordBuffer`] |
+//! | convert to and from unframed records in a binary column | [`Encoder::serialize`], [`RecordParser`] |
+//! | inspect, show or reject the mapping of each column | [`Mapping`] |
+//! | choose another encoding for a column or its nulls | [`MappingOptions`], [`ColumnRule`] |
+//! | convert tensors as `tf.io.serialize_tensor` does | [`serialize_tensor`], [`parse_tensor`] |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,25 +44,25 @@
 //!
 //! # Nested columns
 //!
-//! A feature is a flat list, so a nested column is a feature for every leaf of its type, under names that TensorFlow
-//! Datasets uses and `tf.io.RaggedFeature` reads:
+//! A feature is a flat list, so a nested column becomes one feature per leaf of its type. Names follow TensorFlow
+//! Datasets and can be read by `tf.io.RaggedFeature`:
 //!
 //! | column `c` | features |
 //! |---|---|
 //! | a struct, or a list of structs | `c/field` for each field |
 //! | a map | `c/key`, `c/value` |
-//! | lists in lists | `c/ragged_flat_values`, and the lengths of inner lists: `c/ragged_row_lengths_0`, `_1`, from the outside in |
-//! | lists of a fixed size in lists, tensors of a fixed shape | `c`, row by row |
-//! | tensors of any shape | `c`, `c/shape` |
+//! | lists of lists | `c/ragged_flat_values`, and the lengths of inner lists: `c/ragged_row_lengths_0`, `_1`, outermost first |
+//! | fixed-size lists in lists, fixed-shape tensors | `c`, in row-major order |
+//! | variable-shape tensors | `c`, `c/shape` |
 //!
-//! All of these go into each other, to any depth. [`ColumnMapping::parse_specs`] tells how each is read. A null that is
-//! not a missing feature, inside a list for one, has to be given a place by a [`NullPolicy`].
+//! These types nest to any depth. [`ColumnMapping::parse_specs`] returns the feature spec for each. A null that cannot
+//! be a missing feature, such as a null inside a list, needs a [`NullPolicy`].
 //!
-//! In records of sequences, lists of lists and of structs are feature lists with a feature for each element, which is to
-//! its parts what elsewhere the record is.
+//! In SequenceExamples, lists of lists and lists of structs are feature lists with one feature per element (step). The
+//! rules above then apply to each step as they otherwise do to the record.
 //!
-//! The crate is synchronous and knows nothing of SQL, files or shards; `tfrecord-shards` and `datafusion-tfrecord`
-//! stand on it.
+//! The crate is synchronous and independent of SQL, files and shards. `tfrecord-shards` and `datafusion-tfrecord` build
+//! on it.
 
 mod compact;
 mod dtype;

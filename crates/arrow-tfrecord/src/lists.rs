@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
 
-/// Which elements of an array are null by themselves.
+/// The elements of an array that are themselves null.
 #[derive(Default)]
 pub(crate) struct Nulls(Option<NullBuffer>);
 
@@ -28,7 +28,7 @@ impl Nulls {
     }
 }
 
-/// Start and length of every list of an array, and their elements: no more of them than the lists at `positions` use.
+/// Start and length of every list of an array, and the elements that the lists at `positions` use.
 pub(crate) fn lists(
     array: &ArrayRef,
     positions: impl Iterator<Item = usize> + Clone,

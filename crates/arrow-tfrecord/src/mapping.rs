@@ -1,7 +1,7 @@
-//! [`Mapping`]: what every column of a schema becomes.
+//! [`Mapping`]: the mapping of every column of a schema to features.
 //!
-//! This is the only place that decides it. Everything that would go wrong for every row is refused here, by the
-//! column's name and with the way out, before the first byte is written.
+//! No other module decides how columns are encoded. Anything that would fail for every row is rejected here before the
+//! first byte is written, with an error that names the column.
 
 mod decide;
 mod extension;
@@ -23,19 +23,19 @@ use crate::options::{Choice, MappingOptions, NullRule, RecordType};
 pub(crate) use decide::{Conversion, Rescale};
 pub(crate) use layout::{Leaf, Node, NodeKind};
 
-/// What a column loses on its way into a record. The worse of two is the greater.
+/// The information that a column loses when it is written. Ordered from lossless to lossy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossClass {
-    /// Nothing: reading back gives the same value, given the schema.
+    /// Nothing: given the schema, reading returns the same value.
     Exact,
-    /// Nothing, but the value stands in another form, which the mapping names.
+    /// Nothing, but the value has another representation, which the mapping records.
     Encoded,
     /// Some values lose information.
     Narrowed,
 }
 
-/// What one column becomes.
+/// The mapping of one column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ColumnMapping {
     /// The column's name.
@@ -43,32 +43,32 @@ pub struct ColumnMapping {
     /// Its Arrow type. Serialised as text, since the schema itself goes with the manifest.
     #[serde(rename = "type", serialize_with = "as_text")]
     pub data_type: DataType,
-    /// Whether it may hold nulls.
+    /// Whether it may contain nulls.
     pub nullable: bool,
     /// The features it becomes: none for a column of type Null, several for a nested one or one with masks.
     pub features: Vec<FeatureMapping>,
     /// What it loses.
     pub class: LossClass,
-    /// What of the value is in the features where it is not the value itself: `float32 of float64`, say.
+    /// The representation of the value, if it is not the value itself: for example `float32 of float64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<String>,
-    /// The form chosen over the default.
+    /// The encoding chosen instead of the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// What its nulls become.
+    /// How its nulls are written.
     pub nulls: NullRule,
-    /// What stands between its name and the names of its parts.
+    /// The separator between its name and the names of its parts.
     #[serde(skip)]
     pub(crate) separator: String,
-    /// The shape of a tensor whose values are those of a list.
+    /// The shape of a tensor that is stored as a list.
     #[serde(skip)]
     pub(crate) tensor_shape: Option<Vec<usize>>,
-    /// What is lost, in the words of `form`.
+    /// Descriptions of what is lost, worded as in `form`.
     #[serde(skip)]
     pub(crate) losses: Vec<String>,
     #[serde(skip)]
     pub(crate) conversion: Conversion,
-    /// How it is taken apart, unless all of it is the one feature.
+    /// The layout of its parts. `None` if the column is a single feature.
     #[serde(skip)]
     pub(crate) layout: Option<Arc<Node>>,
 }
@@ -77,9 +77,9 @@ fn as_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, 
     serializer.collect_str(data_type)
 }
 
-/// What every column of a schema becomes: the plan that an [`Encoder`](crate::Encoder) follows.
+/// The mapping of every column of a schema, which an [`Encoder`](crate::Encoder) executes.
 ///
-/// It prints itself as the table that a user sees before anything is written, and serialises into the manifest.
+/// Its `Display` form is the table shown to users before anything is written. It is serialised into the manifest.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -107,12 +107,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Decides what every column of `schema` becomes.
+    /// Computes the mapping of every column of `schema`.
     ///
     /// # Errors
-    /// A type without a place in a record; a choice, a rule for nulls or a sequence that a column's type does not have or
-    /// that names no column; two features, or two parts, of one name; a column without a name; columns that the record type does not
-    /// take; and with [`strict`](MappingOptions::strict) every column that would lose information.
+    /// Fails on an unsupported type; a choice, null rule or sequence that does not fit the column's type or names no
+    /// column; duplicate names of features or parts; a column without a name; columns that do not fit the record type;
+    /// and, with [`strict`](MappingOptions::strict), columns that would lose information.
     pub fn try_new(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
         if options.record_type == RecordType::Bytes {
             plan::only_bytes(schema)?;
@@ -136,7 +136,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// What one record is.
+    /// The message type of a record.
     pub fn record_type(&self) -> RecordType {
         self.record_type
     }
@@ -146,7 +146,7 @@ impl Mapping {
         &self.schema
     }
 
-    /// What was said of the columns.
+    /// The options that the mapping was made with.
     pub fn options(&self) -> &MappingOptions {
         &self.options
     }
@@ -174,13 +174,13 @@ impl Mapping {
     }
 }
 
-/// The names by which the options can speak of the parts of columns, each with the position of its column.
+/// The names of column parts that options can refer to, each with the position of its column.
 #[derive(Debug, Default)]
 struct Parts {
     columns: BTreeMap<String, usize>,
-    /// The column at hand.
+    /// The current column.
     column: usize,
-    /// The first name that came again, and the columns of both.
+    /// The first duplicate name, and the columns of both parts.
     again: Option<(String, usize, usize)>,
 }
 
@@ -196,7 +196,7 @@ impl Parts {
         }
     }
 
-    /// What is said of a name must be said of one part.
+    /// Fails if two parts have the same name.
     fn distinct(self) -> Result<()> {
         match self.again {
             Some((part, first, second)) => Err(ErrorKind::DuplicatePart { part, first, second }.into()),
@@ -205,7 +205,8 @@ impl Parts {
     }
 }
 
-/// Whatever is said must be said of a column of the schema.
+/// Fails if an option names a column that is not in the schema. Accepts any name that starts with a column's name and
+/// the separator; [`known_parts`] then checks the rest.
 fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
     let is_known = |name: &str| {
         schema.fields().iter().any(|field| {
@@ -225,7 +226,7 @@ fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
     }
 }
 
-/// And if of a part, of one that there is.
+/// Fails if an option names a part that does not exist.
 fn known_parts(parts: &Parts, options: &MappingOptions) -> Result<()> {
     match options
         .choices

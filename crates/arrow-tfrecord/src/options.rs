@@ -1,4 +1,4 @@
-//! What a user can choose about the mapping: [`MappingOptions`] and the words in it.
+//! Options of the mapping: [`MappingOptions`] and the enums it contains.
 
 mod rule;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use rule::{ColumnRule, NullRule};
 
-/// What one record of the file is.
+/// The message type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -19,14 +19,14 @@ pub enum RecordType {
     #[default]
     Example,
     /// A serialized `tf.train.SequenceExample`. Lists of lists, lists of structs, and the lists named in
-    /// [`MappingOptions::sequences`] are feature lists, with a feature for each of their elements; other columns are the
+    /// [`MappingOptions::sequences`] become feature lists, with one feature per element. Other columns become the
     /// context.
     SequenceExample,
-    /// The value of the one column there is, a string or binary.
+    /// The raw value of the single column, a string or binary.
     Bytes,
 }
 
-/// A word that is not one of an option's values.
+/// The error for a string that is not a valid value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {option} {found:?}: expected {expected}")]
 pub struct ParseOptionError {
@@ -35,7 +35,7 @@ pub struct ParseOptionError {
     expected: String,
 }
 
-/// An option whose values are words: one table serves parsing, printing and serde.
+/// Implements `ALL`, `Display` and `FromStr` for an option enum from one table.
 macro_rules! words {
     ($name:ident, $option:literal, $($variant:ident => $word:literal),+ $(,)?) => {
         impl $name {
@@ -71,28 +71,28 @@ words!(
     Example => "example", SequenceExample => "sequence-example", Bytes => "bytes",
 );
 
-/// What a null becomes: the null of a column, or of a field of a struct that stands in no list, and a null inside a
-/// list, for which a feature has no form of its own.
+/// How nulls are written: nulls of a column or of a struct field outside lists, and nulls inside lists, which a feature
+/// cannot represent directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum NullPolicy {
-    /// The feature is left out of the record. Of the three wire states a missing value can have, this is the one that
-    /// the most readers accept. A null inside a list is an error.
+    /// Omits the feature from the record. Of the three wire states of a missing value, most readers accept this one. A
+    /// null inside a list is an error.
     #[default]
     Absent,
-    /// The feature stands in the record without a kind. A null inside a list is an error, but for a step of a feature
-    /// list, which is a feature like any other; a feature list has no such form, and is left out.
+    /// Writes the feature without a kind. A null inside a list is an error, except for a step of a feature list, which
+    /// is a feature itself. A feature list has no such state and is omitted.
     Unset,
-    /// The feature stands in the record with a list of no values. A null list inside a list becomes empty too; any
-    /// other null inside a list is an error.
+    /// Writes the feature with an empty list. A null list inside a list becomes empty too. Any other null inside a list
+    /// is an error.
     Empty,
-    /// A null is an error that names the column and the row.
+    /// Rejects nulls with an error that names the column and the row.
     Error,
-    /// As `absent`, and features named `is_null` say, with a 1 for each null, where nulls are: one for every level of
-    /// the type that may hold nulls. A null inside a list has a value of no meaning: 0, no bytes, an empty list.
+    /// As `absent`, and adds `is_null` features with a 1 for each null: one feature for every nullable level of the
+    /// type. A null inside a list is written as a placeholder: 0, no bytes, or an empty list.
     Mask,
-    /// As `absent`; and nulls that are elements of a list are left out of the list.
+    /// As `absent`, and removes null elements from lists.
     Drop,
 }
 
@@ -101,22 +101,22 @@ words!(
     Absent => "absent", Unset => "unset", Empty => "empty", Error => "error", Mask => "mask", Drop => "drop",
 );
 
-/// Another form for a column than the one its type has by default. Which types take which choice is told by
-/// [`Mapping::try_new`](crate::Mapping::try_new) when it refuses one.
+/// An encoding of a column that differs from its type's default. [`Mapping::try_new`](crate::Mapping::try_new) rejects
+/// a choice that does not fit the type, and lists those that do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Choice {
     /// `UInt64` as its two's complement in an int64, as TensorFlow Datasets does.
     Wrap,
-    /// `Float64` as the 64 bits of its IEEE 754 form in an int64.
+    /// `Float64` as its 64 IEEE 754 bits in an int64.
     Bits,
     /// The value as text in a bytes feature: exact decimal digits, ISO 8601 dates and times, the shortest digits that
-    /// give the same float again. Times are local ones of their zone with its offset, or where that has seconds, as
-    /// offsets of long ago do, in UTC.
+    /// parse to the same float. Timestamps with a zone are local times with their offset. Offsets with seconds, as in
+    /// historical zones, are written in UTC instead.
     String,
-    /// `Float64`, or all of a list, of lists of one length, or of a tensor, as a serialized `TensorProto` in a bytes
-    /// feature, for `tf.io.parse_tensor`.
+    /// A `Float64`, a whole list, lists of equal length, or a tensor, as a serialized `TensorProto` in a bytes feature,
+    /// for `tf.io.parse_tensor`.
     Tensor,
     /// A decimal as its unscaled integer in an int64.
     Unscaled,
@@ -126,7 +126,7 @@ pub enum Choice {
     Millis,
     /// A date or time in whole microseconds.
     Micros,
-    /// A string, or a dictionary of them, as its rank in a vocabulary, from 0.
+    /// A string or a dictionary of strings as its zero-based rank in a vocabulary.
     Index,
 }
 
@@ -137,12 +137,11 @@ words!(
     Index => "index",
 );
 
-/// How a schema becomes features, where the defaults are not what is wanted.
+/// Overrides of the default mapping from a schema to features.
 ///
-/// Columns are named as in the schema; a part of a nested column by the name that its feature has: `point/x` for a
-/// field, `scores/value` for the values of a map. What is said of a column holds for all of its parts, unless
-/// something else is said of a part. A null is written by the rule of the part that is null, whatever is said of the
-/// parts in it.
+/// Columns are named as in the schema. A part of a nested column has the name of its feature: `point/x` for a field,
+/// `scores/value` for the values of a map. A setting of a column applies to all of its parts that have no setting of
+/// their own. A null is written by the rule of the part that is null, regardless of the rules of its children.
 ///
 /// ```
 /// use arrow_tfrecord::{Choice, ColumnRule, MappingOptions};
@@ -161,30 +160,29 @@ words!(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MappingOptions {
-    /// What one record is.
+    /// The message type of a record.
     pub record_type: RecordType,
-    /// What a null becomes, in every column of which nothing else is said.
+    /// How nulls are written in columns without a rule of their own.
     pub nulls: NullPolicy,
-    /// What a null becomes in some columns.
+    /// How nulls are written, by column.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub column_nulls: BTreeMap<String, NullRule>,
-    /// Another form for some columns.
+    /// Encodings other than the default, by column.
     pub choices: BTreeMap<String, Choice>,
     /// The values of columns whose choice is [`Index`](Choice::Index), by rank.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vocabularies: BTreeMap<String, Vec<String>>,
-    /// Lists of which every element is a step of a feature list, where records are of
-    /// [that type](RecordType::SequenceExample).
+    /// Lists whose elements become the steps of a feature list. Requires [`RecordType::SequenceExample`].
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub sequences: BTreeSet<String>,
-    /// What stands between the name of a column and the name of its part.
+    /// The separator between the name of a column and the name of its part.
     #[serde(skip_serializing_if = "is_default_separator")]
     pub separator: String,
-    /// Refuse columns that would be [narrowed](crate::LossClass::Narrowed).
+    /// Reject columns that would be [narrowed](crate::LossClass::Narrowed).
     pub strict: bool,
 }
 
-/// That of TensorFlow Datasets.
+/// The separator of TensorFlow Datasets.
 const DEFAULT_SEPARATOR: &str = "/";
 
 fn is_default_separator(separator: &str) -> bool {
@@ -207,7 +205,7 @@ impl Default for MappingOptions {
 }
 
 impl MappingOptions {
-    /// Sets what one record is.
+    /// Sets the message type of a record.
     #[must_use]
     pub fn with_record_type(mut self, record_type: RecordType) -> Self {
         self.record_type = record_type;
@@ -221,28 +219,28 @@ impl MappingOptions {
         self
     }
 
-    /// Sets what a null becomes.
+    /// Sets how nulls are written.
     #[must_use]
     pub fn with_nulls(mut self, nulls: NullPolicy) -> Self {
         self.nulls = nulls;
         self
     }
 
-    /// Sets what a null becomes in `column`.
+    /// Sets how nulls are written in `column`.
     #[must_use]
     pub fn with_column_nulls(mut self, column: impl Into<String>, nulls: impl Into<NullRule>) -> Self {
         self.column_nulls.insert(column.into(), nulls.into());
         self
     }
 
-    /// Chooses another form for `column`.
+    /// Sets the encoding of `column`.
     #[must_use]
     pub fn with_choice(mut self, column: impl Into<String>, choice: Choice) -> Self {
         self.choices.insert(column.into(), choice);
         self
     }
 
-    /// Chooses the rank in this vocabulary for `column`. See [`Vocabulary`](crate::Vocabulary) for one of all values.
+    /// Encodes `column` as ranks in this vocabulary. [`Vocabulary`](crate::Vocabulary) collects one from all values.
     #[must_use]
     pub fn with_vocabulary(mut self, column: impl Into<String>, values: Vec<String>) -> Self {
         let column = column.into();
@@ -250,7 +248,7 @@ impl MappingOptions {
         self.with_choice(column, Choice::Index)
     }
 
-    /// Sets everything that `rule` says of `column`.
+    /// Applies every setting of `rule` to `column`.
     #[must_use]
     pub fn with_rule(mut self, column: impl Into<String>, rule: ColumnRule) -> Self {
         let column = column.into();
@@ -263,14 +261,14 @@ impl MappingOptions {
         self
     }
 
-    /// Sets what stands between the name of a column and the name of its part: `/` unless something else is set.
+    /// Sets the separator between the name of a column and the name of its part. The default is `/`.
     #[must_use]
     pub fn with_separator(mut self, separator: impl Into<String>) -> Self {
         self.separator = separator.into();
         self
     }
 
-    /// Sets whether columns that would lose information are refused.
+    /// Sets whether columns that would lose information are rejected.
     #[must_use]
     pub fn with_strict(mut self, strict: bool) -> Self {
         self.strict = strict;

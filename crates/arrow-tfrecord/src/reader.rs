@@ -1,11 +1,11 @@
-//! Reading: [`Decoder`] for bytes that come in pieces, [`Reader`] over anything that is [`std::io::BufRead`], and
-//! [`SchemaInference`] where nobody knows the schema.
+//! Reading: [`Decoder`] for bytes that arrive in pieces, [`Reader`] over any [`std::io::BufRead`], and
+//! [`SchemaInference`] for records without a schema.
 //!
-//! Records are decoded where they lie in what was read, in blocks. [`locate`] walks each record of a block once and
-//! notes where the wanted features stand, [`steps`] where those of feature lists do; [`mod@column`] then decodes a column
-//! at a time to the three kinds of [`values`], and for a whole batch [`restore`] and [`nest`] make the Arrow types of
-//! them, [`assemble`] those of several features. [`batch`] does so in stages: first the columns that tell which records
-//! become rows at all.
+//! Records are decoded in place, in blocks. [`locate`] scans each record of a block once and records the positions of
+//! the requested features; [`steps`] does so for feature lists. [`mod@column`] then decodes one column at a time to the
+//! three kinds of [`values`]. For a whole batch, [`restore`] and [`nest`] build the Arrow arrays, and [`assemble`]
+//! those of columns with several features. [`batch`] works in stages: it decodes the columns of row filters first, to
+//! determine which records become rows.
 
 mod assemble;
 mod batch;

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
 
-/// Whole framed records, one behind the other, as they stand in a TFRecord file, and where each ends.
+/// Complete framed records, contiguous as in a TFRecord file, and the end position of each.
 ///
 /// The buffer keeps its allocation when it is [cleared](Self::clear), so one buffer serves any number of batches.
 #[derive(Debug, Clone)]
 pub struct RecordBuffer {
-    /// Longer than what is filled: the rest has been written before, which saves clearing it again.
+    /// Longer than the filled part. The rest is already initialised, which avoids clearing it again.
     bytes: Vec<u8>,
     filled: usize,
-    /// Zero, and where each record ends in `bytes`.
+    /// 0, then the end of each record in `bytes`.
     bounds: Vec<usize>,
 }
 
@@ -23,7 +23,7 @@ impl Default for RecordBuffer {
 }
 
 impl RecordBuffer {
-    /// A buffer with room for so many framed bytes of so many records.
+    /// Creates a buffer with capacity for `bytes` framed bytes of `records` records.
     pub fn with_capacity(bytes: usize, records: usize) -> Self {
         let mut bounds = Vec::with_capacity(1 + records);
         bounds.push(0);
@@ -40,43 +40,42 @@ impl RecordBuffer {
         self.len() == 0
     }
 
-    /// Every record, framed.
+    /// All records, framed.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.filled).unwrap_or_default()
     }
 
-    /// The byte behind record `index`, counted from the buffer's start; the length of the whole for an index past
-    /// the last record.
+    /// The end of record `index`, in bytes from the buffer's start. For an index past the last record, the total
+    /// length.
     pub fn record_end(&self, index: usize) -> usize {
         self.record_start(index.saturating_add(1))
     }
 
-    /// Where some of the records start, and where the last of them ends: one place more than there are records. None for a
-    /// range that is not of this buffer.
+    /// The start of each of `records`, followed by the end of the last: one more position than records. `None` if the
+    /// range is out of bounds.
     pub fn record_bounds(&self, records: Range<usize>) -> Option<&[usize]> {
         self.bounds.get(records.start..=records.end)
     }
 
-    /// The byte at which record `index` starts; the length of the whole for an index past the last record.
+    /// The start of record `index`, in bytes. For an index past the last record, the total length.
     pub fn record_start(&self, index: usize) -> usize {
         self.bounds.get(index).copied().unwrap_or(self.filled)
     }
 
-    /// Record `index` by itself, without its frame; nothing for an index past the last record.
+    /// The payload of record `index`, without its frame. Empty for an index past the last record.
     pub fn payload(&self, index: usize) -> &[u8] {
         let frame = self.record_start(index)..self.record_end(index);
         self.bytes.get(frame.start + HEADER_LEN..frame.end.saturating_sub(FOOTER_LEN)).unwrap_or_default()
     }
 
-    /// Some of the records, framed. A range that reaches past the last record ends with it.
+    /// The framed bytes of `records`. A range past the last record is truncated to it.
     pub fn slice(&self, records: Range<usize>) -> &[u8] {
         let start = self.record_start(records.start);
         let end = self.record_start(records.end).max(start);
         self.bytes.get(start..end).unwrap_or_default()
     }
 
-    /// Adds a record that is framed already. That `frame` is one whole frame, no more and no less, is for the caller to
-    /// see to.
+    /// Appends a framed record. The caller ensures that `frame` is exactly one frame.
     pub fn push_frame(&mut self, frame: &[u8]) {
         let mut spare = self.spare(frame.len());
         let (start, end) = (spare.start(), spare.start() + frame.len());
@@ -86,23 +85,23 @@ impl RecordBuffer {
         }
     }
 
-    /// Bytes that the buffer holds on to, filled or not.
+    /// Allocated bytes, filled or not.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.bounds.capacity() * size_of::<usize>()
     }
 
-    /// Drops the records and keeps the allocation.
+    /// Removes all records and keeps the allocation.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
 
-    /// Drops all records but the first `len`.
+    /// Keeps only the first `len` records.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.filled = self.record_start(len);
         self.bounds.truncate(len + 1);
     }
 
-    /// Room for `additional` bytes behind the last record. What it holds is of no meaning.
+    /// Returns room for `additional` bytes after the last record. Its contents are unspecified.
     #[inline]
     pub(crate) fn spare(&mut self, additional: usize) -> Spare<'_> {
         let needed = self.filled + additional;
@@ -113,21 +112,21 @@ impl RecordBuffer {
     }
 }
 
-/// Room behind the last record of a [`RecordBuffer`], for its next records.
+/// The unused part of a [`RecordBuffer`] after its last record, for the next records.
 pub(crate) struct Spare<'a> {
-    /// The whole buffer, so that positions in it are the positions in the file.
+    /// The whole buffer, so that positions in it are positions in the file.
     pub(crate) bytes: &'a mut [u8],
     filled: &'a mut usize,
     bounds: &'a mut Vec<usize>,
 }
 
 impl Spare<'_> {
-    /// Where the next record starts.
+    /// The start of the next record.
     pub(crate) fn start(&self) -> usize {
         *self.filled
     }
 
-    /// The bytes up to `end` are one more record.
+    /// Commits the bytes up to `end` as a record.
     #[inline]
     pub(crate) fn push_record(&mut self, end: usize) {
         *self.filled = end;

@@ -1,8 +1,8 @@
 //! `TensorProto`, as `tf.io.serialize_tensor` writes it and `tf.io.parse_tensor` reads it: [`serialize_tensor`],
 //! [`parse_tensor`].
 //!
-//! Field 1 is the dtype, field 2 the shape, field 4 the content, little-endian and left out where there is none; strings
-//! are in field 8.
+//! Field 1 is the dtype, field 2 the shape, and field 4 the little-endian content, omitted if empty. Strings are in
+//! field 8.
 //!
 //! Source: `tensorflow/core/framework/{tensor,tensor_shape,types}.proto`.
 
@@ -16,12 +16,12 @@ use crate::error::{ErrorKind, Result};
 use crate::reader::{Misfit, tensor as read};
 use crate::writer::tensor as write;
 
-/// Serialized tensors, one for each element of `values`: of rank 0 for numbers and strings, of rank 1 for lists, and of
-/// higher rank for lists in lists, if those are of one length. A null is null.
+/// Serializes every element of `values` as a tensor: rank 0 for numbers and strings, rank 1 for lists, and higher ranks
+/// for lists of lists, which must have equal lengths. Nulls stay null.
 ///
-/// With a shape the values of a list become a tensor of this shape, row-major; -1, at most once, stands for whatever
-/// the number of values makes of it. Where every element has a shape of its own, `values` are structs of two lists, `data`
-/// and `shape`, as those of `arrow.variable_shape_tensor`.
+/// With a shape, the values of a list become a tensor of this shape, row-major. One dimension may be -1: it is inferred
+/// from the number of values. If every element has its own shape, `values` are structs of two lists, `data` and
+/// `shape`, as in `arrow.variable_shape_tensor`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,8 +42,8 @@ use crate::writer::tensor as write;
 /// ```
 ///
 /// # Errors
-/// A type whose values TensorFlow has no dtype for; lists of different lengths, a null in a list, or another number of
-/// values than the shape has.
+/// Fails on a type without a TensorFlow dtype, lists of unequal lengths, a null in a list, or a number of values that
+/// does not fit the shape.
 pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<LargeBinaryArray> {
     let shape = match shape {
         None if shaped_data(values.data_type()).is_some() => TensorShape::Beside,
@@ -77,13 +77,13 @@ pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<Larg
     }
 }
 
-/// The values of serialized tensors: for a type that is no list those of one value each, for a list those of any shape,
-/// row-major, and for lists in lists those of as many dimensions; for a struct of two lists, `data` and `shape`, those of any
-/// shape, which goes to the second. A null is null.
+/// Parses serialized tensors to values of `data_type`. A non-list type accepts tensors of one value. A list accepts any
+/// shape, row-major. Lists of lists accept tensors of as many dimensions. A struct of two lists, `data` and `shape`,
+/// accepts any shape and stores it in the second. Nulls stay null.
 ///
 /// # Errors
-/// Bytes that are no `TensorProto`, or one of another dtype or shape than `data_type` has; a type that TensorFlow has no
-/// dtype for.
+/// Fails on bytes that are not a valid `TensorProto`, a dtype or shape that does not fit `data_type`, or a type without
+/// a TensorFlow dtype.
 pub fn parse_tensor(tensors: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let arrow = |source| ErrorKind::Arrow { source };
     let tensors = arrow_cast::cast(tensors, &DataType::LargeBinary).map_err(arrow)?;

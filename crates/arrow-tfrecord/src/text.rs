@@ -1,8 +1,8 @@
-//! Values that have no text: times outside the day, dates and timestamps outside the calendar, durations that are too long,
-//! and decimals with more digits than their type.
+//! Detects values without a text form: times outside the day, dates and timestamps outside the calendar, durations that
+//! are too long, and decimals with more digits than their type.
 //!
-//! Arrow's display and cast functions write some of these as `<invalid>` or `ERROR: ...`, cut digits off decimals, and
-//! write the time of another value for some times outside the day. Code that turns values into text looks for them first.
+//! Arrow's display and cast functions write some of these as `<invalid>` or `ERROR: ...`, truncate decimals, and format
+//! some times outside the day as another time. Code that formats values as text checks for them first.
 
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::{
@@ -20,19 +20,19 @@ use arrow_schema::{DataType, TimeUnit, UnionMode};
 
 use crate::integers::integers;
 
-/// A value that has no text.
+/// A value without a text form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value} is not a valid {data_type}, and has no text")]
 pub struct NoText {
     /// The row of the array, from 0.
     pub row: usize,
-    /// The integer that is stored.
+    /// The stored integer.
     pub value: String,
-    /// The type of the value, which may be inside of the array's type.
+    /// The type of the value, which may be nested in the array's type.
     pub data_type: DataType,
 }
 
-/// A value without text in a column of a table.
+/// A value without a text form in a column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column:?}, row {row}: {value} is not a valid {data_type}, and has no text")]
 pub struct NoTextError {
@@ -40,26 +40,26 @@ pub struct NoTextError {
     pub column: String,
     /// The row, from 0.
     pub row: u64,
-    /// The integer that is stored.
+    /// The stored integer.
     pub value: String,
-    /// The type of the value, which may be inside of the column's type.
+    /// The type of the value, which may be nested in the column's type.
     pub data_type: DataType,
 }
 
 impl NoText {
-    /// The error of a column whose rows are preceded by `rows_before` others.
+    /// Converts to an error of `column`, adding `rows_before` to the row number.
     pub fn in_column(self, column: &str, rows_before: u64) -> NoTextError {
         let Self { row, value, data_type } = self;
         NoTextError { column: column.to_owned(), row: rows_before + row as u64, value, data_type }
     }
 }
 
-/// Whether a type, or one inside of it, has values without text.
+/// Whether a type, or one nested in it, has values without a text form.
 pub fn may_lack_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => true,
         DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => true,
-        // In nanoseconds all are within the calendar.
+        // In nanoseconds every timestamp is within the calendar.
         DataType::Timestamp(unit, zone) => *unit != TimeUnit::Nanosecond || zone.is_some(),
         DataType::Duration(unit) => matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
         DataType::Dictionary(_, values) => may_lack_text(values),
@@ -76,20 +76,20 @@ pub fn may_lack_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Finds the first row that holds a value without text, at any depth. Values that no row shows are ignored: those under
-/// nulls, and those that no list or dictionary key refers to.
+/// Finds the first row with a value without a text form, at any depth. Values that no row refers to are ignored: those
+/// under nulls, and those outside all lists and dictionary keys.
 pub fn find_without_text(array: &dyn Array) -> Option<NoText> {
     find(array, Values::AnyWithoutText, &|_| true)
 }
 
-/// Finds the first row that holds a decimal with more digits than its type, at any depth, as [`find_without_text`] does.
+/// Finds the first row with a decimal of more digits than its type, at any depth, as [`find_without_text`] does.
 pub fn find_beyond_precision(array: &dyn Array) -> Option<NoText> {
     find(array, Values::DecimalsBeyondPrecision, &|_| true)
 }
 
-/// The positions of all values without text, ascending, those under nulls included.
+/// The positions of all values without a text form, ascending, including those under nulls.
 ///
-/// The array is neither nested nor a dictionary.
+/// The array must be neither nested nor a dictionary.
 pub(crate) fn positions_without_text(array: &dyn Array) -> Vec<usize> {
     let mut positions = Vec::new();
     let mut start = 0;
@@ -100,14 +100,14 @@ pub(crate) fn positions_without_text(array: &dyn Array) -> Vec<usize> {
     positions
 }
 
-/// Which values are looked for.
+/// The kind of values to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     AnyWithoutText,
     DecimalsBeyondPrecision,
 }
 
-/// Finds the first row that is visible and holds such a value.
+/// Finds the first visible row with such a value.
 fn find(array: &dyn Array, values: Values, is_visible: &dyn Fn(usize) -> bool) -> Option<NoText> {
     if !may_lack_text(array.data_type()) {
         return None;
@@ -116,7 +116,7 @@ fn find(array: &dyn Array, values: Values, is_visible: &dyn Fn(usize) -> bool) -
     match array.data_type() {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            // Values that no key refers to are seldom, and so are values without text.
+            // Both unreferenced values and values without a text form are rare.
             find(dictionary.values(), values, &|_| true)?;
             let keys = dictionary.normalized_keys();
             find_shared(dictionary.values(), values, array.len(), |row| {
@@ -182,14 +182,14 @@ fn in_row(row: usize, items: &ArrayRef, values: Values) -> Option<NoText> {
     find(items, values, &|_| true).map(|found| NoText { row, ..found })
 }
 
-/// Finds the first visible row whose list holds such a value.
+/// Finds the first visible row whose list contains such a value.
 fn find_in_lists<O: arrow_array::OffsetSizeTrait>(
     offsets: &OffsetBuffer<O>,
     items: &dyn Array,
     values: Values,
     is_visible: &dyn Fn(usize) -> bool,
 ) -> Option<NoText> {
-    // The last list that begins at the item or before it; those that begin there before that are empty.
+    // The last list that starts at or before the item. Earlier lists that start at the same position are empty.
     let row_of = |item: usize| offsets.partition_point(|offset| offset.as_usize() <= item).checked_sub(1);
     let is_in_row = |item: usize| row_of(item).is_some_and(|row| row + 1 < offsets.len() && is_visible(row));
     let found = find(items, values, &is_in_row)?;
@@ -205,7 +205,7 @@ fn find_in_runs<R: arrow_array::types::RunEndIndexType>(
     find_shared(array.values(), values, array.len(), |row| is_visible(row).then(|| ends.get_physical_index(row)))
 }
 
-/// Finds the first row whose value is such a one, where `position` gives its place among values that rows share.
+/// Finds the first row with such a value. `position` maps a row to its position among the shared values.
 fn find_shared(
     shared: &dyn Array,
     values: Values,
@@ -220,7 +220,7 @@ fn find_shared(
         }
     }
     let is_used = |used: &[bool], position: usize| used.get(position).copied().unwrap_or_default();
-    // More than one value may have no text: the one that comes first is that of the first row.
+    // Several values may lack text: report the one of the first row.
     let mut first: Option<NoText> = None;
     while let Some(found) = find(shared, values, &|position| is_used(&used, position)) {
         let row = (0..rows).find(|row| position(*row) == Some(found.row))?;
@@ -234,7 +234,7 @@ fn find_shared(
     first
 }
 
-/// The first such value at `start` or behind it, of an array that is not nested.
+/// The first such value at or after `start`, in a non-nested array.
 fn first_at(array: &dyn Array, values: Values, start: usize, is_visible: &dyn Fn(usize) -> bool) -> Option<usize> {
     fn first<T: ArrowPrimitiveType>(
         array: &dyn Array,
@@ -317,7 +317,7 @@ fn first_at(array: &dyn Array, values: Values, start: usize, is_visible: &dyn Fn
     }
 }
 
-/// The integer that a value is stored as.
+/// The stored integer of a value.
 fn stored(array: &dyn Array, row: usize) -> String {
     fn number<T: ArrowPrimitiveType<Native: std::fmt::Display>>(array: &dyn Array, row: usize) -> String {
         array.as_primitive::<T>().values().get(row).map(T::Native::to_string).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Records by themselves, as a column of bytes: [`Encoder::serialize`] and [`RecordParser`].
+//! Unframed records in a binary column: [`Encoder::serialize`] and [`RecordParser`].
 
 use arrow_array::cast::AsArray;
 use arrow_array::{
@@ -17,12 +17,12 @@ use crate::reader::{Record, RowDecoder, check_row_len};
 use crate::record_buffer::RecordBuffer;
 use crate::writer::Encoder;
 
-/// Rows that are encoded, and their records copied, while they are in the cache.
+/// Rows per block: the records of a block are copied while they are still in the cache.
 const BLOCK_ROWS: usize = 256;
 
 impl Encoder {
-    /// A record for every element of `rows`, without a frame: what `tf.io.parse_example` is given. The fields are the
-    /// columns. A null is null.
+    /// Serializes every element of `rows` as a record without a frame: the input of `tf.io.parse_example`. The fields
+    /// are the columns. Nulls stay null.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Encoder {
     pub fn serialize(&self, rows: &StructArray) -> Result<LargeBinaryArray> {
         let nulls = rows.nulls().filter(|nulls| nulls.null_count() > 0);
         let Some(nulls) = nulls else { return self.serialize_all(rows.columns(), rows.len(), None) };
-        // What stands under a null is of no meaning, and no reason to fail.
+        // Values under a null are unspecified and must not cause errors.
         let valid = BooleanArray::new(nulls.inner().clone(), None);
         let predicate = FilterBuilder::new(&valid).optimize().build();
         let column = |column: &ArrayRef| of_type(predicate.filter(column)?, column.data_type());
@@ -56,12 +56,12 @@ impl Encoder {
         self.serialize_all(&columns, predicate.count(), Some(nulls)).map_err(|error| error.map_row(row))
     }
 
-    /// A record for each row of `columns`, and between them nothing where `nulls` says so.
+    /// Serializes a record for each row of `columns`, with no bytes for rows in `nulls`.
     fn serialize_all(&self, columns: &[ArrayRef], rows: usize, nulls: Option<&NullBuffer>) -> Result<LargeBinaryArray> {
         let arrow = |source: ArrowError| ErrorKind::Arrow { source };
         let fields: Vec<_> = self.mapping().schema().fields().iter().zip(columns).collect();
         let fields = fields.into_iter().map(|(field, column)| {
-            // The mapping does not ask how fields are named within a type.
+            // The mapping ignores the names of fields within list types.
             field.as_ref().clone().with_data_type(column.data_type().clone())
         });
         let schema = Schema::new(fields.collect::<Vec<_>>());
@@ -91,9 +91,9 @@ impl Encoder {
     }
 }
 
-/// Decodes records that stand in a column of bytes: what [`Encoder::serialize`] makes, or a record within a record.
+/// Decodes unframed records in a binary column: the output of [`Encoder::serialize`], or records nested in records.
 ///
-/// [`Reader`](crate::Reader) and [`Decoder`](crate::Decoder) are for those that have frames.
+/// For framed records, use [`Reader`](crate::Reader) or [`Decoder`](crate::Decoder).
 #[derive(Debug)]
 pub struct RecordParser {
     schema: SchemaRef,
@@ -101,26 +101,26 @@ pub struct RecordParser {
 }
 
 impl RecordParser {
-    /// A parser of records that hold the columns of `mapping`.
+    /// Creates a parser of records with the columns of `mapping`.
     ///
     /// # Errors
-    /// A column whose text form is not read back, or whose rows take more room than any batch has.
+    /// Fails on a column whose text form cannot be parsed, or whose rows exceed the maximum size of a batch.
     pub fn try_new(mapping: &Mapping) -> Result<Self> {
         check_row_len(mapping)?;
         let columns: Vec<_> = (0..mapping.columns().len()).collect();
         Ok(Self { schema: SchemaRef::clone(mapping.schema()), rows: RowDecoder::try_new(mapping, &columns)? })
     }
 
-    /// The columns, which are the fields of what is parsed.
+    /// The columns: the fields of the parsed structs.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The rows of `records`, an array of bytes of any layout with a record in each element. A null is null.
+    /// Parses `records`, a binary array of any layout with one record per element. Nulls stay null.
     ///
     /// # Errors
-    /// Those of [`Decoder::flush`](crate::Decoder::flush). Positions are those that the records would have in a file of
-    /// their own.
+    /// Those of [`Decoder::flush`](crate::Decoder::flush). Reported positions are those of a file with only these
+    /// records.
     pub fn parse(&mut self, records: &dyn Array) -> Result<StructArray> {
         let arrow = |source: ArrowError| ErrorKind::Arrow { source };
         let records = arrow_cast::cast(records, &DataType::LargeBinary).map_err(arrow)?;

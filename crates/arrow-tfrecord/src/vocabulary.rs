@@ -1,4 +1,4 @@
-//! [`Vocabulary`]: the distinct values of a column of strings, for columns that are written as ranks.
+//! [`Vocabulary`]: the distinct values of a string column that is written as ranks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,10 +11,10 @@ use crate::dtype::{item, value_type};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lists::lists;
 
-/// Gathers the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
+/// Collects the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
 ///
-/// Ranks are told from the vocabulary, and the encoder has to know it before the first row: so a vocabulary of all
-/// values is a pass of its own over the rows. Nulls have no rank.
+/// The encoder needs the vocabulary before the first row, so collecting all values takes a separate pass over the rows.
+/// Nulls have no rank.
 ///
 /// [`MappingOptions::with_vocabulary`]: crate::MappingOptions::with_vocabulary
 ///
@@ -39,15 +39,15 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// A vocabulary of at most so many values, and of none so far.
+    /// Creates an empty vocabulary of at most `most` values.
     pub fn new(most: usize) -> Self {
         Self { values: BTreeSet::new(), most }
     }
 
-    /// Adds the values of a column of strings, of dictionaries of them, or of lists of either.
+    /// Adds the values of a column of strings, dictionaries of strings, or lists of either.
     ///
     /// # Errors
-    /// Values of another type; more distinct ones than the vocabulary may have.
+    /// Fails on values of another type, or more distinct values than the maximum.
     pub fn observe(&mut self, column: &ArrayRef) -> Result<()> {
         match column.data_type() {
             list if item(list).is_some() => {
@@ -71,13 +71,13 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// The values, sorted by their bytes.
+    /// Returns the values, sorted by their bytes.
     pub fn finish(self) -> Vec<String> {
         self.values.into_iter().collect()
     }
 }
 
-/// What is in lists that are not null.
+/// The elements of the lists that are not null.
 fn elements(column: &ArrayRef) -> Result<ArrayRef> {
     let rows: Vec<_> = (0..column.len()).filter(|row| column.is_valid(*row)).collect();
     let (lists, elements) = match column.data_type() {
@@ -97,7 +97,7 @@ fn arrow(source: arrow_schema::ArrowError) -> Error {
     ErrorKind::Arrow { source }.into()
 }
 
-/// A vocabulary, to look up ranks in.
+/// The rank of each value of a vocabulary.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranks {
     values: Vec<String>,
@@ -105,7 +105,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// The ranks of `values`, or one of them that stands there twice.
+    /// Assigns ranks to `values`. Returns a duplicate value as the error.
     pub(crate) fn new(values: &[String]) -> Result<Self, String> {
         let mut ranks = HashMap::with_capacity(values.len());
         for (rank, value) in values.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The protobuf wire format of `tf.train.Example`, as far as writing needs it.
+//! The part of the protobuf wire format that writing `tf.train.Example` needs.
 //!
 //! ```text
 //! Example  { features: Features = 1 }                     0a <len>
@@ -17,7 +17,7 @@ pub(crate) const FIELD_1: u8 = 0x0a;
 /// Field 2, length-delimited: the entry's value.
 pub(crate) const FIELD_2: u8 = 0x12;
 
-/// A varint of 64 bits takes at most this many bytes.
+/// The maximum length of a 64-bit varint.
 pub(crate) const MAX_VARINT_LEN: usize = 10;
 
 impl FeatureKind {
@@ -39,8 +39,8 @@ pub(crate) fn varint_len(value: u64) -> usize {
     (bits * 9 + 64) / 64
 }
 
-/// Writes `value` as a varint at `pos` and returns the position behind it. There must be [`MAX_VARINT_LEN`] bytes, and
-/// more of them may be written than the varint has.
+/// Writes `value` as a varint at `pos` and returns the position after it. Requires [`MAX_VARINT_LEN`] bytes at `pos`,
+/// and may write more of them than the varint has.
 #[inline(always)]
 pub(crate) fn put_varint(out: &mut [u8], pos: usize, value: u64) -> usize {
     put_varint_of_len(out, pos, value, varint_len(value))
@@ -49,11 +49,11 @@ pub(crate) fn put_varint(out: &mut [u8], pos: usize, value: u64) -> usize {
 /// The same for a value whose [`varint_len`] is known to be `len`.
 #[inline(always)]
 pub(crate) fn put_varint_of_len(out: &mut [u8], pos: usize, value: u64, len: usize) -> usize {
-    /// The bit that says that another byte follows, in each of eight bytes.
+    /// The continuation bit in each of eight bytes.
     const MORE: u64 = 0x8080_8080_8080_8080;
 
     if len <= 8 {
-        // Seven bits to every byte by halves, quarters and eighths; then all eight bytes in one store.
+        // Spreads seven bits to every byte by halves, quarters and eighths, then writes all eight bytes in one store.
         let spread = (value & 0x0fff_ffff) | ((value & 0x00ff_ffff_f000_0000) << 4);
         let spread = (spread & 0x0000_3fff_0000_3fff) | ((spread & 0x0fff_c000_0fff_c000) << 2);
         let spread = (spread & 0x007f_007f_007f_007f) | ((spread & 0x3f80_3f80_3f80_3f80) << 1);
@@ -65,7 +65,7 @@ pub(crate) fn put_varint_of_len(out: &mut [u8], pos: usize, value: u64, len: usi
     pos + len
 }
 
-/// Writes `value` as a varint into exactly its bytes, where others must stay as they are.
+/// Writes `value` as a varint into exactly the bytes of `out`, without touching others.
 pub(crate) fn fill_varint(out: &mut [u8], mut value: u64) {
     if let Some((last, others)) = out.split_last_mut() {
         for byte in others {
@@ -76,8 +76,8 @@ pub(crate) fn fill_varint(out: &mut [u8], mut value: u64) {
     }
 }
 
-/// Writes a tag and a length at `pos` and returns the position behind them. There must be [`MAX_VARINT_LEN`] bytes
-/// behind the tag.
+/// Writes a tag and a length at `pos` and returns the position after them. Requires [`MAX_VARINT_LEN`] bytes after the
+/// tag.
 #[inline(always)]
 pub(crate) fn put_header(out: &mut [u8], pos: usize, tag: u8, len: usize) -> usize {
     out[pos] = tag;
@@ -90,7 +90,7 @@ pub(crate) fn field_len(len: usize) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// Copies `bytes` to `pos` and returns the position behind them.
+/// Copies `bytes` to `pos` and returns the position after them.
 #[inline(always)]
 pub(crate) fn put_bytes(out: &mut [u8], pos: usize, bytes: &[u8]) -> usize {
     let end = pos + bytes.len();
@@ -103,25 +103,25 @@ const TEMPLATE_WIDTH: usize = 48;
 
 /// Everything before the value of a feature with one short value: tags, key, and four lengths of one byte each.
 ///
-/// Copying a constant number of bytes is a few wide stores, where a length that varies is a call; so a template is
-/// copied whole, and what it writes beyond its length is overwritten by what follows.
+/// Copying a constant length compiles to a few wide stores, a variable length to a call. So a template is copied whole,
+/// and the bytes past its length are overwritten by what follows.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
-    /// With the lengths for a value of no bytes.
+    /// The template with the lengths of an empty value.
     bytes: [u8; TEMPLATE_WIDTH],
-    /// All ones where a length stands, to which that of the value is to be added: entry, feature, list, value.
+    /// A mask of the four length bytes to which the length of the value is added: entry, feature, list, value.
     lengths: [u8; TEMPLATE_WIDTH],
-    /// All ones where there is a byte of the template at all.
+    /// A mask of the bytes that belong to the template.
     within: [u8; TEMPLATE_WIDTH],
     len: usize,
     longest: usize,
 }
 
 impl Template {
-    /// Bytes that there must be behind the last value that follows a template.
+    /// Bytes required after the last value that follows a template.
     pub(crate) const WIDTH: usize = TEMPLATE_WIDTH;
 
-    /// The template of a feature `name`, unless the name is too long for one.
+    /// The template of feature `name`. `None` if the name is too long.
     pub(crate) fn new(name: &str, kind: FeatureKind) -> Option<Self> {
         let list_len = field_len(0);
         let feature_len = field_len(list_len);
@@ -146,19 +146,19 @@ impl Template {
         Some(Self { bytes, lengths, within, len, longest })
     }
 
-    /// The longest value whose lengths all fit in one byte.
+    /// The maximum length of a value whose lengths all fit in one byte.
     #[inline(always)]
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Bytes before the value.
+    /// The number of bytes before the value.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The length of the value, if what stands here is what the template [writes](Self::put) before it.
+    /// The length of the value, if these bytes are what the template [writes](Self::put) before it.
     #[inline(always)]
     pub(crate) fn value_len(&self, found: &[u8; TEMPLATE_WIDTH]) -> Option<usize> {
         let value_len = found[self.len - 1];

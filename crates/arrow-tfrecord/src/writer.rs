@@ -1,4 +1,4 @@
-//! Writing: [`Encoder`] for framed bytes, [`Writer`] over anything that is [`std::io::Write`].
+//! Writing: [`Encoder`] for framed bytes, [`Writer`] over any [`std::io::Write`].
 
 mod bind;
 mod column;

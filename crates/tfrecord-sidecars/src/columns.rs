@@ -1,4 +1,4 @@
-//! A [`Mapping`] as the renderings look at it: feature by feature.
+//! The features of a [`Mapping`], as the renderings need them.
 
 use arrow_schema::{DataType, Field};
 use arrow_tfrecord::{
@@ -13,28 +13,28 @@ use crate::error::{ErrorKind, Result};
 pub(crate) struct TableFeature<'a> {
     pub(crate) column: &'a ColumnMapping,
     pub(crate) feature: &'a FeatureMapping,
-    /// The tensor that a record's values make; none if their number varies.
+    /// The shape of the tensor of a record's values. `None` if their number varies.
     pub(crate) shape: Option<Vec<usize>>,
-    /// The form chosen for the part of the column that the feature holds.
+    /// The choice for the feature's part of the column.
     pub(crate) choice: Option<Choice>,
     value_type: Option<&'a DataType>,
-    /// The words that the values are ranks of.
+    /// The vocabulary, if the values are ranks.
     vocabulary: Option<&'a [String]>,
-    /// How many records have it and have not, if that is known, and the least number of values.
+    /// The observed presence, if known.
     observed: Option<Observed>,
 }
 
-/// The presence of a feature in the records of a set.
+/// The observed presence of a feature in the records of a set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed {
     /// Records without the feature.
     pub(crate) missing: u64,
-    /// The least number of values in the others.
+    /// The minimum number of values in the others.
     pub(crate) least: u64,
 }
 
 impl<'a> TableFeature<'a> {
-    /// Every feature of the table, columns in order.
+    /// Every feature of the table, in the order of columns.
     pub(crate) fn all(mapping: &'a Mapping) -> Vec<Self> {
         let columns = mapping.schema().fields().iter().zip(mapping.columns());
         let features = columns.flat_map(|(field, column)| {
@@ -55,7 +55,7 @@ impl<'a> TableFeature<'a> {
         features.collect()
     }
 
-    /// The same with what records tell of presence, which goes before what the schema allows.
+    /// Adds the observed presence, which takes precedence over the schema.
     #[must_use]
     pub(crate) fn with_observed(self, observed: Option<Observed>) -> Self {
         Self { observed, ..self }
@@ -69,13 +69,12 @@ impl<'a> TableFeature<'a> {
         self.feature.kind
     }
 
-    /// Whether the feature holds the column's values, not a part of them.
+    /// Whether the feature is the whole column, not a part of it.
     pub(crate) fn is_whole(&self) -> bool {
         self.feature.name == self.column.column
     }
 
-    /// Whether records may be without the feature. Of a part nobody says that they may not, unless records were looked
-    /// at.
+    /// Whether records may lack the feature. Assumed for parts of columns, unless the records were observed.
     pub(crate) fn may_be_absent(&self) -> bool {
         match self.observed {
             Some(observed) => observed.missing > 0,
@@ -83,7 +82,7 @@ impl<'a> TableFeature<'a> {
         }
     }
 
-    /// Whether the feature may stand in a record without the values that its shape has.
+    /// Whether the feature may be in a record without the values of its shape.
     pub(crate) fn may_be_empty(&self) -> bool {
         match (self.observed, self.feature.shape) {
             (Some(observed), FeatureShape::Scalar) => observed.least == 0,
@@ -91,29 +90,29 @@ impl<'a> TableFeature<'a> {
         }
     }
 
-    /// The type of the values of the column or of the part of it, if the feature holds these.
+    /// The type of the values of the column or part, if the feature contains these.
     pub(crate) fn value_type(&self) -> Option<&'a DataType> {
         self.value_type.map(value_type)
     }
 
-    /// The words that the values are ranks of, if they are.
+    /// The vocabulary, if the values are ranks.
     pub(crate) fn vocabulary(&self) -> Option<&'a [String]> {
         self.vocabulary
     }
 
-    /// Whether the values are text in bytes by the form that was chosen.
+    /// Whether the chosen encoding stores the values as text in bytes.
     pub(crate) fn is_text_form(&self) -> bool {
         self.choice == Some(Choice::String)
     }
 }
 
-/// What a feature's name says of the part of the column, without what tells the values of lists in lists.
+/// The path of the part in a feature's name, without the suffix for values of nested lists.
 fn path<'a>(name: &'a str, separator: &str) -> &'a str {
     let flat = name.strip_suffix("ragged_flat_values").and_then(|path| path.strip_suffix(separator));
     flat.unwrap_or(name)
 }
 
-/// The form chosen for a part: what is said of it, or else of the closest part around it.
+/// The choice for a part, or else for its closest ancestor.
 fn choice(options: &MappingOptions, path: &str) -> Option<Choice> {
     let is_around = |name: &str| {
         let inner = path.strip_prefix(name);
@@ -123,19 +122,19 @@ fn choice(options: &MappingOptions, path: &str) -> Option<Choice> {
     around.max_by_key(|(name, _)| name.len()).map(|(_, choice)| *choice)
 }
 
-/// The vocabulary of a part of a column, or of all of it.
+/// The vocabulary of a part of a column, or of the whole column.
 fn vocabulary<'a>(options: &'a MappingOptions, column: &ColumnMapping, path: &str) -> Option<&'a [String]> {
     let vocabularies = &options.vocabularies;
     vocabularies.get(path).or_else(|| vocabularies.get(&column.column)).map(Vec::as_slice)
 }
 
-/// Refuses records that a form has no words for.
+/// Rejects record types that a format cannot describe.
 pub(crate) fn expect_records(mapping: &Mapping, known: &[RecordType]) -> Result<()> {
     let found = mapping.record_type();
     if known.contains(&found) { Ok(()) } else { Err(ErrorKind::RecordType { found }.into()) }
 }
 
-/// Whether a null is a feature without values.
+/// Whether a null is written as a feature without values.
 fn leaves_out(nulls: &NullRule) -> bool {
     !matches!(nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error))
 }
@@ -152,7 +151,7 @@ fn shape(field: &Field, feature: &FeatureMapping) -> Option<Vec<usize>> {
     }
 }
 
-/// The sizes of lists of fixed size, outermost first.
+/// The sizes of fixed-size lists, outermost first.
 fn dimensions(mut data_type: &DataType) -> Vec<usize> {
     let mut sizes = Vec::new();
     while let DataType::FixedSizeList(item, size) = data_type {
@@ -162,7 +161,7 @@ fn dimensions(mut data_type: &DataType) -> Vec<usize> {
     sizes
 }
 
-/// The type of a column's values: of a list its items', of a dictionary its words'.
+/// The type of a column's values: the item type of a list, the value type of a dictionary.
 pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(item)
@@ -181,7 +180,7 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The type of the values in the part of a column whose features have this name, by the names of its fields.
+/// The type of the values in the part of a column whose feature has this name, found by field names.
 pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str, separator: &str) -> Option<&'a DataType> {
     let part = |field: &'a Field, called: &str| {
         part_type(field.data_type(), &format!("{path}{separator}{called}"), name, separator)

@@ -1,8 +1,8 @@
-//! [`Description`]: what the sidecars of a set tell, of files that anyone wrote.
+//! [`Description`]: the information for sidecar files, gathered from files written by any tool.
 //!
-//! What the columns are is told by the manifest of the set, or by a `schema.pbtxt` beside the files, or else found by
-//! looking at every record; then one more pass gathers statistics, of several files at a time, on the rayon pool that the call
-//! runs in. Of files in a store [`SchemaInference`] and [`observe`] do the same, file by file.
+//! The schema comes from the manifest of the set or a `schema.pbtxt` next to the files, or else is inferred from every
+//! record. A second pass then computes statistics of several files at a time, on the rayon pool of the caller. For
+//! files in an object store, [`SchemaInference`] and [`observe`] do the same, file by file.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -21,52 +21,52 @@ use crate::stats::{Detail, Statistics};
 use crate::tfds::{self, DatasetInfo, ShardFile};
 use crate::tfmd;
 
-/// A `schema.pbtxt` beside shards, by the custom of TFX.
+/// The file name of a schema next to shards, by TFX's convention.
 pub const SCHEMA_NAME: &str = "schema.pbtxt";
 
-/// Bytes of a file that are read at a time.
+/// Bytes per read of a file.
 const READ_LEN: usize = 1 << 20;
 
-/// Records that are looked at together.
+/// Records per batch.
 const STEP: usize = 256;
 
-/// How files are described.
+/// Options of [`describe`].
 #[derive(Debug, Clone, Default)]
 pub struct DescribeOptions {
-    /// The columns and their form, whatever else is known.
+    /// The schema and mapping options, which override those of the directory.
     pub schema: Option<(SchemaRef, MappingOptions)>,
-    /// How much is gathered.
+    /// The detail of statistics.
     pub detail: Detail,
-    /// Whether a feature that always has the same number of values is a list of fixed size, where types are found.
+    /// Whether a feature that always has the same number of values is inferred as a fixed-size list.
     pub fixed_size_lists: bool,
 }
 
-/// What is known of a set.
+/// The description of a data set.
 #[derive(Debug, Clone)]
 pub struct Description {
-    /// The columns, and what features they are.
+    /// The columns and their features.
     pub mapping: Arc<Mapping>,
-    /// What the features hold.
+    /// Statistics of the features.
     pub statistics: Statistics,
     /// The files, in order.
     pub files: Vec<ShardFile>,
-    /// How they are compressed, if all are alike.
+    /// Their compression, if it is the same for all.
     pub compression: Option<Compression>,
 }
 
-/// What one file holds.
+/// The contents of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observed {
     /// Number of records.
     pub rows: u64,
     /// Bytes of the records with their frames, before compression.
     pub framed_bytes: u64,
-    /// How the file is compressed.
+    /// The compression of the file.
     pub compression: Compression,
 }
 
-/// Describes the set in a directory: the shards that its manifest lists, or all files in it and below that are no
-/// sidecars; or one file.
+/// Describes the data set in a directory: the shards that its manifest lists, or else all files in it and its
+/// subdirectories except sidecars. Also accepts a single file.
 ///
 /// ```
 /// use std::fs;
@@ -89,11 +89,11 @@ pub struct Observed {
 /// ```
 ///
 /// # Errors
-/// No file, or one that cannot be read; damage; a schema that cannot be read, or that records do not fit; records that
-/// are no Examples, or whose features are of different kinds.
+/// Fails if there is no file, if a file is unreadable or damaged, if a schema is unreadable or does not fit the
+/// records, or if records are not Examples or have features of different kinds.
 pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     let (paths, findings) = tfrecord_shards::files(&[dir.to_owned()])?;
-    // Of a part of a set nothing is to be told.
+    // Incomplete sets are rejected.
     if let Some(finding) = findings.into_iter().find(|finding| matches!(finding.kind, FindingKind::MissingShard)) {
         return Err(ErrorKind::NotWhole { problem: finding.to_string() }.into());
     }
@@ -122,7 +122,7 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
         some.par_iter().map(one).collect::<Vec<_>>()
     });
     for observed in observed {
-        // In the order of the files, so that threads do not show.
+        // Merge in the order of the files, so that the result does not depend on threads.
         let (path, found, own) = observed?;
         statistics.merge(&own)?;
         let relative = path.strip_prefix(dir).ok().filter(|relative| !relative.as_os_str().is_empty());
@@ -130,7 +130,7 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
         let relative = relative.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
         let split = splits.iter().find(|(shard, _)| *shard == relative).and_then(|(_, split)| split.clone());
         files.push(ShardFile { path: relative, split, rows: found.rows, framed_bytes: found.framed_bytes });
-        // A file of no bytes is compressed in every way.
+        // An empty file fits any compression.
         compressions.extend((found.rows > 0).then_some(found.compression));
     }
     let first = compressions.first().copied().unwrap_or(Compression::None);
@@ -138,10 +138,10 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     Ok(Description { mapping, statistics, files, compression })
 }
 
-/// Adds the records of a file to statistics, by the encoder of their mapping.
+/// Adds the records of a file to statistics, with the encoder of their mapping.
 ///
 /// # Errors
-/// Damage; a record that does not fit the schema.
+/// Fails on damage, or on a record that does not fit the schema.
 pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut Statistics) -> Result<Observed> {
     let start = source.fill_buf().map_err(io_at_start)?;
     let compression = Compression::detect(start).unwrap_or(Compression::None);
@@ -171,7 +171,7 @@ pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut St
 }
 
 impl Description {
-    /// The table, for the descriptions of [`SchemaForm`](crate::SchemaForm): with what is known of all records.
+    /// The table with its statistics, to be rendered in a [`SchemaForm`](crate::SchemaForm).
     pub fn table(&self, location: impl Into<String>) -> TableDescription<'_> {
         let table = TableDescription::new(&self.mapping, location).with_statistics(&self.statistics);
         match self.compression {
@@ -180,17 +180,17 @@ impl Description {
         }
     }
 
-    /// What `dataset_info.json` says of the files.
+    /// The contents of `dataset_info.json` for the files.
     ///
     /// # Errors
-    /// Compressed files, and those of [`DatasetInfo::try_new`].
+    /// Fails on compressed files, and with those of [`DatasetInfo::try_new`].
     pub fn dataset_info(&self, name: &str) -> Result<DatasetInfo> {
         tfds::expect_uncompressed(self.compression)?;
         DatasetInfo::try_new(name, self.files.iter().cloned())
     }
 }
 
-/// The columns by a manifest, or by a schema beside the files.
+/// The columns by a manifest, or by a schema next to the files.
 fn known_schema(dir: &Path) -> Result<Option<(SchemaRef, MappingOptions)>> {
     if dir.join(MANIFEST_NAME).is_file() {
         let manifest = Manifest::read(dir)?;
@@ -207,7 +207,7 @@ fn known_schema(dir: &Path) -> Result<Option<(SchemaRef, MappingOptions)>> {
     Ok(Some((Arc::new(schema), MappingOptions::default())))
 }
 
-/// Which split each shard is of.
+/// The split of each shard.
 fn splits(dir: &Path) -> Result<Vec<(String, Option<String>)>> {
     if !dir.join(MANIFEST_NAME).is_file() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! [`Emit`]: which files are to lie beside the shards of a set, and what they hold.
+//! [`Emit`]: the selected sidecar files of a shard set, and their contents.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::form::{SchemaForm, TableDescription, name_of};
 use crate::stats::{Detail, PAGE_NAME, STATS_NAME, Statistics, Vocabularies};
 use crate::tfds::{self, DATASET_INFO_NAME, DatasetInfo, FEATURES_NAME, ShardFile, expect_uncompressed};
 
-/// The Python module beside shards.
+/// The name of the Python module next to the shards.
 pub const MODULE_NAME: &str = "parse_example.py";
 
-/// Files beside the shards, by who reads them.
+/// The kinds of sidecar files, by their readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SidecarKind {
@@ -27,9 +27,9 @@ pub enum SidecarKind {
     Tfmd,
     /// `parse_example.py`, for TensorFlow alone: see [`SchemaForm::Python`].
     ParseFn,
-    /// `stats.pb` and `stats.html`, for TensorFlow Data Validation and for people: see [`stats`](crate::stats).
+    /// `stats.pb` for TensorFlow Data Validation and `stats.html` for people: see [`stats`](crate::stats).
     Stats,
-    /// `<shard>.idx`, for NVIDIA DALI and others that go to a record at once. Written with the shards, not here.
+    /// `<shard>.idx`, for NVIDIA DALI and other readers with random access. Written with the shards, not here.
     Index,
 }
 
@@ -47,7 +47,7 @@ impl SidecarKind {
         }
     }
 
-    /// The names of its files, but for what depends on the rows or the shards: label files and indexes.
+    /// The names of its files, except those that depend on the rows or the shards: label files and indexes.
     pub fn file_names(self) -> &'static [&'static str] {
         match self {
             Self::Tfds => &[DATASET_INFO_NAME, FEATURES_NAME],
@@ -65,7 +65,7 @@ impl fmt::Display for SidecarKind {
     }
 }
 
-/// A word that names no [`SidecarKind`].
+/// The error for a string that is not a valid [`SidecarKind`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown sidecar {found:?}: expected {}", SidecarKind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "))]
 pub struct ParseSidecarKindError {
@@ -81,7 +81,7 @@ impl FromStr for SidecarKind {
     }
 }
 
-/// Which files are to lie beside the shards.
+/// The sidecar files to write.
 ///
 /// ```
 /// use tfrecord_sidecars::{Emit, SidecarKind};
@@ -107,23 +107,23 @@ impl fmt::Display for Emit {
     }
 }
 
-/// A set whose shards are written.
+/// A shard set whose shards have been written.
 #[derive(Debug)]
 pub struct EmittedSet<'a> {
-    /// Where it is, as its user wrote that. The last part is its name.
+    /// Its location, as the user wrote it. The last component is its name.
     pub location: String,
-    /// What its columns became.
+    /// The mapping of its columns.
     pub mapping: &'a Mapping,
-    /// What is known of all records.
+    /// Statistics of all records.
     pub statistics: Option<&'a Statistics>,
     /// Its shards.
     pub files: Vec<ShardFile>,
-    /// How they are compressed, if all are alike.
+    /// Their compression, if it is the same for all.
     pub compression: Option<Compression>,
 }
 
 impl Emit {
-    /// Whether files of this kind are asked for.
+    /// Whether files of this kind are selected.
     pub fn has(&self, kind: SidecarKind) -> bool {
         self.0.contains(&kind)
     }
@@ -133,17 +133,17 @@ impl Emit {
         self.0.iter().copied()
     }
 
-    /// Whether none is.
+    /// Whether no kind is selected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether any is that tells of the whole set, so that it would be wrong of one that has grown.
+    /// Whether any selected kind describes the whole set, and so becomes outdated when shards are appended.
     pub fn describes(&self) -> bool {
         self.kinds().any(|kind| kind != SidecarKind::Index)
     }
 
-    /// What has to be known of the records; of nothing but where they are, nothing.
+    /// The detail of statistics that the selected kinds need. `None` if they only need the positions of records.
     pub fn detail(&self) -> Option<Detail> {
         match self.has(SidecarKind::Stats) || self.has(SidecarKind::Tfmd) {
             true => Some(Detail::Values),
@@ -151,10 +151,11 @@ impl Emit {
         }
     }
 
-    /// Refuses what cannot be said of records of this mapping, before any is written.
+    /// Rejects kinds that do not support this mapping or compression, before any record is written.
     ///
     /// # Errors
-    /// Records of a type that a form has no words for; compressed shards, for those who read none.
+    /// Fails on a record type that a format cannot describe, or on compressed shards for a reader that does not support
+    /// them.
     pub fn check(&self, mapping: &Mapping, compression: Compression) -> Result<()> {
         if self.has(SidecarKind::Tfds) {
             expect_uncompressed(Some(compression))?;
@@ -172,10 +173,11 @@ impl Emit {
         Ok(())
     }
 
-    /// The files, but for indexes.
+    /// Returns the files, except indexes.
     ///
     /// # Errors
-    /// As [`check`](Self::check); shards whose names TensorFlow Datasets does not know; statistics that are missing.
+    /// As [`check`](Self::check). Also fails on shard names that TensorFlow Datasets does not accept, or missing
+    /// statistics.
     pub fn files(&self, set: &EmittedSet<'_>) -> Result<Vec<Sidecar>> {
         let name = name_of(&set.location);
         let mut sidecars = Vec::new();

@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong between a table and a description of it.
+//! [`Error`]: errors of writing and reading descriptions of tables.
 
 use std::fmt;
 use std::io;
@@ -13,32 +13,32 @@ use tfrecord_framing::Compression;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where.
+/// An error with its location.
 pub struct Error(Box<ErrorKind>);
 
 /// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A record is no `tf.train.Example` and no `tf.train.SequenceExample`.
+    /// A record is neither a `tf.train.Example` nor a `tf.train.SequenceExample`.
     #[error("no tf.train.Example: at byte {at} of the record, {reason}")]
     Malformed {
-        /// Where, from the record's first byte.
+        /// The byte offset in the record.
         at: usize,
-        /// What is wrong there.
+        /// The defect.
         reason: &'static str,
     },
-    /// A text is no schema of TensorFlow Metadata.
+    /// A text is not a valid schema of TensorFlow Metadata.
     #[error("line {line}, column {column}: no schema of TensorFlow Metadata")]
     Syntax {
         /// The line, from 1.
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The defect.
         source: ParseError,
     },
-    /// Messages within messages, more than any schema has.
+    /// Messages are nested deeper than in any schema.
     #[error(
         "line {line}, column {column}: no schema of TensorFlow Metadata, for more than {most} messages lie one in the other"
     )]
@@ -47,45 +47,45 @@ pub enum ErrorKind {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// How many may.
+        /// The maximum depth.
         most: usize,
     },
-    /// A feature of a schema has no column.
+    /// A feature of a schema cannot become a column.
     #[error("feature {feature:?}: {problem}")]
     Feature {
         /// Its name.
         feature: String,
-        /// Why not.
+        /// The reason.
         problem: String,
-        /// What can be done.
+        /// What the user can do.
         hint: String,
     },
-    /// A form has no words for records of this type.
+    /// A format cannot describe records of this type.
     #[error("records of type {found} have no such description")]
     RecordType {
-        /// What they are.
+        /// The type of the records.
         found: RecordType,
     },
-    /// A set has no description that TensorFlow Datasets would take.
+    /// A data set cannot be described for TensorFlow Datasets.
     #[error("not for TensorFlow Datasets: {0}")]
     Tfds(TfdsProblem),
-    /// Records in a compressed file cannot be gone to.
+    /// Compressed files do not support random access to records.
     #[error("shards compressed with {compression} have no index")]
     CompressedIndex {
-        /// How they are compressed.
+        /// Their compression.
         compression: Compression,
     },
-    /// A table has no place in a saved dataset of tf.data.
+    /// A table cannot be written as a saved dataset of tf.data.
     #[error("column {column:?}: {problem}")]
     Snapshot {
         /// The column.
         column: String,
-        /// Why not.
+        /// The reason.
         problem: String,
-        /// What can be done.
+        /// What the user can do.
         hint: String,
     },
-    /// A null in a table that becomes a saved dataset of tf.data without masks.
+    /// A null in a table that is written as a saved dataset of tf.data without masks.
     #[error("column {column:?}: row {row} is null, and a tensor has no null")]
     SnapshotNull {
         /// The column.
@@ -96,35 +96,35 @@ pub enum ErrorKind {
     /// A file or directory could not be read.
     #[error("cannot read {}", path.display())]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Something is wrong in a file.
+    /// An error in a file.
     #[error("{}", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What.
+        /// The error.
         source: Error,
     },
-    /// A directory has no file of records.
+    /// A directory contains no TFRecord file.
     #[error("{}: no TFRecord file in it", dir.display())]
     NoFile {
-        /// Which.
+        /// The path.
         dir: PathBuf,
     },
-    /// A part of a set.
+    /// A shard set is incomplete.
     #[error("not a whole set: {problem}")]
     NotWhole {
         /// What is missing.
         problem: String,
     },
-    /// Statistics of other features were to be added.
+    /// Statistics to be merged have different features.
     #[error("statistics of different features cannot be merged")]
     OtherFeatures,
-    /// Records or batches cannot be read, or written.
+    /// Records or batches cannot be read or written.
     #[error(transparent)]
     Records(#[from] arrow_tfrecord::Error),
     /// The built-in descriptors are damaged.
@@ -133,50 +133,50 @@ pub enum ErrorKind {
     /// The built-in descriptors lack a message.
     #[error("the descriptors of TensorFlow's messages have no schema")]
     NoDescriptor,
-    /// A message does not become another of the same type.
+    /// A message cannot be converted to another representation of its type.
     #[error("a schema of TensorFlow Metadata cannot be decoded")]
     Decode(#[from] DecodeError),
-    /// A schema has no form in a manifest.
+    /// A schema cannot be represented in a manifest.
     #[error(transparent)]
     Manifest(#[from] tfrecord_shards::Error),
-    /// Something has no form in JSON.
+    /// A value cannot be represented in JSON.
     #[error("cannot be written as JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// Why a set has no description that TensorFlow Datasets would take.
+/// Why a data set cannot be described for TensorFlow Datasets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TfdsProblem {
-    /// No shard.
+    /// The set has no shards.
     #[error("there is no shard")]
     NoShard,
-    /// A file that TensorFlow Datasets does not take for a shard.
+    /// A file that TensorFlow Datasets does not accept as a shard.
     #[error("shard {path:?}: {problem}")]
     Shard {
         /// The file.
         path: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
-    /// Some of the shards that the names of the others count.
+    /// Shards are missing, by the total in the names of the others.
     #[error("of the {total} shards {before}..{after} there are {found}")]
     MissingShards {
-        /// What the names begin with.
+        /// The prefix of the names.
         before: String,
-        /// What the names end with.
+        /// The suffix of the names.
         after: String,
-        /// How many shards they count.
+        /// The total number of shards in the names.
         total: usize,
-        /// How many there are.
+        /// The number of shards found.
         found: usize,
     },
-    /// A split with shards of two names.
+    /// A split whose shards have different name templates.
     #[error("split {split:?} has shards {first} and {second}")]
     TwoTemplates {
         /// The split.
         split: String,
-        /// The template of some of its names.
+        /// The template of some shards.
         first: String,
         /// The template of others.
         second: String,
@@ -184,7 +184,7 @@ pub enum TfdsProblem {
     /// Compressed shards.
     #[error("{} are not read by TensorFlow Datasets", compressed(*.found))]
     Compressed {
-        /// How they are compressed; none if they differ.
+        /// Their compression. `None` if they differ.
         found: Option<Compression>,
     },
     /// A version that is not three numbers.
@@ -193,7 +193,7 @@ pub enum TfdsProblem {
         /// The version.
         version: String,
     },
-    /// A column to be read as images that does not hold one.
+    /// A column selected as images that is not one value of bytes in every record.
     #[error("column {column:?} cannot be read as images: it is not one value of bytes in every record")]
     NotImages {
         /// The column.
@@ -206,14 +206,14 @@ fn compressed(found: Option<Compression>) -> String {
 }
 
 impl Error {
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 }
 
 impl Error {
-    /// The same of a file.
+    /// Adds the path of the file to the error.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         ErrorKind::File { path: path.to_owned(), source: self }.into()
     }

@@ -1,4 +1,4 @@
-//! [`TableDescription`]: a table's columns and features, in the words of each reader.
+//! [`TableDescription`]: a table's columns and features, in the format of each reader.
 
 mod ddl;
 mod python;
@@ -16,34 +16,34 @@ use crate::error::Result;
 use crate::stats::Statistics;
 use crate::{tfds, tfmd};
 
-/// In whose words a table is described.
+/// The format of a table's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaForm {
-    /// A column a line, with its type as Arrow prints it. What is not said to be `not null` may be null.
+    /// One column per line, with its type as Arrow prints it. Columns without `not null` are nullable.
     Arrow,
-    /// A `CREATE EXTERNAL TABLE` statement that gives the columns the same types, where SQL has names for them; a
-    /// comment says where it has not.
+    /// A `CREATE EXTERNAL TABLE` statement that declares the columns with the same types. Comments mark columns whose
+    /// types have no SQL name.
     Ddl,
     /// A `schema.pbtxt` of TensorFlow Metadata: see [`tfmd`].
     Pbtxt,
-    /// A `features.json` of TensorFlow Datasets, as `tfds.builder_from_directory` loads it beside a
+    /// A `features.json` of TensorFlow Datasets, which `tfds.builder_from_directory` loads together with a
     /// `dataset_info.json`: see [`tfds`].
     FeaturesJson,
-    /// A Python module that reads the records with nothing but TensorFlow: `FEATURES` for `tf.io.parse_example`;
-    /// `parse`, which also restores the types that TensorFlow has; and `dataset`, which reads files in parallel and gives
-    /// batches.
+    /// A Python module that reads the records with TensorFlow alone. It contains `FEATURES` for `tf.io.parse_example`;
+    /// `parse`, which also restores the types that TensorFlow supports; and `dataset`, which reads files in parallel
+    /// and returns batches.
     ///
-    /// A nullable single value is a dense tensor, and a table at the top of the module says what null is read as; a
-    /// column that is taken out of the table is read as a sparse tensor. Lists are ragged tensors, in which null and
-    /// empty are one, and feature lists are too; lists of a fixed length are dense unless they may be null. Times, and
-    /// decimals in other forms, are read as they are stored, and comments say in which unit.
+    /// A nullable single value is a dense tensor. A table at the top of the module defines the value that nulls are
+    /// read as; a column removed from the table is read as a sparse tensor. Lists and feature lists are ragged tensors,
+    /// in which null and empty are the same. Fixed-length lists are dense unless they are nullable. Times, and decimals
+    /// in other encodings, are read as stored; comments specify the unit.
     Python,
-    /// The schema and the mapping, as a manifest has them.
+    /// The schema and the mapping, as in a manifest.
     Json,
 }
 
-/// Names beyond this stand out of their column.
+/// Longer names overflow their column.
 const WIDEST: usize = 255;
 
 impl SchemaForm {
@@ -69,7 +69,7 @@ impl fmt::Display for SchemaForm {
     }
 }
 
-/// A word that names no [`SchemaForm`].
+/// The error for a string that is not a valid [`SchemaForm`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown form {found:?}: expected {}", SchemaForm::ALL.iter().map(|form| form.word()).collect::<Vec<_>>().join(", "))]
 pub struct ParseSchemaFormError {
@@ -85,7 +85,7 @@ impl FromStr for SchemaForm {
     }
 }
 
-/// A table to be described.
+/// A table to describe.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -123,45 +123,46 @@ pub struct TableDescription<'a> {
 }
 
 impl<'a> TableDescription<'a> {
-    /// The table whose columns became features by `mapping`, at `location`, as its user wrote that: a directory, a
-    /// file, a glob. Its name is the last part of it.
+    /// Creates a description of the table at `location`, whose columns are features by `mapping`. The location is a
+    /// directory, a file or a glob, as the user wrote it. The table's name is its last component.
     pub fn new(mapping: &'a Mapping, location: impl Into<String>) -> Self {
         let location = location.into();
         Self { mapping, name: name_of(&location), location, note: None, compression: None, statistics: None }
     }
 
-    /// Sets a line for whoever uses the statement or the Python module, which have it as a comment.
+    /// Sets a line for users of the SQL statement or the Python module, which contain it as a comment.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// Sets the table's name, for the statement that declares it.
+    /// Sets the table's name in the SQL statement.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets how the files are compressed. Otherwise the Python module goes by their names.
+    /// Sets the compression of the files. By default the Python module detects it from their names.
     #[must_use]
     pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = Some(compression);
         self
     }
 
-    /// Sets what is known of all records: a feature that none of them lacks is described so, whatever the schema allows.
+    /// Sets the statistics of all records. A feature that no record lacks is described as required, even if the schema
+    /// allows nulls.
     #[must_use]
     pub fn with_statistics(mut self, statistics: &'a Statistics) -> Self {
         self.statistics = Some(statistics);
         self
     }
 
-    /// The description in the words of `form`. It ends with a line feed, and equal tables have equal descriptions.
+    /// Returns the description in the format `form`, ending with a line feed. Equal tables have equal descriptions.
     ///
     /// # Errors
-    /// `pbtxt` and `features.json` for records that are not Examples, `python` for records that are bytes.
+    /// `pbtxt` and `features.json` require Examples; `python` does not support records of type bytes.
     pub fn render(&self, form: SchemaForm) -> Result<String> {
         match form {
             SchemaForm::Arrow => Ok(self.arrow()),
@@ -194,7 +195,7 @@ impl<'a> TableDescription<'a> {
 
 /// `events` of `s3://bucket/events/part-*.tfrecord` and of `data/events.tfrecord.gz`.
 pub(crate) fn name_of(location: &str) -> String {
-    // The query of a URL is no part of its path.
+    // The query of a URL is not part of its path.
     let location = if location.starts_with("http") { location.split('?').next().unwrap_or_default() } else { location };
     let parts = location.split('/').rev().filter(|part| !part.is_empty() && *part != "." && !part.ends_with(':'));
     let part = parts.into_iter().find(|part| !part.contains(['*', '?', '[', '='])).unwrap_or_default();
@@ -202,14 +203,14 @@ pub(crate) fn name_of(location: &str) -> String {
     if stem.is_empty() { "records".to_owned() } else { stem.to_owned() }
 }
 
-/// A column's name as it is, or quoted where it would break a line.
+/// A column's name, quoted if it would break a line.
 fn printable(name: &str) -> String {
     let plain = !name.is_empty() && !name.contains(|letter: char| letter.is_control() || letter.is_whitespace());
     if plain { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// How a column of this type is declared in DataFusion's SQL, and the type that it then has: one of the same values, but not
-/// always the same type. `None` for types that SQL has no name for.
+/// Returns the SQL name that declares a column of this type in DataFusion, and the Arrow type of that declaration. It
+/// has the same values, but is not always the same type. `None` for types without a SQL name.
 ///
 /// ```
 /// use arrow_schema::DataType;

@@ -1,18 +1,19 @@
-//! What a TFRecord data set says of itself, in the words of those who read it.
+//! Descriptions of TFRecord data sets, in the formats of their readers.
 //!
-//! TFRecord does not describe itself, and every consumer wants a description of its own. Given what the columns of a
-//! table became ([`Mapping`](arrow_tfrecord::Mapping)), this crate writes them; and it reads those that others wrote.
+//! TFRecord is not self-describing, and every consumer expects a description in its own format. Given the
+//! [`Mapping`](arrow_tfrecord::Mapping) of a table, this crate writes these descriptions. It also reads those written
+//! by other tools.
 //!
-//! | you want | use |
+//! | to | use |
 //! |---|---|
-//! | a table described for Arrow, SQL, TensorFlow, TensorFlow Metadata or TensorFlow Datasets | [`TableDescription`], [`SchemaForm`] |
-//! | the columns that a `schema.pbtxt` tells of | [`tfmd::schema_from_pbtxt`] |
-//! | what `tfds.builder_from_directory` looks for beside the shards | [`tfds`] |
-//! | statistics of the features in one pass, as `stats.pb` and as a page | [`stats::Statistics`] |
-//! | a set that `tf.data.Dataset.load` opens, with the types of its columns and without parsing | [`snapshot::Snapshot`] |
-//! | all files that are to lie beside a set, by name | [`Emit`] |
-//! | all of that for a directory that another tool wrote | [`describe`](mod@describe) |
-//! | one record as text, without a schema | [`json_line`], [`textproto`] |
+//! | describe a table for Arrow, SQL, TensorFlow, TensorFlow Metadata or TensorFlow Datasets | [`TableDescription`], [`SchemaForm`] |
+//! | read the columns of a `schema.pbtxt` | [`tfmd::schema_from_pbtxt`] |
+//! | write the files that `tfds.builder_from_directory` expects next to the shards | [`tfds`] |
+//! | compute statistics of the features in one pass, as `stats.pb` and as an HTML page | [`stats::Statistics`] |
+//! | write a data set that `tf.data.Dataset.load` opens, with native types and without parsing | [`snapshot::Snapshot`] |
+//! | write all sidecar files of a shard set, by name | [`Emit`] |
+//! | do the same for a directory written by another tool | [`describe`](mod@describe) |
+//! | print one record as text, without a schema | [`json_line`], [`textproto`] |
 //!
 //! ```
 //! use std::sync::Arc;

@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::textproto::{Textproto, escaped, escaped_text};
 use wire::{Feature, Map, Record};
 
-/// A record as protobuf's C++ library prints a `tf.train.Example`: features sorted by name, one value a line. It reads
-/// back as the same message with any protobuf library.
+/// Prints a record as protobuf's C++ library prints a `tf.train.Example`: features sorted by name, one value per line.
+/// Any protobuf library parses it to the same message.
 ///
-/// A record that has `feature_lists` is printed as a `tf.train.SequenceExample`. An empty one is the empty text.
+/// A record with `feature_lists` is printed as a `tf.train.SequenceExample`. An empty record gives empty text.
 ///
 /// ```
 /// let record = b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07";
@@ -26,7 +26,7 @@ use wire::{Feature, Map, Record};
 /// ```
 ///
 /// # Errors
-/// A record that is neither, with the byte where that shows.
+/// Fails on a record that is neither, with the byte offset of the defect.
 pub fn textproto(record: &[u8]) -> Result<String> {
     let mut text = Textproto::default();
     match Record::read(record)? {
@@ -53,12 +53,11 @@ pub fn textproto(record: &[u8]) -> Result<String> {
     Ok(text.finish())
 }
 
-/// A record as one JSON object, without a line feed: features in the order in which they are stored, every feature a
-/// list.
+/// Prints a record as one JSON object, without a line feed. Features are in stored order, and every feature is a list.
 ///
-/// Bytes that are UTF-8 are strings, others `{"b64": "..."}`, as TensorFlow Serving has them; numbers are exact;
-/// `NaN`, `Infinity` and `-Infinity` are strings; a feature without a kind is null. Of a `SequenceExample` the object
-/// has `context` and `feature_lists`, whose features are lists of steps.
+/// Valid UTF-8 bytes are strings, others `{"b64": "..."}`, as in TensorFlow Serving. Numbers are exact; `NaN`,
+/// `Infinity` and `-Infinity` are strings. A feature without a kind is null. The object of a `SequenceExample` has the
+/// keys `context` and `feature_lists`, whose features are lists of steps.
 ///
 /// ```
 /// let record = b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07";
@@ -67,7 +66,7 @@ pub fn textproto(record: &[u8]) -> Result<String> {
 /// ```
 ///
 /// # Errors
-/// A record that is no Example and no SequenceExample, with the byte where that shows.
+/// Fails on a record that is neither an Example nor a SequenceExample, with the byte offset of the defect.
 pub fn json_line(record: &[u8]) -> Result<String> {
     let mut json = Json::default();
     match Record::read(record)? {
@@ -109,7 +108,7 @@ impl Textproto {
     }
 }
 
-/// The six digits of C's `%g` where they tell the number from all others, nine otherwise.
+/// The six digits of C's `%g` if they identify the number, nine otherwise.
 fn float(value: f32) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -139,7 +138,7 @@ fn general(value: f32, digits: usize) -> String {
     }
 }
 
-/// JSON under way.
+/// JSON being written.
 #[derive(Default)]
 struct Json {
     text: String,
@@ -192,7 +191,7 @@ impl Json {
         } else if value.is_infinite() {
             self.text += if value > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" };
         } else {
-            // The shortest digits that give the same float again; `{:?}` keeps the point of a whole number.
+            // The shortest digits that parse to the same float. `{:?}` keeps the decimal point of a whole number.
             self.print(format_args!("{value:?}"));
         }
     }

@@ -8,24 +8,23 @@
 //! dir/<run>/00000001.shard/00000000.snapshot
 //! ```
 //!
-//! An element is a dict by column, and its components stand in the order of `tf.nest`: keys sorted, dicts in dicts by
-//! their own keys.
+//! An element is a dict by column. Its components are in the order of `tf.nest`: keys sorted, nested dicts by their own
+//! keys.
 //!
 //! | column | component |
 //! |---|---|
 //! | integers, floats of 16, 32 and 64 bits, booleans | a scalar of the same type |
 //! | text, bytes | a scalar string |
 //! | dates, times, timestamps, durations | an integer of the same width, in the unit of the column |
-//! | a list | a tensor of one unknown dimension: `dataset.ragged_batch(64)` makes a `RaggedTensor` of it |
-//! | a list of a fixed size | a tensor of that shape |
-//! | lists in lists, of one length within a row | a tensor of as many dimensions |
+//! | a list | a tensor of one unknown dimension, which `dataset.ragged_batch(64)` batches to a `RaggedTensor` |
+//! | a fixed-size list | a tensor of that shape |
+//! | lists of lists, of equal length within a row | a tensor of as many dimensions |
 //! | a struct | a dict |
 //!
-//! A tensor has no null: [`SnapshotNulls`] says what becomes of them. Decimals, maps, and lists of structs have no tensor
-//! and are refused.
+//! Tensors have no nulls: [`SnapshotNulls`] specifies how they are written. Decimals, maps, and lists of structs have
+//! no tensor type and are rejected.
 //!
-//! Dataset.load is told how chunks are compressed, and cannot find out by itself:
-//! `tf.data.Dataset.load(dir, compression="GZIP")`.
+//! Dataset.load does not detect the compression of chunks. Specify it: `tf.data.Dataset.load(dir, compression="GZIP")`.
 //!
 //! Source: `tensorflow/core/data/snapshot_utils.cc`, version 2 of the format;
 //! `tensorflow/python/data/ops/{save,load}_op.py`.
@@ -50,32 +49,32 @@ use tfrecord_framing::{MAX_RECORD_LEN, append_record};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The file that tells the types.
+/// The name of the file with the types.
 pub const DATASET_SPEC_NAME: &str = "dataset_spec.pb";
 
-/// The file that tells the run and the number of elements.
+/// The name of the file with the run and the number of elements.
 pub const METADATA_NAME: &str = "snapshot.metadata";
 
 /// The version of the format: chunks are TFRecord files.
 /// Source: `kCurrentVersion` of `tensorflow/core/kernels/data/experimental/snapshot_dataset_op.cc` and of `SaveDatasetV2`.
 const VERSION: i64 = 2;
 
-/// The key of the component that says where a column is null.
+/// The suffix of the key of a column's null mask.
 const MASK: &str = "/is_null";
 
-/// What becomes of nulls.
+/// How nulls are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SnapshotNulls {
-    /// A null is an error that names column and row.
+    /// Rejects nulls with an error that names the column and the row.
     #[default]
     Refuse,
-    /// A null is zero, no bytes or an empty list, and for each column `c` that may be null a boolean `c/is_null` says
-    /// where. Nulls in lists are errors.
+    /// Writes a null as zero, no bytes or an empty list, and adds a boolean mask `c/is_null` for each nullable column
+    /// `c`. Nulls in lists are errors.
     Mask,
 }
 
-/// How the rows of a table become elements of a saved dataset.
+/// Writes the rows of a table as elements of a saved dataset.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -114,7 +113,7 @@ pub struct Snapshot {
 /// One tensor of every element.
 #[derive(Debug, Clone)]
 struct Component {
-    /// The column, and the fields of structs that lead to it, as names for errors.
+    /// The names of the column and of the struct fields on the path to the values, for errors.
     name: String,
     /// The same as positions.
     path: Vec<usize>,
@@ -124,32 +123,33 @@ struct Component {
 
 #[derive(Debug, Clone)]
 enum Content {
-    /// The values, as a type that TensorFlow has.
+    /// The values, as a type that TensorFlow supports.
     Values {
         data_type: DataType,
-        /// What a null row has, serialized.
-        filler: Arc<[u8]>,
+        /// The serialized placeholder of a null row.
+        placeholder: Arc<[u8]>,
     },
-    /// Where they are null.
+    /// The null mask.
     Mask,
 }
 
-/// What a struct, or the table, becomes.
+/// The spec of a struct or of the table.
 #[derive(Debug, Default)]
 struct Dict {
     entries: BTreeMap<String, (StructuredValue, Vec<Component>)>,
 }
 
-/// Where the values of a saved dataset's shard are, from its directory.
+/// The path of a shard's chunk, relative to the directory of the saved dataset.
 pub fn chunk_path(run: &str, shard: u64) -> String {
     format!("{run}/{shard:08}.shard/00000000.snapshot")
 }
 
 impl Snapshot {
-    /// Decides what every column becomes.
+    /// Determines the components of every column.
     ///
     /// # Errors
-    /// A type that TensorFlow has no tensor for; no column; a column with the name of another one's mask.
+    /// Fails on a type without a TensorFlow tensor type, a table without columns, or a column with the name of another
+    /// one's mask.
     pub fn try_new(schema: &Schema, nulls: SnapshotNulls) -> Result<Self> {
         let mut dict = Dict::default();
         dict.fields(schema.fields(), "", &[], nulls, false)?;
@@ -165,8 +165,8 @@ impl Snapshot {
         self.spec.encode_to_vec()
     }
 
-    /// The content of `snapshot.metadata` of a run of this name, which is that of a directory; `created` is in
-    /// microseconds since 1970, and `elements` is the number of all rows.
+    /// The content of `snapshot.metadata`. `run` is the name of the run and of its directory, `created` is in
+    /// microseconds since 1970, and `elements` is the total number of rows.
     pub fn metadata(&self, run: &str, created: i64, elements: u64) -> Vec<u8> {
         let record = SnapshotMetadataRecord {
             graph_hash: String::new(),
@@ -180,16 +180,16 @@ impl Snapshot {
         record.encode_to_vec()
     }
 
-    /// How many records an element has. All records of one must go to one chunk.
+    /// The number of records per element. All records of an element must be in one chunk.
     pub fn records_per_element(&self) -> usize {
         self.components.len()
     }
 
-    /// Appends the records of every row of `batch`, or on error none.
+    /// Appends the records of every row of `batch`. On error, appends none.
     ///
     /// # Errors
-    /// A batch of another schema; a null, unless it is [masked](SnapshotNulls::Mask), and any in a list; lists in a list
-    /// that are of different lengths.
+    /// Fails on a batch with a different schema, a null that is not [masked](SnapshotNulls::Mask) or is in a list, or
+    /// inner lists of different lengths.
     pub fn encode(&self, batch: &RecordBatch, out: &mut RecordBuffer) -> Result<()> {
         let tensors =
             self.components.iter().map(|component| component.tensors(batch, self.nulls)).collect::<Result<Vec<_>>>()?;
@@ -203,7 +203,7 @@ impl Snapshot {
         for row in 0..batch.num_rows() {
             for (tensors, component) in tensors.iter().zip(&self.components) {
                 let tensor = match (&component.content, tensors.is_null(row)) {
-                    (Content::Values { filler, .. }, true) => filler,
+                    (Content::Values { placeholder, .. }, true) => placeholder,
                     _ => tensors.value(row),
                 };
                 frame.clear();
@@ -240,8 +240,8 @@ impl Dict {
             let (data_type, dtype) = physical(field.data_type())
                 .ok_or_else(|| refused(&name, no_tensor(field.data_type()), hint(field.data_type())))?;
             let shape = shape(&data_type);
-            let filler = serialize_tensor(&zeros(&data_type, 1).map_err(|error| misfit(&name, &error))?, None)?;
-            let content = Content::Values { data_type, filler: filler.value(0).into() };
+            let placeholder = serialize_tensor(&zeros(&data_type, 1).map_err(|error| misfit(&name, &error))?, None)?;
+            let content = Content::Values { data_type, placeholder: placeholder.value(0).into() };
             let component = Component { name: name.clone(), path: path.clone(), dtype, content };
             self.insert(field.name(), &name, (tensor_spec(dtype, shape), vec![component]))?;
             if nullable && nulls == SnapshotNulls::Mask {
@@ -273,7 +273,7 @@ impl Dict {
 }
 
 impl Component {
-    /// The serialized tensor of every row; where a row is null, null.
+    /// The serialized tensor of every row. Null rows are null.
     fn tensors(&self, batch: &RecordBatch, nulls: SnapshotNulls) -> Result<LargeBinaryArray> {
         let (column, null_rows) = self.column(batch)?;
         let first_null = null_rows.as_ref().and_then(|nulls| (0..nulls.len()).find(|row| nulls.is_null(*row)));
@@ -290,7 +290,7 @@ impl Component {
             }
             Content::Values { data_type, .. } => {
                 let values = arrow_cast::cast(&column, data_type).map_err(|error| misfit(&error))?;
-                // A null around a value hides it.
+                // A null ancestor hides the value.
                 let data =
                     values.into_data().into_builder().nulls(null_rows).build().map_err(|error| misfit(&error))?;
                 serialize_tensor(&arrow_array::make_array(data), None).map_err(|error| misfit(&error))
@@ -298,7 +298,7 @@ impl Component {
         }
     }
 
-    /// The column, and where it, or a struct around it, is null.
+    /// The column, and the nulls of it and of the structs that contain it.
     fn column(&self, batch: &RecordBatch) -> Result<(ArrayRef, Option<NullBuffer>)> {
         let other = || refused(&self.name, "the batch is of another schema", "hand in batches of one schema");
         let mut path = self.path.iter();
@@ -313,7 +313,7 @@ impl Component {
     }
 }
 
-/// The type of the values in tensors, and what TensorFlow calls it.
+/// The type of the values in tensors, and TensorFlow's dtype.
 fn physical(data_type: &DataType) -> Option<(DataType, Dtype)> {
     let list = |item: &Field| physical(item.data_type()).map(|(values, dtype)| (field(values), dtype));
     Some(match data_type {
@@ -353,7 +353,7 @@ fn field(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new_list_field(data_type, true))
 }
 
-/// The dimensions of a row's tensor; -1 is any.
+/// The dimensions of a row's tensor; -1 if unknown.
 fn shape(data_type: &DataType) -> Vec<i64> {
     match data_type {
         DataType::FixedSizeList(item, len) => [vec![i64::from(*len)], shape(item.data_type())].concat(),
@@ -372,7 +372,7 @@ fn tensor_spec(dtype: Dtype, shape: Vec<i64>) -> StructuredValue {
     StructuredValue { kind: Some(Kind::TensorSpecValue(spec)) }
 }
 
-/// So many values of a type: zero, no bytes, empty lists.
+/// An array of `len` placeholder values: zero, no bytes, empty lists.
 fn zeros(data_type: &DataType, len: usize) -> Result<ArrayRef, arrow_schema::ArrowError> {
     Ok(match data_type {
         DataType::LargeList(item) => {

@@ -1,19 +1,20 @@
-//! [`Statistics`]: what the features of a set hold, gathered in one pass over the rows as they are written or read.
+//! [`Statistics`]: statistics of the features of a data set, computed in one pass over the rows as they are written or
+//! read.
 //!
 //! | figure | |
 //! |---|---|
-//! | records with and without the feature, values of each record: least, most, mean | exact |
-//! | numbers: least, greatest, mean, standard deviation, zeros, NaNs, infinities | exact, but for the rounding of float64 |
-//! | bytes: least, greatest and mean length | exact |
-//! | distinct values, most frequent values | exact of integers that are all within [`EXACT_RANGE`] of each other, and up to [`EXACT_VALUES`] distinct values, then estimates: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32, and from fewer of more than half a million |
-//! | median, quantiles, histograms | exact where the former are, and for some thousand values, then by rank within 1 % (KLL) |
+//! | records with and without the feature; values per record: minimum, maximum, mean | exact |
+//! | numbers: minimum, maximum, mean, standard deviation, zeros, NaNs, infinities | exact, except for the rounding of float64 |
+//! | bytes: minimum, maximum and mean length | exact |
+//! | distinct values, most frequent values | exact for integers that are all within [`EXACT_RANGE`] of each other, and up to [`EXACT_VALUES`] distinct values, then estimated: the number within 4 % (three standard errors of HyperLogLog), frequencies from one value in 32, and from fewer if there are more than half a million |
+//! | median, quantiles, histograms | exact if the row above is, and up to about a thousand values, then within 1 % by rank (KLL) |
 //!
-//! Mean and deviation are those of finite numbers, and NaNs are counted by themselves. Equal rows in equal parts give
-//! equal statistics, to the last bit, however the rows come in batches. Estimates, and the last digits of means and
-//! deviations, may depend on how rows are assigned to the parts that are merged.
+//! Mean and deviation are computed from finite numbers; NaNs are counted separately. Equal rows in equal parts give
+//! identical statistics, independent of batch boundaries. Estimates, and the last digits of means and deviations, may
+//! depend on how rows are assigned to the parts that are merged.
 //!
-//! They become a [`stats.pb`](Statistics::to_proto), which TensorFlow Data Validation reads, and a
-//! [page](Statistics::to_html) for people.
+//! They are written as [`stats.pb`](Statistics::to_proto) for TensorFlow Data Validation, and as an [HTML
+//! page](Statistics::to_html) for people.
 
 mod counting;
 mod dense;
@@ -39,25 +40,24 @@ pub use feature::{FeatureStatistics, HistogramBucket};
 pub use frequent::{EXACT_VALUES, FrequentValue, Value};
 pub use vocabularies::Vocabularies;
 
-/// The `stats.pb` beside shards.
+/// The name of `stats.pb` next to shards.
 pub const STATS_NAME: &str = "stats.pb";
 
-/// The `stats.html` beside shards.
+/// The name of `stats.html` next to shards.
 pub const PAGE_NAME: &str = "stats.html";
 
-/// How much is gathered.
+/// The detail of statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Detail {
-    /// Which features are in which records, and with how many values: what it takes to describe a set, at next to no
-    /// cost.
+    /// The presence and number of values of features: sufficient to describe a data set, at almost no cost.
     Presence,
-    /// What the values are, too.
+    /// Statistics of the values as well.
     #[default]
     Values,
 }
 
-/// Statistics of the features of a set.
+/// Statistics of the features of a data set.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,18 +88,18 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Of no rows yet, of a table whose columns become features by `mapping`.
+    /// Creates empty statistics of the features of `mapping`.
     pub fn new(mapping: &Mapping, detail: Detail) -> Self {
         let mut features: Vec<_> = TableFeature::all(mapping)
             .iter()
             .map(|feature| (feature.feature.in_steps, FeatureStatistics::new(feature, detail)))
             .collect();
-        // As a bound batch has them.
+        // The order of features in a bound batch.
         features.sort_by(|(steps, one), (other_steps, other)| (steps, one.name()).cmp(&(other_steps, other.name())));
         Self { rows: 0, detail, features: features.into_iter().map(|(_, feature)| feature).collect() }
     }
 
-    /// Adds the rows of a batch that was bound by the mapping that these statistics were made for.
+    /// Adds the rows of a batch that was bound with the mapping of these statistics.
     pub fn update(&mut self, batch: &BoundBatch<'_>) {
         self.rows += batch.num_rows() as u64;
         for (feature, bound) in self.features.iter_mut().zip(batch.features()) {
@@ -116,10 +116,10 @@ impl Statistics {
         Ok(())
     }
 
-    /// Adds the rows of others, of the same table.
+    /// Merges statistics of other rows of the same table.
     ///
     /// # Errors
-    /// Statistics of other features.
+    /// Fails if the features differ.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let features = |statistics: &Self| {
             statistics.features.iter().map(|feature| (feature.name().to_owned(), feature.kind())).collect::<Vec<_>>()
@@ -139,18 +139,18 @@ impl Statistics {
         self.rows
     }
 
-    /// The features, sorted by name, feature lists behind all others.
+    /// The features, sorted by name, with feature lists last.
     pub fn features(&self) -> &[FeatureStatistics] {
         &self.features
     }
 
-    /// The feature of a name.
+    /// The feature with this name.
     pub fn feature(&self, name: &str) -> Option<&FeatureStatistics> {
         self.features.iter().find(|feature| feature.name() == name)
     }
 }
 
-/// Every feature of a table, columns in order, with the presence that the statistics of some rows tell of it.
+/// Every feature of a table in the order of columns, with its presence by statistics.
 pub(crate) fn observed_features<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<TableFeature<'a>> {
     let statistics = statistics.filter(|statistics| statistics.rows > 0);
     let observed = |feature: &TableFeature<'_>| {

@@ -1,10 +1,10 @@
-//! [`Textproto`]: protobuf text as protobuf's own libraries lay it out, one field a line.
+//! [`Textproto`]: protobuf text in the layout of protobuf's own libraries, one field per line.
 
 use std::borrow::Cow;
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, Value};
 
-/// Protobuf text under way.
+/// Protobuf text being written.
 #[derive(Default)]
 pub(crate) struct Textproto {
     text: String,
@@ -32,7 +32,7 @@ impl Textproto {
         self.text
     }
 
-    /// The fields of any message, by their numbers; those that are not set are left out.
+    /// Writes the fields of any message, by number. Unset fields are omitted.
     pub(crate) fn fields(&mut self, message: &DynamicMessage) {
         for (field, value) in message.fields() {
             match value {
@@ -72,7 +72,7 @@ impl Textproto {
             Value::I64(value) => value.to_string(),
             Value::U32(value) => value.to_string(),
             Value::U64(value) => value.to_string(),
-            // Both print what reads back as the same number.
+            // Both print digits that parse to the same number.
             Value::F32(value) => format!("{value:?}").to_lowercase(),
             Value::F64(value) => format!("{value:?}").to_lowercase(),
             Value::List(_) | Value::Map(_) => return,
@@ -98,7 +98,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// Text within quotes, its letters of other scripts as they are.
+/// Text within quotes. Non-ASCII letters are kept.
 pub(crate) fn escaped_text(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Owned(escaped(text.as_bytes()));

@@ -1,23 +1,24 @@
-//! `dataset_info.json`, `features.json` and label files of TensorFlow Datasets: with these beside the shards,
-//! `tfds.builder_from_directory(dir).as_dataset(split="train[10%:20%]")` reads a set without any code.
+//! `dataset_info.json`, `features.json` and label files of TensorFlow Datasets. With these next to the shards,
+//! `tfds.builder_from_directory(dir).as_dataset(split="train[10%:20%]")` reads a data set without further code.
 //!
-//! TensorFlow Datasets reads uncompressed files of Examples, whose names count `00000-of-00016`; what it cannot read is
-//! refused.
+//! TensorFlow Datasets reads uncompressed files of Examples whose names contain `00000-of-00016`. Anything else is
+//! rejected.
 //!
 //! | in the table | feature |
 //! |---|---|
-//! | one value | `Scalar`, of text `Text`; of the [`index`](arrow_tfrecord::Choice::Index) form `ClassLabel` |
-//! | a list | `Tensor` of one unknown dimension; of labels a `Sequence` |
-//! | a list of a fixed size, one in the other | `Tensor` of that shape |
+//! | one value | `Scalar`; for text `Text`; for the choice [`index`](arrow_tfrecord::Choice::Index) `ClassLabel` |
+//! | a list | `Tensor` of one unknown dimension; for labels a `Sequence` |
+//! | fixed-size lists, nested or not | `Tensor` of that shape |
 //! | a struct | a dict |
 //! | a list of structs, a map | a `Sequence` of a dict, read as a dict of lists |
-//! | lists in lists | `Sequence`s one in the other, read as a `RaggedTensor` |
-//! | a column with masks, or parts of another separator than `/` | each of its features by itself |
+//! | lists of lists | nested `Sequence`s, read as a `RaggedTensor` |
+//! | a column with masks, or with a separator other than `/` | each of its features separately |
 //!
-//! A value that may be missing is `optional`, which reads null as the least value of its type: 0 for unsigned integers,
-//! false, no bytes, minus infinity for the `Float64` of a float; one whose nulls are
-//! [empty](arrow_tfrecord::NullPolicy::Empty) is a list. In lists null and empty are one. A label that may be missing is
-//! an integer, for a `ClassLabel` may not. What is [encoded](arrow_tfrecord::LossClass::Encoded) is read as it is stored.
+//! A value that may be missing is `optional`. It reads null as the minimum of its type: 0 for unsigned integers, false,
+//! no bytes, minus infinity for the `Float64` of a float. A value whose nulls are
+//! [empty](arrow_tfrecord::NullPolicy::Empty) is a list. In lists null and empty are the same. A label that may be
+//! missing is an integer, since a `ClassLabel` must be present. [Encoded](arrow_tfrecord::LossClass::Encoded) values
+//! are read as stored.
 
 mod features;
 
@@ -34,28 +35,28 @@ use crate::stats::Statistics;
 
 pub use features::ImageFormat;
 
-/// The file that tells splits and shards.
+/// The name of the file with splits and shards.
 pub const DATASET_INFO_NAME: &str = "dataset_info.json";
 
-/// The file that tells the features.
+/// The name of the file with the features.
 pub const FEATURES_NAME: &str = "features.json";
 
-/// The split of shards that belong to none.
+/// The split of shards without one.
 const DEFAULT_SPLIT: &str = "train";
 
-/// What names of shards start with that tell nothing of a split.
+/// Prefixes of shard names that do not imply a split.
 const NO_SPLITS: [&str; 4] = ["part", "data", "shard", "shards"];
 
-/// Least digits of the numbers in names of shards, as TensorFlow Datasets prints them.
-/// Source: `_num_digits_needed` in `tensorflow_datasets/core/naming.py`.
+/// The minimum number of digits of the numbers in shard names, as TensorFlow Datasets prints them. Source:
+/// `_num_digits_needed` in `tensorflow_datasets/core/naming.py`.
 const DIGITS: usize = 5;
 
-/// A file of a set: what [`DatasetInfo`] has to know of it.
+/// A file of a shard set, as [`DatasetInfo`] needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFile {
-    /// Its path from the set's directory, with `/`.
+    /// Its path relative to the set's directory, with `/`.
     pub path: String,
-    /// The split that it belongs to, if that is known.
+    /// Its split, if known.
     pub split: Option<String>,
     /// Number of records.
     pub rows: u64,
@@ -70,7 +71,7 @@ impl From<&ShardEntry> for ShardFile {
     }
 }
 
-/// What `dataset_info.json` says.
+/// The contents of `dataset_info.json`.
 ///
 /// ```
 /// use tfrecord_sidecars::tfds::{DatasetInfo, ShardFile};
@@ -93,26 +94,27 @@ pub struct DatasetInfo {
     splits: Vec<Split>,
 }
 
-/// A split of a set.
+/// A split of a data set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// Its name, by which `as_dataset(split=...)` finds it.
     pub name: String,
-    /// The names of its shards: a template of TensorFlow Datasets.
+    /// The names of its shards, as a template of TensorFlow Datasets.
     pub filepath_template: String,
-    /// How many records each shard has, in order.
+    /// The number of records of each shard, in order.
     pub shard_lengths: Vec<u64>,
     /// Bytes of the records without their frames.
     pub num_bytes: u64,
 }
 
 impl DatasetInfo {
-    /// Describes a set by its files. Shards are of a split if they say so; else the split is what their names start
-    /// with, and `train` where that tells nothing. The name becomes one that TensorFlow Datasets takes: a letter, then
-    /// letters, digits and `_`.
+    /// Describes a data set by its files. The split of a shard is the specified one, else the prefix of its name, or
+    /// `train` if the prefix implies none. The name is converted to one that TensorFlow Datasets accepts: a letter,
+    /// then letters, digits and `_`.
     ///
     /// # Errors
-    /// Names that are not `00000-of-00016` of one prefix, or not all there; files in directories; no file.
+    /// Fails on names without `00000-of-00016` or with different prefixes, missing shards, files in subdirectories, or
+    /// no files.
     pub fn try_new(name: &str, shards: impl IntoIterator<Item = ShardFile>) -> Result<Self> {
         let mut groups: Vec<(Pattern, Vec<(Place, ShardFile)>)> = Vec::new();
         for shard in shards {
@@ -137,23 +139,23 @@ impl DatasetInfo {
         Ok(Self { name: dataset_name(name), version: "1.0.0".to_owned(), description: String::new(), splits })
     }
 
-    /// Describes a set by its manifest.
+    /// Describes a shard set by its manifest.
     ///
     /// # Errors
-    /// As [`try_new`](Self::try_new); compressed shards.
+    /// As [`try_new`](Self::try_new). Also fails on compressed shards.
     pub fn of_manifest(name: &str, manifest: &Manifest) -> Result<Self> {
         expect_uncompressed(Some(manifest.compression))?;
         Self::try_new(name, manifest.shards.iter().map(ShardFile::from))
     }
 
-    /// Sets the version: three numbers. `1.0.0` otherwise.
+    /// Sets the version: three numbers. The default is `1.0.0`.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// Sets what the set is, for people.
+    /// Sets the description for people.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
@@ -168,7 +170,7 @@ impl DatasetInfo {
     /// The content of `dataset_info.json`, with a line feed at its end.
     ///
     /// # Errors
-    /// A version that is not three numbers.
+    /// Fails on a version that is not three numbers.
     pub fn to_json(&self) -> Result<String> {
         let numbers: Vec<_> = self.version.split('.').collect();
         let is_version = numbers.len() == 3
@@ -176,7 +178,7 @@ impl DatasetInfo {
         if !is_version {
             return Err(TfdsProblem::Version { version: self.version.clone() }.into());
         }
-        // Protobuf's JSON has 64-bit numbers as strings.
+        // Protobuf's JSON represents 64-bit numbers as strings.
         let split = |split: &Split| {
             json!({
                 "name": split.name,
@@ -198,19 +200,19 @@ impl DatasetInfo {
     }
 }
 
-/// The content of `features.json`, with a line feed at its end. What `statistics` know is in no record missing is not
+/// The content of `features.json`, with a line feed at its end. Features that no record lacks by `statistics` are not
 /// `optional`.
 ///
 /// # Errors
-/// Records that are not Examples.
+/// Fails on records that are not Examples.
 pub fn features_json(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<String> {
     features_json_with_images(mapping, statistics, &BTreeMap::new())
 }
 
-/// The same, where some columns of bytes are images: `Image`s, which TensorFlow Datasets decodes to three channels.
+/// As [`features_json`], with some columns of bytes as `Image`s, which TensorFlow Datasets decodes to three channels.
 ///
 /// # Errors
-/// As [`features_json`]; images in a column that is not one value of bytes in every record.
+/// As [`features_json`]. Also fails if an image column is not one value of bytes in every record.
 pub fn features_json_with_images(
     mapping: &Mapping,
     statistics: Option<&Statistics>,
@@ -219,16 +221,16 @@ pub fn features_json_with_images(
     text(&features::features(mapping, statistics, images)?)
 }
 
-/// The label files: name and content, for each `ClassLabel` of `features.json`. A vocabulary with words that such a file
-/// cannot hold, empty ones or with space around them, has none, and its labels are numbers.
+/// The names and contents of the label files, for each `ClassLabel` of `features.json`. A vocabulary with empty words,
+/// or words with leading or trailing spaces, cannot be stored in a label file. Its labels are numbers.
 ///
 /// # Errors
-/// Records that are not Examples.
+/// Fails on records that are not Examples.
 pub fn label_files(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<Vec<(String, String)>> {
     features::label_files(mapping, statistics)
 }
 
-/// What the names of the shards of one split have in common.
+/// The common parts of the shard names of one split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern {
     before: String,
@@ -237,11 +239,11 @@ struct Pattern {
     split: Option<String>,
 }
 
-/// Which shard a file is.
+/// The number of a shard.
 type Place = usize;
 
 impl Pattern {
-    /// Takes `train-00003-of-00016.tfrecord` apart.
+    /// Splits a name such as `train-00003-of-00016.tfrecord` into its parts.
     fn of(shard: &ShardFile) -> Result<(Self, Place)> {
         let unfit =
             |problem: &str| Error::from(TfdsProblem::Shard { path: shard.path.clone(), problem: problem.to_owned() });
@@ -283,7 +285,7 @@ impl Pattern {
         let payload = |shard: &ShardFile| {
             shard.framed_bytes.saturating_sub(shard.rows.saturating_mul((HEADER_LEN + FOOTER_LEN) as u64))
         };
-        // The template that TensorFlow Datasets itself documents, where it fits.
+        // The template that TensorFlow Datasets documents, if it fits.
         let before = match self.before.strip_suffix('-') {
             Some(prefix) if prefix == name => "{SPLIT}-".to_owned(),
             _ => self.before,
@@ -312,7 +314,7 @@ fn split_of(before: &str) -> String {
     }
 }
 
-/// A name that TensorFlow Datasets takes.
+/// Converts to a name that TensorFlow Datasets accepts.
 fn dataset_name(name: &str) -> String {
     let name: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
     match name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
@@ -321,7 +323,7 @@ fn dataset_name(name: &str) -> String {
     }
 }
 
-/// Refuses files that TensorFlow Datasets does not read; `None` is that they differ.
+/// Rejects files that TensorFlow Datasets cannot read. `None` means that they differ.
 pub(crate) fn expect_uncompressed(compression: Option<Compression>) -> Result<()> {
     match compression {
         Some(Compression::None) => Ok(()),

@@ -1,4 +1,4 @@
-//! `schema.pbtxt` of TensorFlow Metadata: what TFX, TensorFlow Data Validation, Transform and Merlin know of a table.
+//! `schema.pbtxt` of TensorFlow Metadata: the schema used by TFX, TensorFlow Data Validation, Transform and Merlin.
 //!
 //! # Reading
 //!
@@ -9,22 +9,22 @@
 //! | `BYTES` | `Binary`; `Utf8` with a domain of text: `string_domain` or the name of one, `natural_language_domain`, `url_domain`, `mid_domain`, a `string_format` of time, `true_value` and `false_value`; or with the tag `utf8` |
 //! | no type | the one of its domain |
 //! | `shape {}`, `value_count` of exactly 1 | one value |
-//! | `shape` of known dimensions | `FixedSizeList` of their product, row by row |
+//! | `shape` of known dimensions | `FixedSizeList` of their product, in row-major order |
 //! | anything else | `List` |
 //! | `presence` of `min_fraction: 1`, in all environments and of a stage that is validated | not null |
 //!
-//! A dense `tensor_representation` gives its shape to a feature that has none. The features that a sparse one is made
-//! of are columns of their own, as they are stored. What is refused, by name: features of type `STRUCT`, more than one
-//! level of `value_counts`, ragged tensors of more than one ragged dimension.
+//! A feature without a shape has that of its dense `tensor_representation`. The features of a sparse one become
+//! separate columns, as they are stored. Features of type `STRUCT`, more than one level of `value_counts`, and ragged
+//! tensors of more than one ragged dimension are rejected by name.
 //!
-//! Bounds and vocabularies of domains do not decide types, and values are not checked against them.
+//! Bounds and vocabularies of domains do not affect types, and values are not checked against them.
 //!
 //! # Writing
 //!
-//! Every feature has its type, presence, shape or value count, and a tensor representation; domains say what the Arrow
-//! type says: the bounds of integers, truth values, units of time, and the tag `utf8` for text. Where the records were
-//! looked at, presence, value counts and domains are those found: text of at most [`MAX_WORDS`] distinct words has these
-//! as its domain.
+//! Every feature has its type, presence, shape or value count, and a tensor representation. Domains express the Arrow
+//! type: the bounds of integers, booleans, units of time, and the tag `utf8` for text. If the records were observed,
+//! presence, value counts and domains are the observed ones: text of at most [`MAX_WORDS`] distinct words has these as
+//! its domain.
 
 mod read;
 mod write;
@@ -39,14 +39,14 @@ use crate::textproto::Textproto;
 pub use read::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
 pub use write::{schema_to_pbtxt, schema_to_pbtxt_of};
 
-/// The tag of bytes that are text, where no domain says so. [`schema_to_pbtxt`] writes it, for a domain of text would
-/// claim more: a `string_domain` that its values are all there are.
+/// The tag of bytes that are text but have no text domain. [`schema_to_pbtxt`] writes it because a domain would imply
+/// more: a `string_domain` lists all possible values.
 pub const TEXT_TAG: &str = "utf8";
 
-/// Text of so many distinct words is a category, as TensorFlow Data Validation has it by default.
+/// The maximum number of distinct words of categorical text, the default of TensorFlow Data Validation.
 pub const MAX_WORDS: usize = 100;
 
-/// Messages one in the other. Schemas have about ten; the parser goes as deep as it is told to.
+/// The maximum nesting of messages. Schemas have about ten levels; the parser itself has no limit.
 const MAX_DEPTH: usize = 64;
 
 fn descriptor() -> Result<MessageDescriptor> {
@@ -56,7 +56,7 @@ fn descriptor() -> Result<MessageDescriptor> {
 
 /// Reads protobuf text.
 fn parse(text: &str) -> Result<v0::Schema> {
-    // What Windows editors begin a file with is no part of it.
+    // Strip the byte order mark that Windows editors add.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if let Some(at) = too_deep(text) {
         let (line, column) = position(text, at);
@@ -87,7 +87,7 @@ fn position(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, column)
 }
 
-/// Where messages nest deeper than [`MAX_DEPTH`].
+/// The byte offset at which messages nest deeper than [`MAX_DEPTH`].
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut bytes = text.bytes().enumerate();

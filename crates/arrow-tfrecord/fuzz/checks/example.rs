@@ -1,5 +1,5 @@
-//! What holds of decoding any records with any schema: where prost reads them too, the values are those that it reads,
-//! and what is refused is refused for a reason; pieces, projections and filters change nothing.
+//! Properties of decoding any records with any schema. If prost reads them too, the values are equal, and every
+//! rejection has a valid reason. Pieces, projections and filters do not change the result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn decode(builder: ReaderBuilder, file: &[u8], piece: usize) -> Result<RecordBat
     let mut decoder = builder.build_decoder()?;
     for piece in file.chunks(piece).chain([&[][..]]) {
         if decoder.decode(piece)? < piece.len() {
-            // There are not so many records that a batch is full, so one of them is refused.
+            // There are too few records to fill a batch, so one of them must be rejected.
             assert_eq!(decoder.capacity(), 0);
             return Err(decoder.flush().expect_err("a full batch"));
         }

@@ -1,4 +1,4 @@
-//! What holds of inference over any records: with the schema inferred from all of them, all are decoded.
+//! Property of inference over any records: all are decoded with the schema inferred from them.
 
 use std::sync::Arc;
 

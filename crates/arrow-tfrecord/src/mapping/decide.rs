@@ -1,4 +1,4 @@
-//! What one value becomes: the table of types and choices.
+//! Conversions of single values, by type and choice.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::feature::FeatureKind;
 use crate::options::Choice;
 use crate::vocabulary::Ranks;
 
-/// How one value of a column becomes one value of its feature.
+/// The conversion of one value of a column to one value of its feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// No feature at all.
+    /// No feature.
     Nothing,
     Bool,
-    /// An integer of up to 64 bits, or what is stored as one.
+    /// An integer of up to 64 bits, or a type stored as one.
     Integer,
     /// Two's complement of a `UInt64`, or an error above `i64::MAX`.
     Unsigned {
         wrap: bool,
     },
-    /// A date or time in another unit than its own.
+    /// A date or time, converted to another unit.
     Rescaled(Rescale),
     Float16,
     Float32,
@@ -48,7 +48,7 @@ pub(crate) enum Rescale {
     Divide(i64),
 }
 
-/// A conversion with what a user is told of it.
+/// A conversion and its description for users.
 pub(super) struct Decision {
     pub(super) conversion: Conversion,
     pub(super) kind: FeatureKind,
@@ -70,7 +70,7 @@ impl Decision {
     }
 }
 
-/// The form that values of `data_type` have unless another is chosen.
+/// The default conversion of values of `data_type`.
 pub(super) fn default(data_type: &DataType) -> Option<Decision> {
     use Conversion as C;
     use DataType as T;
@@ -99,7 +99,7 @@ pub(super) fn default(data_type: &DataType) -> Option<Decision> {
     })
 }
 
-/// The form that values of `data_type` have by `choice`; none if they do not have it.
+/// The conversion of values of `data_type` by `choice`. `None` if the type does not support it.
 pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
     use Conversion as C;
     use DataType as T;
@@ -140,13 +140,14 @@ pub(super) fn chosen(data_type: &DataType, choice: Choice) -> Option<Decision> {
     }
 }
 
-/// The form of values that are tensors of `data_type`; none if TensorFlow has no such values.
+/// The conversion of tensors of `data_type`. `None` if TensorFlow has no such dtype.
 pub(super) fn tensor(data_type: &DataType, shape: TensorShape) -> Option<Decision> {
     let form = format!("TensorProto of {}", dtype::dtype_name(dtype::dtype(data_type)?.into()));
     Some(Decision::encoded(Conversion::Tensor(shape), FeatureKind::Bytes, form))
 }
 
-/// `(n, 1)` for a unit of which n make a second, `(1, n)` for one of n seconds; and the unit's name.
+/// The time unit's length as a fraction and its name: `(n, 1)` if n units make a second, `(1, n)` if a unit is n
+/// seconds.
 fn ticks_per_second(data_type: &DataType) -> Option<((i64, i64), &'static str)> {
     Some(match data_type {
         DataType::Date32 => ((1, 86_400), "days since 1970-01-01"),

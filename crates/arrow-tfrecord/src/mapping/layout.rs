@@ -1,8 +1,9 @@
-//! How a column is taken apart into features, and put together again: a [`Node`] for every part of its type.
+//! The layout of a nested column in features: a tree with a [`Node`] for every part of its type. The writer splits
+//! columns by it, and the reader assembles them by it.
 //!
-//! Every [`Leaf`] of the type has a feature with all of its values in one row, and one for the lengths of every level of
-//! lists that those do not tell by themselves. So a leaf has all that it takes to be read alone, as `tf.io.RaggedFeature`
-//! does. With [`Mask`](crate::NullPolicy::Mask) a part that may be null has a feature that says where it is.
+//! Every [`Leaf`] has one feature with all of its values in a row, and one feature of lengths for every list level
+//! whose lengths the values do not imply. So each leaf can be read alone, as `tf.io.RaggedFeature` does. With
+//! [`Mask`](crate::NullPolicy::Mask) a nullable part has a feature that marks its nulls.
 
 use arrow_schema::DataType;
 
@@ -14,43 +15,43 @@ use crate::writer::default_values;
 /// A part of a column's type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    /// Its name: the column's, and those of the fields that lead to it.
+    /// Its name: the column's name and the names of the fields on the path to it.
     pub(crate) path: String,
     pub(crate) data_type: DataType,
-    /// The dictionary or the runs in which its nested values are.
+    /// The dictionary or run-end-encoded type that wraps its nested values.
     pub(crate) packed: Option<DataType>,
     pub(crate) nullable: bool,
     pub(crate) nulls: NullRule,
-    /// The feature that says where it is null, by its position among the features of the column.
+    /// The feature that marks its nulls, by its position among the features of the column.
     pub(crate) mask: Option<usize>,
     pub(crate) kind: NodeKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeKind {
-    /// None of the type Null.
+    /// A leaf; `None` for type Null.
     Leaf(Option<Leaf>),
     Struct(Vec<Node>),
-    /// A list of any length, in any of Arrow's layouts, or a map: a list of its entries.
+    /// A variable-length list in any of Arrow's layouts, or a map, which is a list of its entries.
     List {
         item: Box<Node>,
-        /// Which of its leaves' `lengths` are its own. None for the outermost list, whose length the values tell.
+        /// The index of its lengths in its leaves' `lengths`. `None` for the outermost list, whose length the number of
+        /// values implies.
         level: Option<usize>,
     },
     Fixed {
         item: Box<Node>,
         len: usize,
     },
-    /// The outermost list of a column of feature lists: every element is a step, and to what is in it as a row is to
-    /// other columns.
+    /// The outermost list of a column of feature lists. Every element is a step, which its children treat as a row.
     Steps(Box<Node>),
 }
 
-/// Where the values of a leaf are, by positions among the features of the column.
+/// The features of a leaf, by their positions among the features of the column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Leaf {
     pub(crate) values: usize,
-    /// Lengths of inner lists, from the outside in.
+    /// Lengths of inner lists, outermost first.
     pub(crate) lengths: Vec<usize>,
     pub(crate) conversion: Conversion,
 }
@@ -65,7 +66,7 @@ impl Node {
         }
     }
 
-    /// The features of this part and of what is in it.
+    /// The features of this part and of its children.
     pub(crate) fn features(&self, out: &mut Vec<usize>) {
         out.extend(self.mask);
         match &self.kind {
@@ -77,7 +78,6 @@ impl Node {
         }
     }
 
-    /// The first of the leaves.
     pub(crate) fn first_leaf(&self) -> Option<&Leaf> {
         match &self.kind {
             NodeKind::Leaf(leaf) => leaf.as_ref(),
@@ -86,18 +86,18 @@ impl Node {
         }
     }
 
-    /// Whether something of this part, which stands in no list, is there in every record in which what is around it is
-    /// not null.
+    /// Whether every record has a feature of this part unless one of its ancestors is null. The part is not inside a
+    /// list.
     fn is_always_there(&self) -> bool {
         !self.nullable && self.kind.is_always_there()
     }
 
-    /// Whether there is always a value, too.
+    /// Whether such a feature always has a value.
     fn always_has_values(&self) -> bool {
         !self.nullable && self.kind.always_has_values()
     }
 
-    /// Whether every element has a value or a length of its own, if this is what the elements of a list are.
+    /// Whether every element has a value or a length, if these are the elements of a list.
     fn elements_have_values(&self) -> bool {
         match &self.kind {
             NodeKind::Struct(children) => children.iter().any(Self::elements_have_values),
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Refuses a text in place of nulls that is no value of one of the leaves.
+    /// Rejects a default that is not a valid value of every leaf.
     pub(crate) fn has_default(&self, text: &str) -> Result<()> {
         match &self.kind {
             NodeKind::Leaf(None) => Ok(()),
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Refuses one that is no value of any.
+    /// Rejects a default that is not a valid value of any leaf.
     pub(crate) fn some_have_default(&self, text: &str) -> Result<()> {
         match &self.kind {
             NodeKind::Leaf(_) => self.has_default(text),
@@ -138,14 +138,14 @@ impl Node {
         }
     }
 
-    /// Whether a null can be lost or has to be written here by other means than leaving the feature out.
+    /// Whether nulls here can be lost, or are written in another way than by omitting the feature.
     pub(crate) fn replaces_nulls(&self) -> bool {
         self.nullable && (matches!(self.nulls, NullRule::Default(_)) || self.nulls.is(NullPolicy::Drop))
     }
 }
 
 impl NodeKind {
-    /// Whether something is there in every record in which the part is not null.
+    /// Whether every record in which the part is not null has a feature of it.
     pub(crate) fn is_always_there(&self) -> bool {
         match self {
             Self::Leaf(leaf) => leaf.is_some(),
@@ -154,12 +154,12 @@ impl NodeKind {
         }
     }
 
-    /// Whether there is always a value, or a length.
+    /// Whether there is always a value or a length.
     pub(crate) fn always_has_values(&self) -> bool {
         match self {
             Self::Leaf(leaf) => leaf.is_some(),
             Self::Struct(children) => children.iter().any(Node::always_has_values),
-            // The elements are there even if they are null.
+            // The elements exist even if they are null.
             Self::Fixed { item, len } => *len > 0 && item.elements_have_values(),
             Self::List { .. } | Self::Steps(_) => false,
         }

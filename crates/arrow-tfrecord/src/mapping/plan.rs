@@ -1,4 +1,4 @@
-//! One column's mapping: its parts, their features, and what is lost.
+//! The mapping of one column: its parts, their features, and the information lost.
 
 mod records;
 
@@ -18,7 +18,7 @@ use crate::vocabulary::Ranks;
 
 pub(super) use records::only_bytes;
 
-/// What `field` becomes. The names by which the options can speak of it and of its parts go to `parts`.
+/// Returns the mapping of `field`. Inserts the names of it and its parts, as options use them, into `parts`.
 pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts) -> Result<ColumnMapping> {
     let mut planner = Planner {
         options,
@@ -50,7 +50,7 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts)
         NodeKind::Leaf(Some(leaf)) => leaf.conversion.clone(),
         _ => Conversion::Nothing,
     };
-    // A tensor that is all of a list, and one in a list, are not told apart by what they are made of.
+    // The conversion alone does not distinguish a tensor of a whole list from tensors inside a list.
     let is_list_of_tensors = matches!(conversion, Conversion::Tensor(_)) && !matches!(root.kind, NodeKind::Leaf(_));
     let is_flat = planner.features.len() < 2
         && root.packed.is_none()
@@ -75,18 +75,18 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts)
     })
 }
 
-/// Number of elements of a list around a part.
+/// The number of elements of a list that contains a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimension {
     Any,
     Fixed(usize),
 }
 
-/// What is said of the part around a part, and holds in it unless something else is said.
+/// Settings that a part inherits from its parent.
 #[derive(Debug, Clone)]
 struct Inherited {
     nulls: NullRule,
-    /// And where it was said.
+    /// The choice, with the name of the part that it was set for.
     choice: Option<(String, Choice)>,
 }
 
@@ -95,9 +95,9 @@ struct Planner<'a> {
     column: &'a Field,
     parts: &'a mut Parts,
     features: Vec<FeatureMapping>,
-    /// Whether they are feature lists.
+    /// Whether the features are feature lists.
     steps: bool,
-    /// Choices that no leaf has taken, with the type of which they were said.
+    /// Choices that no leaf has used yet, with the type of the part that they were set for.
     chosen: BTreeMap<String, (Choice, DataType)>,
     class: LossClass,
     forms: Vec<String>,
@@ -105,7 +105,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// What holds in a part that has a name of its own.
+    /// The settings of a named part.
     fn said_of(&mut self, field: &Field, path: &str, inherited: &Inherited) -> Inherited {
         let mut inherited = inherited.clone();
         self.parts.insert(path);
@@ -124,14 +124,14 @@ impl Planner<'_> {
         Node { path: path.to_owned(), data_type, packed: None, nullable, nulls, mask: None, kind }
     }
 
-    /// Tells if nulls among the elements of a list are dropped.
+    /// Records the loss if null elements of a list are dropped.
     fn drops(&mut self, item: &Node, path: &str) {
         if item.nullable && item.nulls.is(NullPolicy::Drop) {
             self.at_least(LossClass::Narrowed, path, "nulls in lists are dropped");
         }
     }
 
-    /// A part that has a name of its own.
+    /// Plans a named part.
     fn part(
         &mut self,
         field: &Field,
@@ -145,8 +145,7 @@ impl Planner<'_> {
         self.takes_default(node)
     }
 
-    /// Refuses what was said to take the place of nulls of a part if nothing in it could be that, even where there are no
-    /// nulls.
+    /// Rejects a default for nulls that fits no leaf of the part, even if there are no nulls.
     fn takes_default(&self, node: Node) -> Result<Node> {
         match self.options.column_nulls.get(&node.path) {
             Some(NullRule::Default(text)) => node.some_have_default(text).map(|()| node),
@@ -220,10 +219,10 @@ impl Planner<'_> {
         Ok(node)
     }
 
-    /// The name of a field of a struct, and whether it may be null.
+    /// The name of a field of a struct, and whether it is nullable.
     fn field_of(&self, parent: &Field, field: &Field, path: &str) -> (String, bool) {
         if is_variable_shape_tensor(parent) {
-            // The tensor is null or it is not: its values and its shape cannot be by themselves.
+            // Only the whole tensor can be null, not its values or its shape alone.
             let path = if field.name() == "data" { path.to_owned() } else { self.name(path, "shape") };
             return (path, false);
         }
@@ -247,7 +246,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The entries of a map, which by themselves are never null: keys and values by the names that everyone knows.
+    /// The entries of a map, which are never null. Keys and values have the usual names.
     fn entries(
         &mut self,
         entries: &Field,
@@ -271,7 +270,7 @@ impl Planner<'_> {
         })
     }
 
-    /// A list or tensor all of which is one value of a feature, if that was chosen.
+    /// Plans a list or tensor that is a single value of a feature, if that was chosen.
     fn whole(
         &mut self,
         field: &Field,
@@ -317,7 +316,7 @@ impl Planner<'_> {
             }
             None => match decide::default(value) {
                 Some(decision) => decision,
-                // Whoever has chosen wants to know what there is to choose among.
+                // An invalid choice is reported first, since its error lists the valid ones.
                 None => return self.all_choices_taken().and_then(|()| Err(self.unsupported(value))),
             },
         };
@@ -328,7 +327,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The decision with the vocabulary that was given with it, if it takes one.
+    /// Adds the vocabulary to a decision that needs one.
     fn with_vocabulary(&self, decision: Decision, said_of: &str) -> Result<Decision> {
         if !matches!(decision.conversion, Conversion::Index(_)) {
             return Ok(decision);
@@ -342,9 +341,10 @@ impl Planner<'_> {
         }
     }
 
-    /// The features of a leaf.
+    /// Adds the features of a leaf.
     fn place(&mut self, decision: Decision, path: &str, dimensions: &[Dimension]) -> Result<Leaf> {
-        // What tells how long a list is must not be nothing, and no length be believed that nothing stands behind.
+        // A list's length must follow from values or lengths that exist, and no length is trusted without values to
+        // back it.
         let in_list = dimensions.iter().skip_while(|dimension| **dimension != Dimension::Any);
         if in_list.into_iter().any(|dimension| *dimension == Dimension::Fixed(0)) {
             return Err(self.unsupported(self.column.data_type()));
@@ -387,7 +387,7 @@ impl Planner<'_> {
         Ok(self.features.len() - 1)
     }
 
-    /// What becomes of the nulls of a part that may have some.
+    /// Plans the nulls of a nullable part.
     fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
         let in_list = !dimensions.is_empty() || self.steps;
         let is_told_by_a_field = node.kind.is_always_there();
@@ -428,14 +428,14 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Whether a part has lists of any length.
+    /// Whether a part contains variable-length lists.
     fn has_lists(&self, node: &Node) -> bool {
         let mut leaves = Vec::new();
         node.leaves(&mut leaves);
         leaves.iter().any(|leaf| self.features[leaf.values].shape == FeatureShape::List)
     }
 
-    /// The column loses at least so much, by this form of a part of it.
+    /// Raises the column's loss class to at least `class`, because of the form of this part.
     fn at_least(&mut self, class: LossClass, path: &str, form: &str) {
         self.class = self.class.max(class);
         if form.is_empty() {
@@ -456,7 +456,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whatever was chosen must be a choice for some leaf.
+    /// Fails if a choice fits no leaf.
     fn all_choices_taken(&self) -> Result<()> {
         match self.chosen.iter().next() {
             Some((column, (choice, data_type))) => Err(ErrorKind::InvalidChoice {
@@ -470,7 +470,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The refusal of the column for a part of it.
+    /// The error for a column with an unsupported part.
     fn unsupported(&self, part: &DataType) -> crate::Error {
         let (column, data_type) = (self.column.name().clone(), self.column.data_type().clone());
         ErrorKind::UnsupportedType { column, data_type, part: part.clone() }.into()
@@ -486,17 +486,17 @@ impl Dimension {
     }
 }
 
-/// How many of the lists need their lengths written: all of any length but the outermost one.
+/// The number of lists whose lengths are written: all variable-length ones except the outermost.
 fn levels(dimensions: &[Dimension]) -> usize {
     dimensions.iter().skip(1).filter(|dimension| **dimension == Dimension::Any).count()
 }
 
-/// Whether values of this type are more than one value of a feature.
+/// Whether values of this type are split into several values or features.
 fn is_taken_apart(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Struct(_) | DataType::Map(..)) || item(data_type).is_some()
 }
 
-/// Whether something in `data_type` has this choice.
+/// Whether `data_type` or a type nested in it supports this choice.
 fn has_choice(data_type: &DataType, choice: Choice) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| has_choice(field.data_type(), choice)),

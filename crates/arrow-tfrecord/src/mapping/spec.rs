@@ -1,12 +1,12 @@
-//! How TensorFlow reads the features of a column: [`ColumnMapping::parse_specs`].
+//! The `tf.io.parse_example` feature specs of a column: [`ColumnMapping::parse_specs`].
 
 use super::{ColumnMapping, Leaf, Node, NodeKind};
 use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 use crate::options::{NullPolicy, NullRule};
 
 impl ColumnMapping {
-    /// The entries of a `tf.io.parse_example` feature spec that reads the column, as Python: a key, and how it is read.
-    /// Row lengths are in the entry of the values that they are of.
+    /// Returns the entries of a `tf.io.parse_example` feature spec that reads the column: a key, and its spec as a
+    /// Python expression. Row lengths are part of the entry of their values.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,8 +49,8 @@ impl ColumnMapping {
         }
     }
 
-    /// What becomes of the nulls that a feature can have: those of its part of the column, and of the parts around that
-    /// may be null, from the outside in.
+    /// Returns the null rules that apply to a feature: those of its part of the column and of the nullable parts that
+    /// contain it, outermost first.
     pub fn nulls_of(&self, feature: &str) -> Vec<&NullRule> {
         fn add<'a>(node: &'a Node, feature: usize, rules: &mut Vec<&'a NullRule>) {
             let mut features = Vec::new();
@@ -80,31 +80,31 @@ impl ColumnMapping {
     }
 }
 
-/// Whether a null is a feature without values.
+/// Whether a null is written as a feature without values.
 fn leaves_out(nulls: &NullRule) -> bool {
     !matches!(nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error))
 }
 
-/// Whether a null is one among the steps of a feature list, which are always there.
+/// Whether a null step is written as a feature without values. Steps of a feature list always exist.
 fn is_left_empty(nulls: &NullRule) -> bool {
     matches!(nulls, NullRule::Policy(NullPolicy::Unset | NullPolicy::Empty))
 }
 
-/// What there may be none of because of a null.
+/// What may be missing because of a null.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missing {
-    /// The feature, or its values; or the whole feature list.
+    /// The feature or its values, or the whole feature list.
     feature: bool,
     /// The values of a step of a feature list.
     step: bool,
 }
 
-/// A list around values: of any length, which the values tell; of a fixed one; or by a feature of lengths.
+/// A list dimension around values.
 #[derive(Clone)]
 enum Step {
     Any,
     Fixed(usize),
-    /// By its number among the lengths of a leaf.
+    /// Lengths by index in [`Leaf::lengths`].
     Lengths(usize),
     Named(String),
 }
@@ -117,7 +117,7 @@ struct Specs<'a> {
 
 impl Specs<'_> {
     fn add(&mut self, node: &Node, around: &mut Vec<Step>, missing: Missing) {
-        // A null in a list is told by other means.
+        // A null inside a list does not make the feature missing.
         let is_missing = around.is_empty() && node.nullable && leaves_out(&node.nulls);
         let missing = match self.in_steps {
             false => Missing { feature: missing.feature || is_missing, ..missing },
@@ -125,7 +125,7 @@ impl Specs<'_> {
         };
         if let Some(mask) = node.mask {
             let name = &self.column.features[mask].name;
-            // A scalar mask is there where its value is not.
+            // A scalar mask exists where its value does not.
             let feature = missing.feature && (self.in_steps || !around.is_empty());
             self.entry(name.clone(), mask, node.first_leaf(), around, Missing { feature, ..missing });
         }

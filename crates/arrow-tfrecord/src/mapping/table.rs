@@ -1,4 +1,4 @@
-//! A [`Mapping`] as the table that a user sees.
+//! The table shown to users: `Display` of [`Mapping`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,10 +26,10 @@ impl fmt::Display for LossClass {
     }
 }
 
-/// The table that `--dry-run` prints: a line for each feature of each column, and how TensorFlow reads it back.
+/// The table that `--dry-run` prints: one line per feature, with the spec by which TensorFlow reads it.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Cells beyond this stand out of their column.
+        // Longer cells overflow their column.
         const WIDEST: usize = 255;
         const HEADINGS: [&str; 6] = ["column", "type", "feature", "class", "nulls", "read with"];
         let rows: Vec<[String; 6]> = self.columns.iter().flat_map(lines).collect();
@@ -64,7 +64,7 @@ fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
             FeatureShape::Fixed(len) => format!("{} list of {len}", feature.kind),
         };
         let kind = if feature.in_steps { format!("steps of {kind}") } else { kind };
-        // Ragged values are read under the name of what they are the values of.
+        // Ragged values are read under the name of the part that they belong to.
         let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
         let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();
         if feature.role == FeatureRole::Record {

@@ -1,4 +1,4 @@
-//! What is said of one column: [`ColumnRule`], and of its nulls: [`NullRule`].
+//! Settings of one column: [`ColumnRule`], and [`NullRule`] for its nulls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Choice, NullPolicy, ParseOptionError};
 
-/// What the nulls of one column become.
+/// How the nulls of one column are written.
 ///
-/// In text: the words of [`NullPolicy`], or `default=VALUE`.
+/// Its text form is that of a [`NullPolicy`], or `default=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NullRule {
-    /// What the policy says.
+    /// As the policy specifies.
     Policy(NullPolicy),
-    /// Every null becomes this value, in a list or not. A null list becomes a list of this one value, or of as many as
-    /// its type has; a null struct becomes a struct of it. It is written as a value of the column's type is as text.
+    /// Replaces every null by this value, inside and outside lists. A null list becomes a list of this one value, or of
+    /// as many as its fixed-size type requires. A null struct becomes a struct of it. The string is the text form of a
+    /// value of the column's type.
     Default(String),
 }
 
@@ -44,7 +45,7 @@ impl NullRule {
     }
 }
 
-/// Stands before the value of [`NullRule::Default`].
+/// The prefix of [`NullRule::Default`] in text.
 const DEFAULT: &str = "default=";
 
 impl fmt::Display for NullRule {
@@ -83,10 +84,10 @@ impl<'de> Deserialize<'de> for NullRule {
     }
 }
 
-/// What a user says of one column, as the text behind `column:` in `--map`.
+/// The settings of one column, in text after `column:` in `--map`.
 ///
-/// The text is a [`Choice`], `null=` and a [`NullRule`], or both with a comma between. The value of `null=default=`
-/// goes on to the end of the text, commas included, so nothing can stand behind it.
+/// The text is a [`Choice`], `null=` and a [`NullRule`], or both, separated by a comma. The value of `null=default=`
+/// extends to the end of the text, commas included, so it must come last.
 ///
 /// ```
 /// use arrow_tfrecord::{Choice, ColumnRule, NullPolicy, NullRule};
@@ -105,9 +106,9 @@ impl<'de> Deserialize<'de> for NullRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ColumnRule {
-    /// The form of its values.
+    /// The encoding of its values.
     pub choice: Option<Choice>,
-    /// What its nulls become.
+    /// How its nulls are written.
     pub nulls: Option<NullRule>,
 }
 
@@ -175,16 +176,16 @@ mod tests {
 
     #[test]
     fn rules_that_are_none() {
-        let told = |text: &str| text.parse::<ColumnRule>().unwrap_err().to_string();
+        let message = |text: &str| text.parse::<ColumnRule>().unwrap_err().to_string();
         assert_eq!(
-            told("null=zero"),
+            message("null=zero"),
             r#"unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"#
         );
-        assert!(told("bit").starts_with(r#"unknown choice "bit": expected wrap, bits"#));
+        assert!(message("bit").starts_with(r#"unknown choice "bit": expected wrap, bits"#));
         let twice =
             r#"unknown rule of a column "string": expected a choice, null=POLICY, or both with a comma between"#;
-        assert_eq!(told("bits, string"), twice);
-        assert!(told("").starts_with(r#"unknown choice """#));
+        assert_eq!(message("bits, string"), twice);
+        assert!(message("").starts_with(r#"unknown choice """#));
     }
 
     #[test]

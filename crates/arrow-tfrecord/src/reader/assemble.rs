@@ -1,8 +1,8 @@
-//! Nested columns put together of their features: [`assemble`].
+//! Assembles nested columns from their features: [`assemble`].
 //!
-//! Level by level, for all rows at once, as they were taken apart: what a level hands to the next is how many elements
-//! each row has there, and which of them are null because of what is around them. Nothing that a feature says is
-//! believed before all features around it have said the same.
+//! Works level by level, for all rows at once, as the writer did. A level passes to the next the number of elements per
+//! row and the elements that are null because an ancestor is. A feature's lengths are used only after all features of
+//! the same level agree on them.
 
 use std::sync::Arc;
 
@@ -21,35 +21,35 @@ use crate::feature::FeatureShape;
 use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
-/// What was read of one feature.
+/// The values read of one feature.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) shape: FeatureShape,
-    /// If it is a feature list, which of its steps are those of which rows. To all else here, the steps are rows.
+    /// For a feature list, the steps of each row. All other code here treats steps as rows.
     pub(super) steps: Option<Steps>,
-    /// Of all rows, one behind the other; where a row has none, as many as its shape has.
+    /// The values of all rows, concatenated. A row without values has padding of the length of its shape.
     pub(super) values: Values,
     /// Rows that have the feature.
     pub(super) nulls: Option<NullBuffer>,
-    /// Where each row's values end, if the number may differ.
+    /// The end of each row's values, if their number varies.
     pub(super) ends: Vec<usize>,
 }
 
-/// Why features make no column.
+/// Why features cannot form a column.
 #[derive(Debug)]
 pub(super) enum Flaw {
-    /// A row does not have this feature, and should.
+    /// A row lacks a required feature.
     Missing { feature: usize, row: usize },
-    /// It is not, in a row, what other features of the column make of it.
+    /// The feature is inconsistent with other features of the column in a row.
     Uneven { feature: usize, row: usize, expected: String, found: String },
-    /// Values of it are no array. An element is a row.
+    /// Its values do not form an array. Elements are rows.
     Misfit(usize, Misfit),
-    /// What Arrow or a part without a feature says.
+    /// An error of Arrow, or of a part without a feature.
     Other(Misfit),
 }
 
 impl Flaw {
-    /// The same with rows where steps were taken for them.
+    /// Converts step positions to rows.
     fn in_rows(self, row_of: impl Fn(usize) -> usize) -> Self {
         match self {
             Self::Missing { feature, row } => Self::Missing { feature, row: row_of(row) },
@@ -70,16 +70,16 @@ impl From<Misfit> for Flaw {
     }
 }
 
-/// The column with the layout `root`, of as many rows. Parts are by the feature's position in the mapping; those that
-/// were not read are none.
+/// Assembles the column with the layout `root`. `parts` is indexed by the feature's position in the mapping; `None` if
+/// the feature was not read.
 pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> Result<ArrayRef, Flaw> {
     Assembler { parts }.node(root, &Level { len: rows, ends: None, nulls: None, in_steps: false })
 }
 
-/// What a feature of a column is read as.
+/// How a feature of a column is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Feature<'a> {
-    /// Not at all: a scalar that is null is not there, whatever its mask says.
+    /// Not read: a null scalar is absent, so its mask is redundant.
     Unread,
     /// Lengths or a mask.
     Numbers {
@@ -92,9 +92,9 @@ pub(super) enum Feature<'a> {
     },
 }
 
-/// What each of the features of a column with this layout is read as.
+/// How each feature of a column with this layout is read.
 pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
-    /// `empty_is_null`: whether something around is written as features without values where it is null.
+    /// `empty_is_null`: whether nulls of an ancestor are written as features without values.
     fn add<'a>(node: &'a Node, in_list: bool, empty_is_null: bool, out: &mut [Feature<'a>]) {
         let empty_is_null = empty_is_null || node.nullable && node.nulls.is(NullPolicy::Empty);
         let numbers = Feature::Numbers { empty_is_null };
@@ -123,9 +123,9 @@ pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
 /// The elements of one level.
 struct Level {
     len: usize,
-    /// Where each row's elements end. Without lists around, every row has one.
+    /// The end of each row's elements. `None` outside lists, where every row has one.
     ends: Option<Vec<usize>>,
-    /// Elements that are null because what is around them is.
+    /// Elements that are null because an ancestor is.
     nulls: Option<NullBuffer>,
     in_steps: bool,
 }
@@ -155,7 +155,7 @@ impl Level {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(element))
     }
 
-    /// The same elements, some more of which are null.
+    /// The same elements with additional nulls.
     fn with_nulls(&self, nulls: Option<&NullBuffer>) -> Self {
         let nulls = NullBuffer::union(self.nulls.as_ref(), nulls);
         Self { len: self.len, ends: self.ends.clone(), nulls, in_steps: self.in_steps }
@@ -175,7 +175,7 @@ impl Part {
         }
     }
 
-    /// Whether it is there and says something, where nulls are written as empty lists.
+    /// Whether the feature is present in a row and, if nulls are written as empty lists, has values.
     fn has_values(&self, row: usize) -> bool {
         self.is_there(row) && self.count(row) > 0
     }
@@ -256,7 +256,7 @@ impl Assembler<'_> {
                 let Steps { nulls, ends } = self.steps(node, level)?;
                 let len = ends.last().copied().unwrap_or_default();
                 let within = Level { len, ends: None, nulls: None, in_steps: true };
-                // To whoever asks, a step is what its row is.
+                // The caller counts rows, not steps.
                 let row_of = |step: usize| ends.partition_point(|end| *end <= step);
                 let elements = self.node(item, &within).map_err(|flaw| flaw.in_rows(row_of))?;
                 Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
@@ -270,7 +270,7 @@ impl Assembler<'_> {
                     false => self.mask(node, level)?,
                 };
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
-                // Lengths that no value stands behind may say anything.
+                // Lengths without values behind them can be arbitrarily large.
                 let Some(elements) = level.len.checked_mul(*len) else { return Err(Flaw::Other(Misfit::TooMany)) };
                 let within = Level {
                     len: elements,
@@ -316,18 +316,18 @@ impl Assembler<'_> {
     }
 
     fn part(&self, feature: usize) -> Result<&Part, Flaw> {
-        // A part is there until its leaf has been made, which nothing comes after.
+        // A part is present until its leaf is built, and is not used after that.
         self.parts[feature].as_ref().ok_or(Flaw::Other(Misfit::TooMany))
     }
 
-    /// Every row has as many values of the feature as the level has elements.
+    /// Checks that every row has as many values of the feature as elements of the level.
     fn same_count(&self, feature: usize, level: &Level) -> Result<(), Flaw> {
         let part = self.part(feature)?;
         let differing = (0..level.rows()).find(|row| part.count(*row) != level.count(*row));
         differing.map_or(Ok(()), |row| Err(uneven(feature, row, level.count(row), part.count(row))))
     }
 
-    /// The elements that a part's mask says are null.
+    /// The null elements by a part's mask.
     fn mask(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
         let Some(feature) = node.mask else { return Ok(None) };
         self.same_count(feature, level)?;
@@ -345,12 +345,12 @@ impl Assembler<'_> {
         }
     }
 
-    /// The same where a step could be told to be null by what it is without values, too.
+    /// The null steps by the mask. Outside feature lists, missing features mark the nulls.
     fn mask_in_steps(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
         if level.in_steps { self.mask(node, level) } else { Ok(None) }
     }
 
-    /// The steps of each row, as every feature has them.
+    /// The steps of each row, on which all features must agree.
     fn steps(&mut self, node: &Node, level: &Level) -> Result<Steps, Flaw> {
         let mut features = Vec::new();
         node.features(&mut features);
@@ -382,7 +382,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// The null ones of structs.
+    /// The null structs.
     fn null_structs(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
         if level.in_steps || !level.is_rows() {
             return self.mask(node, level);
@@ -394,7 +394,7 @@ impl Assembler<'_> {
                 None => self.flags(feature, level).map(Some),
             };
         }
-        // Where no null was written, a struct of nulls is one.
+        // If no nulls were written, a struct of nulls is not itself null.
         let has_nulls = !matches!(node.nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error));
         if !node.nullable || !has_nulls && !node.kind.is_always_there() {
             return Ok(None);
@@ -409,7 +409,7 @@ impl Assembler<'_> {
         Ok(Some(BooleanBuffer::collect_bool(level.len, is_there).into()))
     }
 
-    /// The null ones of lists without lists around: all of their features are there, or none is. And the first leaf.
+    /// The null lists among the outermost lists, and the first leaf. A list has either all of its features or none.
     fn null_lists<'n>(&self, node: &'n Node, level: &Level) -> Result<(Option<NullBuffer>, Option<&'n Leaf>), Flaw> {
         let mut features = Vec::new();
         node.features(&mut features);
@@ -437,7 +437,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// How long the outermost list of a row is, by its first leaf.
+    /// The length of the outermost list of a row, by its first leaf.
     fn outermost_len(&self, item: &Node, leaf: &Leaf, row: usize) -> Result<usize, Flaw> {
         let feature = leader(leaf);
         let count = self.part(feature)?.count(row);
@@ -449,7 +449,7 @@ impl Assembler<'_> {
         Ok(count / width)
     }
 
-    /// Where the lists of a level end, as every leaf has it.
+    /// The ends of the lists of a level, on which all leaves must agree.
     fn row_lengths(&self, node: &Node, depth: usize, level: &Level) -> Result<Vec<usize>, Flaw> {
         let mut leaves = Vec::new();
         node.leaves(&mut leaves);
@@ -483,24 +483,24 @@ impl Assembler<'_> {
     }
 }
 
-/// The refusal of so many values.
+/// The error for an unexpected number of values.
 fn uneven(feature: usize, row: usize, expected: usize, found: usize) -> Flaw {
     let expected = format!("as many values as its column's other features tell, {expected}");
     Flaw::Uneven { feature, row, expected, found: found.to_string() }
 }
 
-/// The refusal of a feature that is not there while others are.
+/// The error for a missing feature while others are present.
 fn partial(feature: usize, row: usize) -> Flaw {
     let expected = "a list, as its column's other features have one".to_owned();
     Flaw::Uneven { feature, row, expected, found: "none".to_owned() }
 }
 
-/// The feature that tells how many elements the outermost list of a leaf has.
+/// The feature that determines the number of elements of a leaf's outermost list.
 fn leader(leaf: &Leaf) -> usize {
     leaf.lengths.first().copied().unwrap_or(leaf.values)
 }
 
-/// How many entries of the next lengths, or values, an element of a list has.
+/// The number of values, or of entries of the next lengths, per element of a list.
 fn width(item: &Node) -> usize {
     match &item.kind {
         NodeKind::Fixed { item, len } => len * width(item),
@@ -509,7 +509,7 @@ fn width(item: &Node) -> usize {
     }
 }
 
-/// Lists of `data_type`, or a map.
+/// Builds lists or a map of `data_type`.
 fn list(
     data_type: &DataType,
     elements: ArrayRef,

@@ -1,7 +1,7 @@
-//! Records to batches, a part of them at a time: [`BatchDecoder`].
+//! Decodes records to batches in stages: [`BatchDecoder`].
 //!
-//! Where there is a filter, the columns that it reads are decoded first, and the other columns of the rows that pass
-//! only.
+//! With a filter, the columns that it reads are decoded first. The other columns are decoded only for the rows that
+//! pass.
 
 use std::sync::Arc;
 
@@ -18,78 +18,79 @@ use crate::dtype::{of_type, value_type};
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
 
-/// The most records that a filter is asked about at once: few enough that they are still in the cache when the other
-/// columns are decoded.
+/// The maximum number of records per call of a filter: few enough to be in the cache when the other columns are
+/// decoded.
 const FILTER_ROWS: usize = 1024;
 
-/// A filter is asked at least so many times for a batch of as many rows as asked for.
+/// The minimum number of filter calls for a full batch.
 const FILTER_PARTS: usize = 16;
 
-/// A batch ends early when its records are as long as this together, 256 MiB, or its lists of fixed size are, which take
-/// their room even where they are null.
+/// A batch ends early when its records reach this total length, 256 MiB. So it does when its fixed-size lists do, which
+/// take up space even if null.
 pub(super) const MAX_BATCH_BYTES: usize = 256 << 20;
 
-/// Fewer frames than this, and shorter ones, are gathered before they are decoded: it takes time to begin a block.
+/// Smaller groups of short frames are collected before they are decoded, since starting a block takes time.
 const FEW: usize = 32;
 const SHORT: usize = 64 << 10;
 
-/// When a batch ends.
+/// The limits of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchSize {
-    /// The most rows.
+    /// The maximum number of rows.
     pub(super) rows: usize,
-    /// Bytes of records after which there are no more rows; at most [`MAX_BATCH_BYTES`].
+    /// Bytes of records after which the batch is full; at most [`MAX_BATCH_BYTES`].
     pub(super) bytes: usize,
 }
 
-/// Decodes records to batches, of which only the rows that pass a filter are made.
+/// Decodes records to batches of the rows that pass a filter.
 #[derive(Debug)]
 pub(super) struct BatchDecoder {
     schema: SchemaRef,
     batch_size: usize,
     batch_bytes: usize,
     step: usize,
-    /// Bytes that a row takes at least.
+    /// The minimum number of bytes of a row.
     row_len: usize,
     stages: Vec<Stage>,
     /// The columns of the batch that no predicate reads.
     rest: RowDecoder,
-    /// Where every column of the batch is from.
+    /// The source of every column of the batch.
     sources: Vec<Source>,
-    /// What passed of the columns that predicates read, in pieces; by the number of the column.
+    /// The rows that passed, of the columns that predicates read, in chunks; indexed by column.
     passed: Vec<Vec<ArrayRef>>,
-    /// Which stage a column that predicates read is last needed for; [`Stage::NONE`] if it is one of the batch.
+    /// The last stage that needs each column read by predicates; [`Stage::NONE`] if the batch contains it.
     last_use: Vec<usize>,
-    /// Records that wait for others, and their frames.
+    /// Records collected for the next block, and their frames.
     gathered: Vec<Record>,
     gathered_frames: Vec<u8>,
-    /// The records being decoded, if they did not have to wait.
+    /// The records being decoded, if they were not collected.
     records: Vec<Record>,
-    /// Bytes of the payloads that became rows, or that these rows take at least.
+    /// Bytes of the payloads that became rows, or the minimum size of these rows if greater.
     bytes: usize,
 }
 
-/// A predicate, and what is decoded for it.
+/// A predicate, and the columns decoded for it.
 #[derive(Debug)]
 struct Stage {
-    /// The columns that no stage before decoded.
+    /// The columns that no earlier stage decoded.
     columns: RowDecoder,
     schema: SchemaRef,
-    /// Which of all decoded columns the predicate is given.
+    /// The decoded columns that are passed to the predicate.
     inputs: Vec<usize>,
     predicate: Predicate,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// This column of the rest.
+    /// A column that no predicate reads.
     Rest(usize),
-    /// This one of those that predicates read.
+    /// A column that predicates read.
     Passed(usize),
 }
 
 impl BatchDecoder {
-    /// A decoder of the columns of `mapping` at these positions, or of all, to batches of at most `batch_size` rows.
+    /// Creates a decoder of the columns of `mapping` at these positions, or of all columns, to batches of at most
+    /// `batch_size` rows.
     pub(super) fn try_new(
         mapping: &Mapping,
         projection: Option<&[usize]>,
@@ -157,20 +158,20 @@ impl BatchDecoder {
         &self.schema
     }
 
-    /// How many more records are certain to have a place in the batch; 0 if it is to be finished.
+    /// The number of further records that certainly fit the batch; 0 if it must be finished.
     pub(super) fn capacity(&self) -> usize {
         let room = self.batch_size.saturating_sub(self.rest.len() + self.gathered.len());
-        // Which records will pass is not known, and asking about few of them is not worth it.
+        // The number of passing records is unknown, and calling the filter for few records is not worthwhile.
         let is_too_little = room < self.step && !self.stages.is_empty();
         if is_too_little || self.bytes() >= self.batch_bytes { 0 } else { room }
     }
 
-    /// Bytes of the records that became rows or may do so.
+    /// Bytes of the records that became rows, or may still do so.
     fn bytes(&self) -> usize {
         self.bytes + self.gathered_frames.len().max(self.gathered.len().saturating_mul(self.row_len))
     }
 
-    /// How many records are best appended now.
+    /// The best number of records to append now.
     pub(super) fn step(&self) -> usize {
         let fitting = self.batch_bytes.saturating_sub(self.bytes()) / self.row_len;
         self.capacity().min(self.step).min(fitting.max(1))
@@ -178,7 +179,7 @@ impl BatchDecoder {
 
     /// Appends a row for each record that passes.
     ///
-    /// After an error the rows appended since the last time are of no use, and to be [cleared](Self::clear).
+    /// After an error the appended rows are invalid and must be [cleared](Self::clear).
     pub(super) fn append(&mut self, frames: &Frames<'_>) -> Result<()> {
         let records = frames.iter().map(|(payload, position)| Record { payload, position });
         if frames.len() < FEW && frames.bytes().len() < SHORT {
@@ -210,7 +211,7 @@ impl BatchDecoder {
         appended
     }
 
-    /// Appends a row for each of `records` that passes, and leaves those in it.
+    /// Appends a row for each of `records` that passes, and keeps only those in `records`.
     fn append_records(&mut self, bytes: &[u8], records: &mut Vec<Record>) -> Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -244,7 +245,7 @@ impl BatchDecoder {
         Ok(())
     }
 
-    /// The rows appended since the last time, as a batch; none if there are none.
+    /// Returns the appended rows as a batch. `None` if there are none.
     pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         let batch = self.append_gathered().and_then(|()| match self.rest.len() {
             0 => Ok(None),
@@ -270,7 +271,7 @@ impl BatchDecoder {
             .map_err(|source| ErrorKind::Arrow { source }.into())
     }
 
-    /// Forgets the rows appended since the last time.
+    /// Discards the appended rows.
     pub(super) fn clear(&mut self) {
         self.stages.iter_mut().for_each(|stage| stage.columns.clear());
         self.rest.clear();
@@ -282,10 +283,10 @@ impl BatchDecoder {
 }
 
 impl Stage {
-    /// Behind all stages.
+    /// After all stages.
     const NONE: usize = usize::MAX;
 
-    /// Which records pass: an answer without nulls.
+    /// Evaluates the predicate: the records that pass, without nulls.
     fn evaluate(&self, decoded: &[ArrayRef], records: &[Record]) -> Result<BooleanArray> {
         let answer = || {
             let columns = self.inputs.iter().map(|number| ArrayRef::clone(&decoded[*number])).collect();
@@ -311,7 +312,7 @@ fn passing(predicate: &FilterPredicate, column: &ArrayRef) -> Result<ArrayRef, A
     of_type(predicate.filter(column)?, column.data_type())
 }
 
-/// Refuses columns whose rows have no place in any batch.
+/// Rejects columns whose rows exceed the maximum size of a batch.
 pub(crate) fn check_row_len(mapping: &Mapping) -> Result<()> {
     for column in mapping.columns() {
         let len = fixed_len(&column.data_type);
@@ -323,7 +324,7 @@ pub(crate) fn check_row_len(mapping: &Mapping) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that a value of fixed size takes while it is decoded, even if it is null; 1 of a type without such lists or
+/// Bytes that a fixed-size value takes while it is decoded, even if null; 1 for types without fixed-size lists or
 /// bytes.
 fn fixed_len(data_type: &DataType) -> usize {
     match data_type {
@@ -338,7 +339,7 @@ fn fixed_len(data_type: &DataType) -> usize {
     }
 }
 
-/// At least 1, and the longest there is where there is no sum.
+/// The saturating sum of `lens`, at least 1.
 fn sum(lens: impl Iterator<Item = usize>) -> usize {
     lens.fold(0, usize::saturating_add).max(1)
 }

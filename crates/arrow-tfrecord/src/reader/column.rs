@@ -1,4 +1,4 @@
-//! One column being read: [`Column`].
+//! Decodes one column: [`Column`].
 
 use arrow_array::{ArrayRef, NullArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
@@ -22,36 +22,36 @@ use crate::options::NullPolicy;
 /// Why a record has no value for a column.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Another kind than the column's.
+    /// A kind that differs from the column's.
     Kind(FeatureKind),
-    /// So many values.
+    /// An unexpected number of values.
     Count(usize),
-    /// None at all.
+    /// No value.
     Missing,
-    /// At a position in the records, unless the list had to be joined from several places.
+    /// Malformed bytes, at a position in the records. `None` if the list was joined from several places.
     Malformed { at: Option<usize>, reason: &'static str },
 }
 
-/// How to read one column, and what was read of it.
+/// The decoder of one column, with the values decoded so far.
 #[derive(Debug)]
 pub(super) struct Column {
     /// The name of its feature.
     pub(super) name: String,
-    /// Whether that is a feature list, of which the steps are the rows here.
+    /// Whether it is a feature list, whose steps are treated as rows.
     pub(super) in_steps: bool,
     pub(super) data_type: DataType,
-    /// The kind of its feature; none if it must not have values.
+    /// The kind of its feature. `None` if it must not have values.
     pub(super) kind: Option<FeatureKind>,
     shape: FeatureShape,
     conversion: Conversion,
     nullable: bool,
-    /// Whether a feature without values is a null one, where there should be some.
+    /// Whether a feature without values is null, if values are required.
     empty_is_null: bool,
     values: Values,
     nulls: NullBufferBuilder,
-    /// Where each row's values end, if the number may differ.
+    /// The end of each row's values, if their number varies.
     ends: Vec<usize>,
-    /// What the batch before took.
+    /// The space that the previous batch needed.
     room: Room,
 }
 
@@ -77,7 +77,8 @@ impl Column {
         Ok(column)
     }
 
-    /// One feature of a column with a layout: the values of `node`, or with no node whole numbers about it.
+    /// Creates a decoder of one feature of a column with a layout: the values of `node`, or, without a node, lengths or
+    /// a mask.
     pub(super) fn part(feature: &FeatureMapping, node: Option<(&Node, &Leaf)>, empty_is_null: bool) -> Result<Self> {
         let value_type = node.map_or(DataType::Int64, |(node, _)| node.data_type.clone());
         let conversion = node.map_or(Conversion::Integer, |(_, leaf)| leaf.conversion.clone());
@@ -99,7 +100,7 @@ impl Column {
             kind: Some(feature.kind),
             shape: feature.shape,
             conversion,
-            // Whether it may be missing depends on other features.
+            // Other features determine whether it may be missing.
             nullable: true,
             empty_is_null,
             values: Values::new(feature.kind),
@@ -117,7 +118,7 @@ impl Column {
         }
     }
 
-    /// What was read of the rows appended since the last time.
+    /// Takes the values of the appended rows.
     pub(super) fn take_part(&mut self, steps: Option<Steps>) -> Part {
         self.room = self.values.room();
         let values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
@@ -135,7 +136,7 @@ impl Column {
         item(&self.data_type).map_or(&self.data_type, Field::data_type)
     }
 
-    /// Appends the rows of a block that `slots` are of; on error tells which of them.
+    /// Appends the rows of a block at `slots`. An error includes the row.
     pub(super) fn append(&mut self, slots: &[Slot], locator: &Locator, records: &[u8]) -> Result<(), (usize, Fault)> {
         if self.kind.is_none() {
             self.nulls.append_n_nulls(slots.len());
@@ -164,14 +165,14 @@ impl Column {
         }
     }
 
-    /// Forgets the rows appended since the last time.
+    /// Discards the appended rows.
     pub(super) fn clear(&mut self) {
         self.values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
         self.nulls = NullBufferBuilder::new(0);
         self.ends.clear();
     }
 
-    /// The rows appended since the last time, or which row, by its number since then, is in the way.
+    /// Returns the appended rows as an array. An error includes the row, counted from the first appended one.
     pub(super) fn finish(&mut self) -> Result<ArrayRef, Misfit> {
         let rows = self.nulls.len();
         let nulls = self.nulls.finish();
@@ -185,7 +186,7 @@ impl Column {
             return tensor::parse(rows, |row| tensors.get(row), nulls.as_ref(), &self.data_type, shape);
         }
         let (element_nulls, list_nulls) = match &self.data_type {
-            // What stands under a null list has no meaning, and must have no say in errors.
+            // Values under a null list are unspecified and must not cause errors.
             DataType::FixedSizeList(_, len) => (nulls.as_ref().map(|nulls| repeated(nulls, *len)), nulls),
             data_type if item(data_type).is_some() => (None, nulls),
             _ => (nulls, None),
@@ -210,7 +211,7 @@ impl Column {
     }
 }
 
-/// Text of a type whose text is not read is refused before reading.
+/// Rejects text of types that cannot be parsed, before reading.
 fn check_text(conversion: &Conversion, column: &str, data_type: &DataType, element_type: &DataType) -> Result<()> {
     let value_type = value_type(element_type);
     let can_be_read =

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 use super::misfit::Misfit;
 
-/// Decimals from the integers that they are stored as.
+/// Decimals from their unscaled integers.
 pub(super) fn unscaled<T: DecimalType<Native: Unscaled>>(
     values: &[i64],
     nulls: Option<NullBuffer>,
@@ -20,8 +20,8 @@ pub(super) fn unscaled<T: DecimalType<Native: Unscaled>>(
     })
 }
 
-/// A decimal that narrows to each float: the one of the fewest digits, so of a float that a decimal of up to six digits
-/// was narrowed to, that decimal. Where no decimal of the scale has this float, the nearest.
+/// Restores a decimal that narrows to each float: the one with the fewest digits. This recovers any decimal of up to
+/// six digits. If no decimal of the scale narrows to the float, returns the nearest decimal.
 pub(super) fn nearest<T: DecimalType<Native: Unscaled>>(
     values: &[f32],
     nulls: Option<NullBuffer>,
@@ -60,17 +60,17 @@ fn decimals<T: DecimalType, V: Copy + ToString>(
     Ok(Arc::new(array.with_precision_and_scale(precision, scale)?))
 }
 
-/// The unscaled integer if it has no more than six digits and is exactly what the float was narrowed from. Of decimals
-/// of six digits no two have the same float, so then these are the shortest digits.
+/// The unscaled integer, if it has at most six digits and narrows to this float. No two decimals of six digits narrow
+/// to the same float, so these are the shortest digits.
 fn few_digits(value: f32, scale: i8) -> Option<i64> {
     let power = u8::try_from(scale).ok().filter(|scale| *scale <= 22).map(|scale| 10f64.powi(i32::from(scale)))?;
     let unscaled = (f64::from(value) * power).round();
     (unscaled.abs() < 1e6 && (unscaled / power) as f32 == value).then_some(unscaled as i64)
 }
 
-/// The shortest digits where the scale has room for all of them, and otherwise the float itself, rounded once.
+/// The shortest digits if the scale has room for all of them, otherwise the float itself, rounded once.
 fn all_digits(value: f32, scale: i8) -> Option<i256> {
-    /// Digits that no float32 has more of.
+    /// The maximum number of significant digits of a float32.
     const ALL: usize = 112;
 
     if !value.is_finite() {
@@ -96,7 +96,7 @@ fn all_digits(value: f32, scale: i8) -> Option<i256> {
     }
 }
 
-/// The digits of `1.5e-3`, and the power of ten that the last of them counts.
+/// The digits of text such as `1.5e-3`, and the power of ten of the last digit.
 fn digits(text: &str) -> Option<(String, i32)> {
     let (mantissa, exponent) = text.split_once('e')?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -104,8 +104,8 @@ fn digits(text: &str) -> Option<(String, i32)> {
     Some((format!("{whole}{fraction}"), exponent - i32::try_from(fraction.len()).ok()?))
 }
 
-/// The largest decimal of the precision, with the sign of `value`, if it has this float: then rounding has led out of
-/// the type's range, and this is where the value came from.
+/// The largest decimal of the precision, with the sign of `value`, if it narrows to this float. Rounding then left the
+/// type's range, and this was the original value.
 fn largest(value: f32, precision: u8, scale: i8) -> Option<i256> {
     let nines = "9".repeat(usize::from(precision));
     let float: f32 = format!("{nines}e{}", -i32::from(scale)).parse().ok()?;
@@ -113,7 +113,7 @@ fn largest(value: f32, precision: u8, scale: i8) -> Option<i256> {
     if value < 0.0 { largest.checked_neg() } else { Some(largest) }
 }
 
-/// The integer that a decimal is stored as.
+/// The native integer of a decimal.
 pub(super) trait Unscaled: Sized {
     fn from_i256(value: i256) -> Option<Self>;
 }

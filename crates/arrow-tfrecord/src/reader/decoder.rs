@@ -1,4 +1,4 @@
-//! [`Decoder`]: the bytes of a TFRecord file in, record batches out.
+//! [`Decoder`]: decodes the bytes of a TFRecord file to record batches.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -7,11 +7,11 @@ use tfrecord_framing::{Position, RecordDecoder};
 use super::batch::BatchDecoder;
 use crate::error::{Error, Result};
 
-/// Decodes the bytes of a TFRecord file, in pieces of any length, to record batches.
+/// Decodes the bytes of a TFRecord file to record batches, in pieces of any length.
 ///
-/// For a caller that has the bytes come to it, and does not block on a [`Read`](std::io::Read): [`Reader`] is for that.
-/// The contract is that of `arrow-csv`'s decoder: [`decode`](Self::decode) takes bytes until a batch is full,
-/// [`flush`](Self::flush) makes the batch, and `decode` of no bytes says that there are no more.
+/// For callers that push bytes. To block on a [`Read`](std::io::Read), use [`Reader`]. The contract is that of
+/// `arrow-csv`'s decoder: [`decode`](Self::decode) consumes bytes until a batch is full, [`flush`](Self::flush) returns
+/// the batch, and `decode` of no bytes signals the end.
 ///
 /// [`Reader`]: crate::Reader
 ///
@@ -47,7 +47,7 @@ use crate::error::{Error, Result};
 pub struct Decoder {
     framing: RecordDecoder,
     batches: BatchDecoder,
-    /// What is wrong with a record taken.
+    /// The error of a decoded record, to be returned by `flush`.
     error: Option<Error>,
     finished: bool,
 }
@@ -57,15 +57,15 @@ impl Decoder {
         Self { framing, batches, error: None, finished: false }
     }
 
-    /// Takes records from `input` until a batch is full, and returns how many bytes were taken. An empty `input` says
-    /// that the file ends.
+    /// Decodes records from `input` until a batch is full, and returns the number of bytes consumed. An empty `input`
+    /// signals the end of the file.
     ///
-    /// Records are decoded where they lie in `input`, so pieces are best much longer than records: 256 KiB and more.
-    /// Where few lie in a piece, they are copied.
+    /// Records are decoded in place, so pieces should be much longer than records: 256 KiB or more. If a piece contains
+    /// few records, they are copied.
     ///
     /// # Errors
-    /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a file that ends where none
-    /// may. The records before are kept, and [`flush`](Self::flush) gives them.
+    /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a truncated file. The
+    /// records before it are retained, and [`flush`](Self::flush) returns them.
     pub fn decode(&mut self, input: &[u8]) -> Result<usize> {
         let mut rest = input;
         loop {
@@ -86,12 +86,12 @@ impl Decoder {
         Ok(input.len() - rest.len())
     }
 
-    /// The rows of the records taken since the last call, as a batch; none if there are none, because no record was
-    /// taken or none of them passed the [filter](crate::RowFilter).
+    /// Returns the records decoded since the last call as a batch. Returns `None` if there are none, or if none passed
+    /// the [filter](crate::RowFilter).
     ///
     /// # Errors
-    /// A record that is no `tf.train.Example`, or that does not fit the schema; a filter that fails. The records taken
-    /// are gone then.
+    /// Fails on a record that is not a valid `tf.train.Example` or does not fit the schema, or if a filter fails. The
+    /// decoded records are then discarded.
     pub fn flush(&mut self) -> Result<Option<RecordBatch>> {
         match self.error.take() {
             Some(error) => {
@@ -102,9 +102,9 @@ impl Decoder {
         }
     }
 
-    /// How many more records are certain to have a place in the batch; 0 when it is to be
-    /// [flushed](Self::flush). A batch of long records, 256 MiB together, is full before it has as many rows as were
-    /// asked for; so is one of long lists of fixed size, even if they are null.
+    /// The number of further records that certainly fit the batch; 0 when it must be [flushed](Self::flush). A batch is
+    /// full before it reaches the batch size if its records total 256 MiB. The same applies to long fixed-size lists,
+    /// even if null.
     pub fn capacity(&self) -> usize {
         if self.error.is_some() { 0 } else { self.batches.capacity() }
     }
@@ -114,7 +114,7 @@ impl Decoder {
         SchemaRef::clone(self.batches.schema())
     }
 
-    /// Where the next record starts.
+    /// The position of the next record.
     pub fn position(&self) -> Position {
         self.framing.position()
     }

@@ -1,6 +1,6 @@
-//! Durations from their text, in the form that the writer gives them.
+//! Parses durations from the text that the writer produces.
 //!
-//! That is Arrow's: ISO 8601 with seconds only, `PT5400S`, `-PT0.25S`, `P0D`. Arrow itself does not parse it.
+//! The format is Arrow's: ISO 8601 with seconds only, `PT5400S`, `-PT0.25S`, `P0D`. Arrow itself does not parse it.
 
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_schema::{DataType, TimeUnit};
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, TimeUnit};
 use super::misfit::Misfit;
 use crate::dtype::retyped;
 
-/// The texts as durations of `data_type`, which is in `unit`.
+/// Parses texts as durations of `data_type`, whose unit is `unit`.
 pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: TimeUnit) -> Result<ArrayRef, Misfit> {
     let digits = match unit {
         TimeUnit::Second => 0,
@@ -25,7 +25,7 @@ pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: Tim
     Ok(retyped(&ticks, data_type)?)
 }
 
-/// A duration in units of which `10^digits` make a second; none if it is no whole number of them.
+/// Parses a duration in units of `10^-digits` seconds. `None` if it is not a whole number of units.
 fn parse(text: &str, digits: usize) -> Option<i64> {
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
     if text == "P0D" {

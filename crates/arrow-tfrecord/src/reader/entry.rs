@@ -1,11 +1,12 @@
-//! The entries of the maps that records are: names, features, and the steps of feature lists.
+//! Map entries of records: names, features, and the steps of feature lists.
 
 use std::ops::Range;
 
 use super::wire::{WireResult, field};
 use crate::feature::FeatureKind;
 
-/// The name of the map entry that begins at `pos` and ends with `bytes`; the last one, and none is the empty one.
+/// The name of the map entry from `pos` to the end of `bytes`. The last of several names counts; a missing name is
+/// empty.
 pub(super) fn entry_name(bytes: &[u8], mut pos: usize) -> WireResult<Range<usize>> {
     let mut name = pos..pos;
     while pos < bytes.len() {
@@ -16,8 +17,8 @@ pub(super) fn entry_name(bytes: &[u8], mut pos: usize) -> WireResult<Range<usize
     Ok(name)
 }
 
-/// The value of the same entry: the kind of its feature, and the places of its list. A kind that comes after another
-/// replaces it; one that comes again goes on with the list.
+/// The value of such an entry: the kind of its feature, and the ranges of its list. A later, different kind replaces
+/// the list; the same kind again extends it.
 pub(super) fn entry_value(
     bytes: &[u8],
     mut pos: usize,
@@ -34,7 +35,7 @@ pub(super) fn entry_value(
     Ok(kind)
 }
 
-/// The same of a feature by itself, which may go on with one that came before.
+/// The kind and list ranges of a bare feature, which may extend an earlier one.
 pub(super) fn feature_value(
     bytes: &[u8],
     mut pos: usize,
@@ -61,7 +62,7 @@ pub(super) fn feature_value(
     Ok(())
 }
 
-/// The features in the map entry that begins at `pos` and ends with `bytes`.
+/// The features in the map entry from `pos` to the end of `bytes`.
 pub(super) fn entry_steps(bytes: &[u8], mut pos: usize, steps: &mut Vec<Range<usize>>) -> WireResult<()> {
     while pos < bytes.len() {
         let entry = field(bytes, pos)?;

@@ -1,4 +1,4 @@
-//! Which records become rows: [`RowFilter`].
+//! Filters of rows: [`RowFilter`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 
-/// Which records become rows, told from some of their columns; given to [`ReaderBuilder::with_row_filter`].
+/// Selects the records that become rows, by some of their columns. Passed to [`ReaderBuilder::with_row_filter`].
 ///
-/// A filter is one predicate or several, one [after](Self::and) the other. A predicate gets batches of the columns it
-/// asked for, and answers for each row: a row passes if the answer is true; null is no. The columns of a later predicate
-/// are decoded only for the rows that passed the ones before, and all other columns only for the rows that passed all.
-/// No column is decoded twice.
+/// A filter is one predicate, or several in [sequence](Self::and). A predicate receives batches of its columns and
+/// returns a boolean for each row. Rows with true pass; rows with false or null do not. The columns of a later
+/// predicate are decoded only for the rows that passed the earlier ones, and all other columns only for the rows that
+/// passed all. No column is decoded twice.
 ///
 /// [`ReaderBuilder::with_row_filter`]: crate::ReaderBuilder::with_row_filter
 ///
@@ -61,8 +61,8 @@ impl fmt::Debug for Predicate {
 }
 
 impl RowFilter {
-    /// A filter that reads `columns`, by their positions in the schema of the reader, and is given them in this order.
-    /// They need not be columns of the projection.
+    /// Creates a filter of `columns`, positions in the schema of the reader. The predicate receives them in this order.
+    /// They need not be in the projection.
     pub fn new<F>(columns: Vec<usize>, predicate: F) -> Self
     where
         F: Fn(RecordBatch) -> Result<BooleanArray, ArrowError> + Send + Sync + 'static,
@@ -70,7 +70,7 @@ impl RowFilter {
         Self { predicates: vec![Predicate { columns, evaluate: Arc::new(predicate) }] }
     }
 
-    /// A filter that asks `other` about the rows that pass this one. So the cheaper or the stricter one comes first.
+    /// Evaluates `other` on the rows that pass this filter. Put the cheaper or more selective filter first.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.predicates.extend(other.predicates);

@@ -1,4 +1,4 @@
-//! [`SchemaInference`]: a schema for records that came without one.
+//! [`SchemaInference`]: infers a schema for records that came without one.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -19,9 +19,9 @@ use crate::options::{MappingOptions, RecordType};
 /// Records read at a time.
 const STEP: usize = 64;
 
-/// The schema of the Examples of `source`, looking at the first `max_records` or at all, and how many were looked at.
-/// The compression is told from the content. For several files, and for SequenceExamples, which take more than a schema to
-/// be read, [observe](SchemaInference::observe) them all.
+/// Infers the schema of the Examples of `source` from the first `max_records`, or from all. Returns it with the number
+/// of records read. The compression is detected from the content. For several files, or for SequenceExamples, which
+/// also need mapping options, [observe](SchemaInference::observe) every record instead.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -36,7 +36,8 @@ const STEP: usize = 64;
 /// ```
 ///
 /// # Errors
-/// Damage between records or in one; those of [`SchemaInference::observe`]; a record with feature lists.
+/// Fails on damage between or in records, on the errors of [`SchemaInference::observe`], or on a record with feature
+/// lists.
 pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result<(Schema, usize)> {
     let mut inference = SchemaInference { only_examples: true, ..SchemaInference::new() };
     let mut reader = RecordReader::detect(source);
@@ -54,15 +55,15 @@ pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result
     }
 }
 
-/// Learns a schema from records, of as many files as there are, and what it takes beside it to read them.
+/// Infers a schema, and the mapping options needed to read with it, from the records of any number of files.
 ///
-/// A feature that has one value in every record that has the feature is a scalar, otherwise a list; int64 is `Int64`,
-/// float is `Float32`, bytes are `Utf8` if all of them are valid UTF-8, otherwise `Binary`. A feature that never has a
-/// kind is `Null`. Columns are sorted by name, and all may be null. A feature without a name has no column.
+/// A feature is a scalar if it has one value in every record that contains it, otherwise a list. Int64 becomes `Int64`,
+/// float `Float32`, and bytes `Utf8` if all are valid UTF-8, otherwise `Binary`. A feature that never has a kind is
+/// `Null`. Columns are sorted by name and nullable. A feature without a name has no column.
 ///
-/// Records that have feature lists are [SequenceExamples](RecordType::SequenceExample): their context is what an Example's
-/// features are, and a feature list is a list of what its steps are: of scalars, and then it is a
-/// [sequence](MappingOptions::sequences), or of lists.
+/// Records with feature lists are [SequenceExamples](RecordType::SequenceExample). Their context is treated as an
+/// Example's features. A feature list becomes a list of scalars, which is then a [sequence](MappingOptions::sequences),
+/// or a list of lists.
 ///
 /// ```
 /// use arrow_schema::DataType;
@@ -88,56 +89,56 @@ pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result
 #[derive(Debug, Clone, Default)]
 pub struct SchemaInference {
     features: BTreeMap<Box<str>, Observed>,
-    /// What the steps of feature lists are.
+    /// The steps of feature lists.
     lists: BTreeMap<Box<str>, Observed>,
     record_type: RecordType,
     records: u64,
-    /// Records with a feature without a name.
+    /// Records that have a feature without a name.
     unnamed: u64,
     fixed_size_lists: bool,
     only_examples: bool,
 }
 
-/// What was seen of one feature.
+/// The observed properties of one feature.
 #[derive(Debug, Clone, Default)]
 struct Observed {
     kind: Option<FeatureKind>,
-    /// The number of values, while every record had as many.
+    /// The number of values, as long as it is equal in every record.
     len: Option<usize>,
     varies: bool,
     binary: bool,
 }
 
 impl SchemaInference {
-    /// Nothing is known yet: the schema has no columns.
+    /// Creates an inference without columns.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether a feature that always has the same number of values, more than one, is a `FixedSizeList`; a `List`
-    /// otherwise.
+    /// Sets whether a feature that always has the same number of values, more than one, is a `FixedSizeList` instead of
+    /// a `List`.
     #[must_use]
     pub fn with_fixed_size_lists(mut self, fixed_size_lists: bool) -> Self {
         self.fixed_size_lists = fixed_size_lists;
         self
     }
 
-    /// How many records were looked at.
+    /// The number of records observed.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How many of these records have a feature without a name. It becomes no column.
+    /// The number of these records that have a feature without a name, which becomes no column.
     pub fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Looks at a record. Its position is for errors.
+    /// Observes a record. The position is used in errors.
     ///
     /// # Errors
-    /// A record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`, or a message of another type that
-    /// protobuf takes for one, without a feature and with other fields; a feature of another kind than in a record before;
-    /// a feature list with the name of a feature.
+    /// Fails on a record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`. This includes messages
+    /// of other types that protobuf accepts as one: without features, but with other fields. Also fails on a feature
+    /// whose kind differs from that in an earlier record, or a feature list with the name of a feature.
     pub fn observe(&mut self, record: &[u8], position: Position) -> Result<()> {
         let outline = Outline::of(record).map_err(|error| malformed(position, None, error))?;
         if let Some((_, at)) = outline.lists.as_ref().filter(|_| self.only_examples) {
@@ -168,7 +169,7 @@ impl SchemaInference {
         Ok(())
     }
 
-    /// In which form the columns of the schema stand in the records seen.
+    /// The mapping options of the observed records.
     pub fn mapping(&self) -> MappingOptions {
         let is_sequence = |steps: &Observed| {
             let data_type = steps.data_type(self.fixed_size_lists);
@@ -179,7 +180,7 @@ impl SchemaInference {
         MappingOptions { record_type: self.record_type, sequences, ..MappingOptions::default() }
     }
 
-    /// The schema of the records seen.
+    /// The schema of the observed records.
     pub fn finish(self) -> Schema {
         let fixed = self.fixed_size_lists;
         let features = self.features.into_iter().map(|(name, observed)| (name, observed.data_type(fixed)));
@@ -193,7 +194,7 @@ impl SchemaInference {
     }
 }
 
-/// Notes what was found of a feature, or only that it is there.
+/// Records the values found of a feature, or only its presence.
 fn observe_one(
     observed: &mut BTreeMap<Box<str>, Observed>,
     name: &str,
@@ -211,7 +212,7 @@ fn observe_one(
 }
 
 impl Observed {
-    /// Adds a record's values, or returns the kind that they should have had.
+    /// Adds a record's values. Returns the expected kind as the error.
     fn add(&mut self, found: &Found) -> Result<(), FeatureKind> {
         match self.kind {
             Some(kind) if kind != found.kind => return Err(kind),
@@ -251,14 +252,14 @@ struct Found {
 }
 
 impl Found {
-    /// None if the feature has no kind.
+    /// The values of an entry. `None` if the feature has no kind.
     fn in_entry(record: &[u8], entry: Range<usize>) -> WireResult<Option<Self>> {
         let mut parts = Vec::new();
         let kind = entry_value(&record[..entry.end], entry.start, &mut parts)?;
         kind.map(|kind| Self::in_parts(record, kind, &parts)).transpose()
     }
 
-    /// What each step of a feature list is; none if it has no kind.
+    /// The values of each step of a feature list. `None` if a step has no kind.
     fn in_steps(record: &[u8], entry: Range<usize>) -> WireResult<Vec<Option<Self>>> {
         let mut steps = Vec::new();
         entry_steps(&record[..entry.end], entry.start, &mut steps)?;

@@ -1,7 +1,8 @@
-//! Where the wanted features of a record stand: [`Locator`].
+//! Locates the requested features of a record: [`Locator`].
 //!
-//! A record is walked once. Records of one file are alike, so the feature that came next the last time is tried first.
-//! A feature that nobody wants is passed over by its length: a [`Sieve`] tells it by a few bytes of its name.
+//! A record is scanned once. Records of one file are similar, so the feature that came next in the previous record is
+//! tried first. Features that were not requested are skipped by their length: a [`Sieve`] detects them by a few bytes
+//! of the name.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,29 +14,30 @@ use crate::error::HAS_FEATURE_LISTS;
 use crate::feature::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
 
-/// Rows that are located, and then decoded, at a time: few enough that their records are still in the cache.
+/// Rows that are located and then decoded together: few enough that their records are still in the cache.
 pub(super) const BLOCK_ROWS: usize = 128;
 
-/// Features tried in the order of the record before: as many as may be missing in a row before the slower way is gone.
+/// Features tried in the order of the previous record, before the slower lookup: the number of consecutive features
+/// that may be missing.
 const GUESSES: usize = 4;
 
-/// Names of unwanted features that are remembered, so as not to look them up again; and the longest that is.
+/// The maximum number, and the maximum length, of names of skipped features that are remembered to avoid lookups.
 const MAX_REMEMBERED: usize = 4096;
 const MAX_REMEMBERED_LEN: usize = 256;
 
-/// Where the list of one feature of one record stands.
+/// The position of the list of one feature in one record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
     start: usize,
     len: u32,
-    /// None where the feature is absent or has no kind.
+    /// `None` if the feature is absent or has no kind.
     pub(super) kind: Option<FeatureKind>,
-    /// Whether it stands in several places, of which there is a copy in one piece.
+    /// Whether the list was in several places and has been joined into a copy.
     spilled: bool,
 }
 
 impl Slot {
-    /// The slot of a list that stands here; none if it is longer than a message can be.
+    /// The slot of a list at this range. `None` if it is longer than a message can be.
     #[inline]
     fn new(list: Range<usize>, kind: Option<FeatureKind>, spilled: bool) -> Option<Self> {
         Some(Self { start: list.start, len: u32::try_from(list.len()).ok()?, kind, spilled })
@@ -47,36 +49,35 @@ impl Slot {
     }
 }
 
-/// A block of records, and where the wanted features stand in each.
+/// The positions of the requested features in each record of a block.
 #[derive(Debug)]
 pub(super) struct Locator {
     known: Vec<KnownFeature>,
     by_name: HashMap<Box<[u8]>, usize>,
     wanted: usize,
     sieve: Sieve,
-    /// Whether there was a feature that nobody wants.
+    /// Whether a feature was found that is not requested.
     unwanted: bool,
-    /// Whether feature lists are refused, since they would be passed over.
+    /// Whether feature lists are rejected, since they would otherwise be skipped.
     only_examples: bool,
-    /// Those of one feature behind those of another, [`BLOCK_ROWS`] of each.
+    /// The slots, grouped by feature, [`BLOCK_ROWS`] of each.
     slots: Vec<Slot>,
-    /// Lists that stand in several places of a record, joined. To protobuf that is the same list.
+    /// Lists from several places of a record, joined. Protobuf defines this as the same list.
     spill: Vec<u8>,
     parts: Vec<Range<usize>>,
 }
 
 #[derive(Debug)]
 struct KnownFeature {
-    /// The beginning of its map entry as nearly everyone writes it: tag, length and bytes of the name, tag of the
-    /// value.
+    /// The start of its map entry in the usual encoding: tag, length and bytes of the name, tag of the value.
     prefix: Box<[u8]>,
-    /// The first bytes of it in one number, and which bits of the number they are.
+    /// The first bytes of the prefix as one integer, with the mask of their bits.
     head: u128,
     head_mask: u128,
-    /// Its last bytes in one number, of one longer than that.
+    /// The last bytes of a longer prefix as one integer.
     tail: u128,
     slot: Option<usize>,
-    /// The feature that followed it.
+    /// The feature that last followed it.
     next: usize,
 }
 
@@ -92,9 +93,9 @@ impl KnownFeature {
         Self { prefix: prefix.into(), head, head_mask, tail, slot, next }
     }
 
-    /// Where the value of the entry at `start` begins, if that is of this feature and written the usual way. The same as
-    /// [`begins`](Self::begins) in a few steps, of which the caller checks that the entry reaches that far; none, too, for
-    /// the last entries of `bytes`.
+    /// The start of the value of the entry at `start`, if the entry is of this feature and in the usual encoding. A
+    /// faster [`begins`](Self::begins): the caller checks that the entry extends that far. Also `None` for the last
+    /// entries of `bytes`.
     #[inline]
     fn value_of(&self, bytes: &[u8], start: usize) -> Option<usize> {
         let head = u128::from_le_bytes(*bytes.get(start..)?.first_chunk()?);
@@ -110,8 +111,8 @@ impl KnownFeature {
         Some(value)
     }
 
-    /// Whether the entry `bytes[pos..end]` is of this feature and written the usual way. What stands behind the entry
-    /// lets short names be compared in one step.
+    /// Whether the entry `bytes[pos..end]` is of this feature and in the usual encoding. The bytes after the entry
+    /// allow short names to be compared in one step.
     #[inline]
     fn begins(&self, bytes: &[u8], pos: usize, end: usize) -> bool {
         match bytes[pos..].first_chunk() {
@@ -127,11 +128,11 @@ impl KnownFeature {
 
 const HEAD_LEN: usize = size_of::<u128>();
 
-/// Stands before the first feature of every record.
+/// The virtual feature before the first one of every record.
 const START: usize = 0;
 
 impl Locator {
-    /// A locator of the features `names`, all different.
+    /// Creates a locator of the features `names`, which must be distinct.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let start = KnownFeature::new(Vec::new(), None, START);
         let mut locator = Self {
@@ -148,23 +149,23 @@ impl Locator {
         let mut names: Vec<_> = names.into_iter().enumerate().collect();
         locator.wanted = names.len();
         locator.slots = vec![Slot::default(); names.len() * BLOCK_ROWS];
-        // Our own writer sorts them.
+        // Our own writer sorts features by name.
         names.sort_by_key(|(_, name)| *name);
         let mut last = START;
         for (slot, name) in names {
             last = locator.insert(last, name.as_bytes(), Some(slot));
-            locator.sieve.keep(&locator.known[last].prefix);
+            locator.sieve.insert(&locator.known[last].prefix);
         }
         locator
     }
 
-    /// Sets whether records with feature lists are refused.
+    /// Sets whether records with feature lists are rejected.
     pub(super) fn only_examples(mut self, only_examples: bool) -> Self {
         self.only_examples = only_examples;
         self
     }
 
-    /// Makes a feature known that came behind `last`.
+    /// Registers a feature that came after `last`.
     fn insert(&mut self, last: usize, name: &[u8], slot: Option<usize>) -> usize {
         let mut prefix = vec![FIELD_1; 1 + MAX_VARINT_LEN];
         let len = put_varint(&mut prefix, 1, name.len() as u64);
@@ -178,30 +179,30 @@ impl Locator {
         feature
     }
 
-    /// Begins a block of so many records.
+    /// Starts a block of `rows` records.
     pub(super) fn start_block(&mut self, rows: usize) {
         self.slots.chunks_mut(BLOCK_ROWS).for_each(|slots| slots[..rows].fill(Slot::default()));
         self.spill.clear();
     }
 
-    /// Where feature `feature` stands in the first `rows` records of the block.
+    /// The slots of feature `feature` in the first `rows` records of the block.
     pub(super) fn slots(&self, feature: usize, rows: usize) -> &[Slot] {
         let start = feature * BLOCK_ROWS;
         &self.slots[start..start + rows]
     }
 
-    /// The bytes that a slot's range is a range of, given the bytes of the records.
+    /// The bytes that a slot's range refers to: `records`, or the joined lists.
     #[inline]
     pub(super) fn bytes_of<'a>(&'a self, slot: &Slot, records: &'a [u8]) -> &'a [u8] {
         if slot.spilled { &self.spill } else { records }
     }
 
-    /// The position in the records that a position in a slot's bytes stands for; none where the list was joined.
+    /// Maps a position in a slot's bytes to one in the records. `None` if the list was joined.
     pub(super) fn position_of(&self, slot: &Slot, at: usize) -> Option<usize> {
         (!slot.spilled).then_some(at)
     }
 
-    /// Finds the wanted features of the record that is `record` in `records`; it is row `row` of the block.
+    /// Locates the requested features of the record at `record` in `records`, which is row `row` of the block.
     pub(super) fn locate(&mut self, records: &[u8], record: Range<usize>, row: usize) -> WireResult<()> {
         let bytes = &records[..record.end];
         let mut last = START;
@@ -220,7 +221,7 @@ impl Locator {
         Ok(())
     }
 
-    /// The entries of a `Features` message.
+    /// Locates the entries of a `Features` message.
     fn features(&mut self, records: &[u8], features: Range<usize>, row: usize, last: &mut usize) -> WireResult<()> {
         let bytes = &records[..features.end];
         let mut pos = features.start;
@@ -240,7 +241,7 @@ impl Locator {
         Ok(())
     }
 
-    /// The entries of the rest of a `Features` message, where most may be unwanted.
+    /// Locates the entries of the rest of a `Features` message, most of which may be skipped.
     fn some_features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         while pos < bytes.len() {
             let (entry, end) = first_field(bytes, pos)?;
@@ -253,9 +254,9 @@ impl Locator {
         Ok(())
     }
 
-    /// Notes entries as long as each is of the feature that is expected next, wanted, and short, as nearly all are; and
-    /// tells where the first one begins that is not. What stands behind the entries lets the last of them be compared in
-    /// the same steps.
+    /// Records entries as long as each is short, requested, and of the feature expected next, as nearly all are.
+    /// Returns the start of the first other entry. The bytes after the entries allow the last one to be compared in the
+    /// same steps.
     #[inline]
     fn expected_entries(&mut self, records: &[u8], entries: Range<usize>, row: usize, last: &mut usize) -> usize {
         let Range { start: mut pos, end } = entries;
@@ -290,7 +291,7 @@ impl Locator {
         self.unusual_entry(&bytes[..entry.end], entry.start, row, last)
     }
 
-    /// Whether an entry is of this feature and written the usual way. It is noted then.
+    /// Records the entry if it is of this feature and in the usual encoding, and returns whether it is.
     #[inline]
     fn is_usual(&mut self, guess: usize, bytes: &[u8], entry: &Range<usize>, row: usize) -> bool {
         let known = &self.known[guess];
@@ -313,14 +314,14 @@ impl Locator {
         true
     }
 
-    /// Whether an entry is written the usual way, and quickly told to be of no wanted feature.
+    /// Whether an entry is in the usual encoding and can quickly be rejected as not requested.
     #[inline]
     fn is_unwanted(&self, bytes: &[u8], entry: &Range<usize>) -> bool {
         let value = self.sieve.unwanted_value(bytes, entry.start);
         value.is_some_and(|value| rest(&bytes[..entry.end], value).is_some())
     }
 
-    /// An entry that was not expected here, or that is not written the usual way.
+    /// Handles an entry that was not expected here, or that is not in the usual encoding.
     #[cold]
     fn unusual_entry(&mut self, bytes: &[u8], pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         let name = entry_name(bytes, pos)?;
@@ -346,7 +347,7 @@ impl Locator {
         Ok(())
     }
 
-    /// The list whose parts these are; none if it is too long.
+    /// Joins the parts of a list. `None` if it is too long.
     fn join(&mut self, bytes: &[u8], kind: Option<FeatureKind>) -> Option<Slot> {
         match self.parts.as_slice() {
             [part] => Slot::new(part.clone(), kind, false),
@@ -358,7 +359,7 @@ impl Locator {
         }
     }
 
-    /// The list of a feature that stands by itself.
+    /// The list of a bare feature.
     pub(super) fn feature(&mut self, bytes: &[u8], feature: Range<usize>) -> WireResult<Slot> {
         if let Some(slot) = whole_list(&bytes[..feature.end], feature.start) {
             return Ok(slot);
@@ -374,7 +375,7 @@ fn too_long(at: usize) -> Malformed {
     Malformed { at, reason: "a list of 4 GiB or more" }
 }
 
-/// The message in the field that begins at `pos`, if it is the first one, and the position behind the field.
+/// The message in the field at `pos`, if it is field 1, and the position after the field.
 #[inline]
 fn first_field(bytes: &[u8], pos: usize) -> WireResult<(Option<Range<usize>>, usize)> {
     if bytes[pos] == FIELD_1 {
@@ -387,20 +388,20 @@ fn first_field(bytes: &[u8], pos: usize) -> WireResult<(Option<Range<usize>>, us
     Ok((field.message(1)?, end))
 }
 
-/// Where a message begins whose length stands at `pos`, if it takes the rest of `bytes`; so nothing else is in them.
+/// The start of the message whose length is at `pos`, if it extends exactly to the end of `bytes`.
 #[inline]
 fn rest(bytes: &[u8], pos: usize) -> Option<usize> {
     delimited(bytes, pos).ok().filter(|message| message.end == bytes.len()).map(|message| message.start)
 }
 
-/// The slot of the feature whose length stands at `pos`, if its list takes all up to `end` and both lengths are of one byte;
-/// what is as usual is told by one comparison.
+/// The slot of the feature whose length is at `pos`, if its list extends to `end` and both lengths are of one byte. One
+/// comparison detects this usual case.
 #[inline]
 fn short_list(bytes: &[u8], pos: usize, end: usize) -> Option<Slot> {
     const LENGTHS: u32 = 0x00ff_00ff;
 
     let word = u32::from_le_bytes(*bytes.get(pos..)?.first_chunk()?);
-    // The lengths of the feature and of the list, with the tag of the list between.
+    // The lengths of the feature and of the list, with the tag of the list between them.
     let len = u32::try_from(end - pos).ok().filter(|len| (3..=0x80).contains(len))?;
     if word & LENGTHS != (len - 1) | (len - 3) << 16 {
         return None;
@@ -409,7 +410,7 @@ fn short_list(bytes: &[u8], pos: usize, end: usize) -> Option<Slot> {
     Some(Slot { start: pos + 3, len: len - 3, kind: Some(kind), spilled: false })
 }
 
-/// The kind of feature that a list with this tag is of.
+/// The kind of a list with this tag.
 #[inline]
 fn list_kind(tag: u8) -> Option<FeatureKind> {
     match tag {
@@ -420,7 +421,7 @@ fn list_kind(tag: u8) -> Option<FeatureKind> {
     }
 }
 
-/// The slot of the feature that begins at `pos`, if its list takes the rest of `bytes`.
+/// The slot of the feature at `pos`, if its list extends to the end of `bytes`.
 #[inline]
 fn whole_list(bytes: &[u8], pos: usize) -> Option<Slot> {
     let Some(tag) = bytes.get(pos) else { return Some(Slot::default()) };

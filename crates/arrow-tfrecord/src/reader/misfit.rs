@@ -1,15 +1,15 @@
-//! [`Misfit`]: why values that were read are no array of their column's type.
+//! [`Misfit`]: why decoded values do not form an array of their column's type.
 
 use arrow_schema::ArrowError;
 
-/// Why values are no array.
+/// Why values do not form an array.
 #[derive(Debug)]
 pub(crate) enum Misfit {
-    /// This one does not fit the type.
+    /// A value does not fit the type.
     Value { element: usize, value: String },
     /// More bytes or elements than the type's offsets can count.
     TooMany,
-    /// Arrow does not take them.
+    /// Arrow rejects the values.
     Arrow(ArrowError),
 }
 

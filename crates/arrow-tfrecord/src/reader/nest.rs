@@ -1,4 +1,4 @@
-//! What stands around values: dictionaries, runs, lists.
+//! Builds dictionaries, runs and lists around values.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,7 +23,7 @@ use super::values::{Blobs, Values};
 use crate::dtype::{of_type, retyped};
 use crate::mapping::Conversion;
 
-/// `values` as an array of `data_type`, which is no list.
+/// Converts `values` to an array of `data_type`, which must not be a list.
 pub(super) fn elements(
     values: Values,
     nulls: Option<NullBuffer>,
@@ -51,11 +51,11 @@ pub(super) fn elements(
     }
 }
 
-/// Which values there are, each once, and which of them every element has.
+/// The distinct values, and the index of each element's value.
 struct Distinct {
     /// The first element with each value.
     first: Vec<usize>,
-    /// The value of each element: a position in `first`.
+    /// The index in `first` of each element's value.
     positions: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Distinct {
         }
     }
 
-    /// Every run of equal values as one.
+    /// Groups runs of equal values.
     fn runs(values: &Values, nulls: Option<&NullBuffer>) -> Self {
         let is_null = |element: usize| nulls.is_some_and(|nulls| nulls.is_null(element));
         let equal = |a: usize, b: usize| match values {
@@ -99,7 +99,7 @@ impl Distinct {
         Self { first: (0..values.len()).filter(starts).collect(), positions: Vec::new() }
     }
 
-    /// An array of the distinct values.
+    /// Builds an array of the distinct values.
     fn restore(
         &self,
         values: Values,
@@ -124,7 +124,8 @@ impl Distinct {
     }
 }
 
-/// Nested values as a dictionary or as runs of them. Which of them are equal, their text tells nearly, and Arrow for sure.
+/// Encodes nested values as a dictionary or as runs. Candidates for equal values are found by their text and confirmed
+/// by Arrow's comparison.
 pub(super) fn packed(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let nulls = array.logical_nulls();
     let is_null = |element: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(element));
@@ -191,7 +192,7 @@ fn dictionary(
     }
 }
 
-/// Runs of `data_type`, which end at `ends`.
+/// Builds runs of `data_type` that end at `ends`.
 fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     fn of_ends<R: RunEndIndexType>(
         ends: impl Iterator<Item = usize>,
@@ -200,7 +201,7 @@ fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &Dat
     ) -> Result<ArrayRef, Misfit> {
         let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
         let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
-        // The fields of the type may have other names than Arrow gives them.
+        // The fields of the type may have other names than Arrow's defaults.
         Ok(retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)?)
     }
 
@@ -212,7 +213,7 @@ fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &Dat
     }
 }
 
-/// Lists of `data_type` whose elements end at `ends`.
+/// Builds lists of `data_type` that end at `ends`.
 pub(super) fn lists(
     data_type: &DataType,
     elements: ArrayRef,

@@ -1,4 +1,4 @@
-//! Which features a record has, by name: [`Outline`] of one record, [`FeatureNames`] of many.
+//! The names of features: [`Outline`] of one record, [`FeatureNames`] of many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::replace;
@@ -15,22 +15,22 @@ use crate::options::RecordType;
 /// The field of a `tf.train.SequenceExample` that a `tf.train.Example` does not have.
 const FEATURE_LISTS: u64 = 2;
 
-/// Map entries by name, the last one of each.
+/// Map entries by name. The last entry of a name counts.
 pub(super) type Entries<'a> = BTreeMap<&'a str, Range<usize>>;
 
-/// Where the features of one record stand.
+/// The positions of the features of one record.
 pub(super) struct Outline<'a> {
-    /// Those of a `tf.train.Example`, or of the context of a `tf.train.SequenceExample`.
+    /// The features of a `tf.train.Example`, or of the context of a `tf.train.SequenceExample`.
     pub(super) features: Entries<'a>,
-    /// The feature lists of a `tf.train.SequenceExample`, and where the first of its fields for them stands.
+    /// The feature lists of a `tf.train.SequenceExample`, and the position of the first field with feature lists.
     pub(super) lists: Option<(Entries<'a>, usize)>,
 }
 
 impl<'a> Outline<'a> {
-    /// The outline of `record`.
+    /// Returns the outline of `record`.
     ///
-    /// Protobuf passes over fields that it does not know, so nearly any message is an Example, of no features. Where
-    /// nobody has said that these are Examples, that is no answer.
+    /// Protobuf skips unknown fields, so nearly any message parses as an Example without features. Without a schema
+    /// that confirms the type, such a message is rejected.
     pub(super) fn of(record: &'a [u8]) -> WireResult<Self> {
         let mut outline = Self { features: BTreeMap::new(), lists: None };
         let mut unknown = None;
@@ -63,8 +63,8 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// The entries of the map that is the first field of the message at `message`. Those that others replace are of no
-/// meaning, but have to be well-formed.
+/// The entries of the map in field 1 of the message at `message`. Replaced entries are ignored, but must be
+/// well-formed.
 fn entries<'a>(
     record: &'a [u8],
     message: Range<usize>,
@@ -98,8 +98,8 @@ fn entries<'a>(
     Ok(())
 }
 
-/// Whether what stands in place of a name is a message that begins with a name itself, and nothing stands in place of the
-/// value: records that hold Examples look like that, such as those of TensorFlow Ranking.
+/// Whether the bytes of the name are a message that itself starts with a name, and the value is missing. Records that
+/// contain Examples, such as those of TensorFlow Ranking, have this structure.
 fn is_message(bytes: &[u8], entry: &Range<usize>, name: &str) -> WireResult<bool> {
     if !name.starts_with('\n') {
         return Ok(false);
@@ -115,10 +115,9 @@ fn is_message(bytes: &[u8], entry: &Range<usize>, name: &str) -> WireResult<bool
     Ok(true)
 }
 
-/// The names of the features that records have, and of their feature lists. Nothing is decoded.
+/// Collects the names of features and feature lists of records, without decoding values.
 ///
-/// For whoever wants to know whether the columns that somebody asks for are there at all: a feature that is in no record
-/// is a null in every row, whatever the reason.
+/// Use it to check whether requested columns exist at all: a feature that is in no record reads as null in every row.
 ///
 /// ```
 /// use arrow_tfrecord::{FeatureNames, RecordType};
@@ -141,10 +140,10 @@ pub struct FeatureNames {
 }
 
 impl FeatureNames {
-    /// Looks at a record. Its position is for errors.
+    /// Observes a record. The position is used in errors.
     ///
     /// # Errors
-    /// A record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`.
+    /// Fails on a record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`.
     pub fn observe(&mut self, record: &[u8], position: Position) -> Result<()> {
         fn note(names: &mut BTreeSet<Box<str>>, entries: &Entries<'_>) {
             let named = entries.keys().filter(|name| !name.is_empty());
@@ -175,7 +174,7 @@ impl FeatureNames {
         &self.feature_lists
     }
 
-    /// The features and feature lists that a mapping has no column for: `feature "x"`, `feature list "x"`.
+    /// The features and feature lists without a column in a mapping: `feature "x"`, `feature list "x"`.
     pub fn unmapped(&self, mapping: &Mapping) -> Vec<String> {
         let features = || mapping.columns().iter().flat_map(|column| &column.features);
         let is_mapped =
@@ -189,18 +188,18 @@ impl FeatureNames {
         unmapped
     }
 
-    /// What the records are: [SequenceExamples](RecordType::SequenceExample) if one has feature lists.
+    /// The type of the records: [`RecordType::SequenceExample`] if any has feature lists.
     pub fn record_type(&self) -> RecordType {
         self.record_type
     }
 
-    /// How many records were looked at.
+    /// The number of records observed.
     pub fn records(&self) -> u64 {
         self.records
     }
 }
 
-/// The refusal of a record.
+/// The error for a malformed record.
 pub(super) fn malformed(position: Position, feature: Option<&str>, error: Malformed) -> Error {
     let feature = feature.map(str::to_owned);
     ErrorKind::Malformed { position, feature, at: Some(error.at), reason: error.reason }.into()

@@ -1,4 +1,4 @@
-//! Values as features hold them, as Arrow's: the inverse of what the writer converts.
+//! Converts values of features to Arrow arrays: the inverse of the writer's conversion.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::dtype::retyped;
 use crate::mapping::{Conversion, Rescale};
 use crate::vocabulary::Ranks;
 
-/// `values` as an array of `data_type`, which is not nested. What stands under a null is of no meaning.
+/// Converts `values` to an array of `data_type`, which must not be nested. Values under nulls are unspecified.
 pub(super) fn restore(
     values: Values,
     nulls: Option<NullBuffer>,
@@ -65,7 +65,7 @@ pub(super) fn restore(
 }
 
 fn first_misfit<T: Copy + ToString>(values: &[T], fits: impl Fn(T) -> bool) -> Result<(), Misfit> {
-    // One quick pass where all fit.
+    // A single fast pass if all values fit.
     if values.iter().fold(true, |all, value| all & fits(*value)) {
         return Ok(());
     }
@@ -81,7 +81,7 @@ fn booleans(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfi
     Ok(Arc::new(BooleanArray::new(bits, nulls)))
 }
 
-/// The values of a vocabulary by their ranks.
+/// Looks up values of a vocabulary by rank.
 fn ranked(values: &[i64], nulls: Option<NullBuffer>, ranks: &Ranks, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let mut texts = Blobs::default();
     for (element, rank) in values.iter().enumerate() {
@@ -103,7 +103,7 @@ fn unsigned(values: Vec<i64>, nulls: Option<NullBuffer>, wrap: bool) -> Result<A
     Ok(Arc::new(UInt64Array::new(bits.into(), nulls)))
 }
 
-/// Values in the unit of their own type again, where the writer chose another.
+/// Converts values back to the unit of their type, if the writer used another unit.
 fn original_unit(values: Vec<i64>, rescale: Rescale) -> Result<Vec<i64>, Misfit> {
     match rescale {
         Rescale::Multiply(factor) => {
@@ -117,7 +117,7 @@ fn original_unit(values: Vec<i64>, rescale: Rescale) -> Result<Vec<i64>, Misfit>
     }
 }
 
-/// Anything that is stored as an integer.
+/// Builds an array of any type that is stored as an integer.
 fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     fn narrow<T>(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit>
     where
@@ -145,13 +145,13 @@ fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -
     }
 }
 
-/// To the nearest float16; an error where that is infinite and the value is not.
+/// Converts to the nearest float16. Fails if that is infinite and the value is not.
 fn halves(values: &[f32], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
     first_misfit(values, |value| !value.is_finite() || f16::from_f32(value).is_finite())?;
     Ok(Arc::new(Float16Array::new(values.iter().map(|value| f16::from_f32(*value)).collect(), nulls)))
 }
 
-/// Values from their text, by Arrow's own cast where it has one.
+/// Parses values from text, with Arrow's cast where one exists.
 fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let text = string::<i64>(values, nulls)?;
     if let DataType::Duration(unit) = data_type {
@@ -163,15 +163,15 @@ fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Res
     }
 }
 
-/// Texts as values of a type; where one is not, the error tells what it was told as.
-fn cast(text: &LargeStringArray, told: &LargeStringArray, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+/// Casts texts to a type. An error reports the invalid value as it is in `original`.
+fn cast(text: &LargeStringArray, original: &LargeStringArray, data_type: &DataType) -> Result<ArrayRef, Misfit> {
     let options = CastOptions { safe: false, ..Default::default() };
     match arrow_cast::cast_with_options(text, data_type, &options) {
         Ok(array) => Ok(array),
         Err(error) => {
             let parsed = arrow_cast::cast(text, data_type)?;
             match (0..text.len()).find(|element| text.is_valid(*element) && parsed.is_null(*element)) {
-                Some(element) => Err(Misfit::value(element, format!("{:?}", told.value(element)))),
+                Some(element) => Err(Misfit::value(element, format!("{:?}", original.value(element)))),
                 None => Err(error.into()),
             }
         }

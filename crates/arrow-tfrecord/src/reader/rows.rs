@@ -1,4 +1,4 @@
-//! Records to record batches: [`RowDecoder`].
+//! Decodes records to record batches: [`RowDecoder`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,33 +18,33 @@ use crate::feature::FeatureKind;
 use crate::mapping::{Mapping, Node};
 use crate::options::RecordType;
 
-/// A record: where its payload stands in some bytes, and where it was found.
+/// A record: the range of its payload in some bytes, and its position in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) payload: Range<usize>,
     pub(crate) position: Position,
 }
 
-/// Decodes some columns of records.
+/// Decodes a set of columns of records.
 #[derive(Debug)]
 pub(crate) struct RowDecoder {
-    /// With the columns that are read, as they are read.
+    /// The schema of the columns that are read.
     schema: SchemaRef,
-    /// Columns that are one feature, and the features of other columns.
+    /// Decoders of single-feature columns, and of the features of other columns.
     columns: Vec<Column>,
-    /// Where the feature of each is from.
+    /// The source of each decoder's feature.
     features: Vec<Source>,
-    /// What is made of them.
+    /// The output columns.
     outputs: Vec<Output>,
     locator: Locator,
     steps: StepLocator,
-    /// Whether a record is one value of the one column.
+    /// Whether a record is a value of the single column.
     is_bytes: bool,
-    /// Where each row's record was found.
+    /// The position of each row's record.
     positions: Vec<Position>,
 }
 
-/// Where a feature is from, by its number at the locator.
+/// The source of a feature, by its index in the locator.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Feature(usize),
@@ -54,13 +54,13 @@ enum Source {
 /// A column of the schema.
 #[derive(Debug)]
 enum Output {
-    /// One of those that are decoded.
+    /// The column of one decoder.
     Column(usize),
-    /// Put together: by the position of each feature among those of the column, which of those that are decoded it is.
+    /// A column assembled from several decoders, indexed by the position of the feature in the column.
     Nested(Arc<Node>, Vec<Option<usize>>),
 }
 
-/// Names by the number that each has, however often it comes.
+/// Assigns an index to each distinct name.
 #[derive(Default)]
 struct Names<'a> {
     names: Vec<&'a str>,
@@ -77,7 +77,7 @@ impl<'a> Names<'a> {
 }
 
 impl RowDecoder {
-    /// A decoder of the columns of `mapping` at these positions.
+    /// Creates a decoder of the columns of `mapping` at these positions.
     pub(crate) fn try_new(mapping: &Mapping, projection: &[usize]) -> Result<Self> {
         if let Some(column) = projection.iter().find(|column| **column >= mapping.columns().len()) {
             return Err(ErrorKind::NoSuchColumn { column: *column, columns: mapping.columns().len() }.into());
@@ -131,14 +131,14 @@ impl RowDecoder {
         })
     }
 
-    /// The rows appended since the last time.
+    /// The number of appended rows.
     pub(super) fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Appends a row for each of `records`, whose payloads stand in `bytes`.
+    /// Appends a row for each of `records`, whose payloads are in `bytes`.
     ///
-    /// After an error the rows appended since the last time are of no use, and to be [cleared](Self::clear).
+    /// After an error the appended rows are invalid and must be [cleared](Self::clear).
     pub(crate) fn append(&mut self, bytes: &[u8], records: &[Record]) -> Result<()> {
         self.positions.extend(records.iter().map(|record| record.position));
         if self.columns.is_empty() {
@@ -183,7 +183,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// The rows appended since the last time, as a batch. After an error as in [`append`](Self::append).
+    /// Returns the appended rows as a batch. For errors see [`append`](Self::append).
     pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(self.outputs.len());
         for output in 0..self.outputs.len() {
@@ -213,7 +213,7 @@ impl RowDecoder {
         batch.map_err(|source| ErrorKind::Arrow { source }.into())
     }
 
-    /// Forgets the rows appended since the last time.
+    /// Discards the appended rows.
     pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.steps.clear();
@@ -232,7 +232,7 @@ impl RowDecoder {
         }
     }
 
-    /// What is wrong with the features of a column that is put together.
+    /// The error for inconsistent features of an assembled column.
     fn flaw(&self, output: usize, flaw: Flaw) -> Error {
         let column = |feature: usize| match &self.outputs[output] {
             Output::Column(column) => *column,

@@ -1,12 +1,12 @@
-//! [`Sieve`]: which map entries are of no wanted feature, at a glance.
+//! [`Sieve`]: quickly rejects map entries of features that were not requested.
 
 use crate::wire::{FIELD_1, FIELD_2};
 
 /// Bytes of an entry before the name: its tag and its length, if that is one byte.
 const BEFORE_NAME: usize = 2;
 
-/// A set of names of which all are in the sieve, and few others: one bit for each value of a hash of the first bytes of
-/// a name, its last ones and its length.
+/// A set of names with false positives but no false negatives: a bitmap of a hash of a name's first bytes, last bytes
+/// and length.
 #[derive(Debug, Default)]
 pub(super) struct Sieve {
     bits: [u64; 1 << (HASH_BITS - 6)],
@@ -15,8 +15,8 @@ pub(super) struct Sieve {
 const HASH_BITS: u32 = 10;
 
 impl Sieve {
-    /// Keeps the feature whose map entry begins with `prefix`: tag, length and bytes of the name, tag of the value.
-    pub(super) fn keep(&mut self, prefix: &[u8]) {
+    /// Adds the feature whose map entry starts with `prefix`: tag, length and bytes of the name, tag of the value.
+    pub(super) fn insert(&mut self, prefix: &[u8]) {
         let mut entry = prefix.to_vec();
         entry.extend_from_slice(&[0; size_of::<u64>()]);
         if let Some((hash, _)) = hash(&entry, 0) {
@@ -24,8 +24,8 @@ impl Sieve {
         }
     }
 
-    /// Where in `bytes` the length of the value of the entry at `pos` stands, if the entry begins the usual way and is of
-    /// no feature that is kept. The entry may end before.
+    /// The position of the length of the value of the entry at `pos`, if the entry starts in the usual encoding and its
+    /// feature is not in the set. The entry may end before that position.
     #[inline]
     pub(super) fn unwanted_value(&self, bytes: &[u8], pos: usize) -> Option<usize> {
         let (hash, value) = hash(bytes, pos)?;
@@ -34,11 +34,11 @@ impl Sieve {
     }
 }
 
-/// The hash of the name of the entry at `pos`, and the position behind the tag of its value; none if the name is of 128
-/// bytes or more, or the end is near.
+/// The hash of the name of the entry at `pos`, and the position after the tag of its value. `None` if the name has 128
+/// bytes or more, or too few bytes follow.
 #[inline]
 fn hash(bytes: &[u8], pos: usize) -> Option<(usize, usize)> {
-    /// Fibonacci hashing: 2^64 by the golden ratio.
+    /// Fibonacci hashing: 2^64 divided by the golden ratio.
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     /// Bytes of a name in the first word.
     const IN_WORD: usize = size_of::<u64>() - BEFORE_NAME;
@@ -51,7 +51,7 @@ fn hash(bytes: &[u8], pos: usize) -> Option<(usize, usize)> {
     if tag != FIELD_1 || len >= 0x80 || *bytes.get(value)? != FIELD_2 {
         return None;
     }
-    // What stands behind a short name is not of the hash; a long one is longer than a word.
+    // The bytes after a short name are masked out; a long name fills the word.
     let mask = u64::MAX >> (8 * (IN_WORD - name_len.min(IN_WORD)));
     let tail = word(pos + name_len.max(IN_WORD) - IN_WORD)?;
     let mixed = (head & mask) ^ (tail & mask).rotate_left(29);
@@ -71,7 +71,7 @@ mod tests {
         let mut sieve = Sieve::default();
         let kept: Vec<String> =
             (0..20).map(|len| "n".repeat(len)).chain((0..20).map(|n| format!("feature_{n}"))).collect();
-        kept.iter().for_each(|name| sieve.keep(&entry(name)[..name.len() + 3]));
+        kept.iter().for_each(|name| sieve.insert(&entry(name)[..name.len() + 3]));
         assert!(kept.iter().all(|name| sieve.unwanted_value(&entry(name), 0).is_none()));
         let others = (20..1000).map(|n| format!("feature_{n}"));
         let unwanted = others.filter(|name| sieve.unwanted_value(&entry(name), 0) == Some(name.len() + 3)).count();

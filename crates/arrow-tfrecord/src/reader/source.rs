@@ -1,4 +1,4 @@
-//! [`Reader`]: one TFRecord file to record batches.
+//! [`Reader`]: reads one TFRecord file as record batches.
 
 use std::io::{BufRead, ErrorKind as IoErrorKind};
 
@@ -13,14 +13,13 @@ use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::options::MappingOptions;
 
-/// Rows of a batch unless another number is asked for: the engine's own default.
+/// The default number of rows of a batch, the same as DataFusion's.
 const BATCH_SIZE: usize = 8192;
 
 /// Settings of a [`Reader`] or [`Decoder`].
 ///
-/// The schema says what each column is to be; the feature of its name, in which form, follows from it and from the
-/// [`MappingOptions`], just as for a writer. So with the schema and the options of the writer (a manifest holds both),
-/// its columns come back as they were:
+/// The features and encoding of each column follow from the schema and the [`MappingOptions`], as for a writer. With
+/// the schema and options of the writer (a manifest contains both), the original columns are restored:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,8 +51,8 @@ pub struct ReaderBuilder {
 }
 
 impl ReaderBuilder {
-    /// A reader of files with these columns: all of them, in batches of 8192 rows, checksums checked, the compression
-    /// told from the content.
+    /// Creates settings to read all of these columns, in batches of 8192 rows, with checksums checked and the
+    /// compression detected from the content.
     pub fn new(schema: SchemaRef) -> Self {
         Self {
             schema,
@@ -67,25 +66,25 @@ impl ReaderBuilder {
         }
     }
 
-    /// Sets the form in which columns stand in the records: the options of the writer.
+    /// Sets the encoding of columns in the records: the options of the writer.
     #[must_use]
     pub fn with_mapping(mut self, mapping: MappingOptions) -> Self {
         self.mapping = mapping;
         self
     }
 
-    /// Reads only these columns of the schema, by position and in this order. Other features are passed over.
+    /// Reads only these columns of the schema, by position and in this order. Other features are skipped.
     #[must_use]
     pub fn with_projection(mut self, projection: Vec<usize>) -> Self {
         self.projection = Some(projection);
         self
     }
 
-    /// Reads only the rows that pass `filter`, and if it is called again, that pass all filters.
+    /// Reads only the rows that pass `filter`. Repeated calls combine: rows must pass all filters.
     ///
-    /// Batches are made of the rows that pass, so they are as long as without a filter, or up to an eighth shorter, and
-    /// none is empty. What is wrong with a record that does not pass is found only where it is in the way of finding the
-    /// columns that the filter reads, or in them.
+    /// Batches contain only rows that pass. They are as long as without a filter, or up to an eighth shorter, and never
+    /// empty. Defects of a record that does not pass are detected only in the columns that the filter reads, or if they
+    /// prevent locating these.
     #[must_use]
     pub fn with_row_filter(mut self, filter: RowFilter) -> Self {
         self.filter = Some(match self.filter {
@@ -95,21 +94,21 @@ impl ReaderBuilder {
         self
     }
 
-    /// Sets the most rows of a batch. At least 1.
+    /// Sets the maximum number of rows of a batch, at least 1.
     #[must_use]
     pub fn with_batch_size(mut self, batch_size: usize) -> Self {
         self.batch_size = batch_size.max(1);
         self
     }
 
-    /// Ends a batch when its records are as long as this together: 256 MiB unless told otherwise, which is the most.
+    /// Sets the total length of records at which a batch ends. The default and maximum is 256 MiB.
     #[must_use]
     pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes.clamp(1, MAX_BATCH_BYTES);
         self
     }
 
-    /// Names the compression instead of having it told from the content.
+    /// Sets the compression, instead of detecting it from the content.
     #[must_use]
     pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = Some(compression);
@@ -123,7 +122,7 @@ impl ReaderBuilder {
         self
     }
 
-    /// Reads `source` from now on.
+    /// Creates a reader of `source`.
     ///
     /// # Errors
     /// Those of [`build_decoder`](Self::build_decoder).
@@ -131,24 +130,24 @@ impl ReaderBuilder {
         Ok(Reader { source, decoder: self.build_decoder()?, ended: false })
     }
 
-    /// A decoder, to which bytes come.
+    /// Creates a decoder for bytes that the caller pushes.
     ///
     /// # Errors
-    /// Those of [`Mapping::try_new`]; a projection or a filter of a column that there is not; a column whose text form is
-    /// not read back.
+    /// Those of [`Mapping::try_new`]. Also fails on a projection or filter of a nonexistent column, or a column whose
+    /// text form cannot be parsed.
     pub fn build_decoder(self) -> Result<Decoder> {
         let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc);
         self.build_decoder_over(framing)
     }
 
-    /// A decoder of the records that `framing` finds: from the middle of a file, say. Compression and checksums are the
-    /// business of `framing` then.
+    /// Creates a decoder of the records that `framing` finds, for example from the middle of a file. `framing` then
+    /// handles compression and checksums.
     ///
     /// # Errors
     /// Those of [`build_decoder`](Self::build_decoder).
     pub fn build_decoder_over(self, framing: RecordDecoder) -> Result<Decoder> {
-        // What was lost on the way out is lost; there is nothing to refuse any more.
+        // Strict mode applies to writing only: what was lost cannot be rejected any more.
         let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
         let size = BatchSize { rows: self.batch_size, bytes: self.batch_bytes };
         let batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, size)?;

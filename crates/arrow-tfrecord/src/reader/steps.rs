@@ -1,4 +1,4 @@
-//! Where the steps of the wanted feature lists of a `tf.train.SequenceExample` stand: [`StepLocator`].
+//! Locates the steps of the requested feature lists of a `tf.train.SequenceExample`: [`StepLocator`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,23 +9,23 @@ use super::entry::{entry_name, entry_steps};
 use super::locate::{Locator, Slot};
 use super::wire::{WireResult, field};
 
-/// Which steps are those of which rows.
+/// The steps of each row.
 #[derive(Debug)]
 pub(super) struct Steps {
     /// Rows that have the feature list.
     pub(super) nulls: Option<NullBuffer>,
-    /// Where each row's steps end.
+    /// The end of each row's steps.
     pub(super) ends: Vec<usize>,
 }
 
-/// The wanted feature lists of a block of records, and how many steps the rows before had.
+/// The requested feature lists of a block of records, and the number of steps of earlier rows.
 #[derive(Debug)]
 pub(super) struct StepLocator {
     by_name: HashMap<Box<[u8]>, usize>,
     lists: Vec<List>,
-    /// The feature lists of the record at hand.
+    /// The feature lists of the current record.
     found: Vec<Vec<Range<usize>>>,
-    /// Which of them there are.
+    /// Whether each of them exists.
     is_there: Vec<bool>,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct StepLocator {
 struct List {
     /// The steps of the block.
     slots: Vec<Slot>,
-    /// The block's first row, and where its first step stands among all.
+    /// The block's first row, and the position of its first step among all steps.
     block: (usize, usize),
     ends: Vec<usize>,
     nulls: NullBufferBuilder,
 }
 
 impl StepLocator {
-    /// A locator of the feature lists `names`, all different.
+    /// Creates a locator of the feature lists `names`, which must be distinct.
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let by_name: HashMap<_, _> =
             names.into_iter().enumerate().map(|(number, name)| (name.as_bytes().into(), number)).collect();
@@ -57,7 +57,7 @@ impl StepLocator {
         self.lists.is_empty()
     }
 
-    /// Forgets the block before.
+    /// Discards the previous block.
     pub(super) fn start_block(&mut self) {
         for list in &mut self.lists {
             list.slots.clear();
@@ -65,7 +65,7 @@ impl StepLocator {
         }
     }
 
-    /// Forgets the rows before.
+    /// Discards all rows.
     pub(super) fn clear(&mut self) {
         for list in &mut self.lists {
             *list = List { slots: Vec::new(), block: (0, 0), ends: Vec::new(), nulls: NullBufferBuilder::new(0) };
@@ -77,20 +77,19 @@ impl StepLocator {
         &self.lists[list].slots
     }
 
-    /// The row of the block that a step of it is of.
+    /// The row of a step, both counted within the block.
     pub(super) fn row_of(&self, list: usize, step: usize) -> usize {
         let List { block: (first_row, first_step), ends, .. } = &self.lists[list];
         ends[*first_row..].partition_point(|end| *end <= first_step + step)
     }
 
-    /// Which steps are those of which rows, of all rows since the last time.
+    /// The steps of each row, for all appended rows.
     pub(super) fn of_all_rows(&self, list: usize) -> Steps {
         let List { ends, nulls, .. } = &self.lists[list];
         Steps { nulls: nulls.finish_cloned(), ends: ends.clone() }
     }
 
-    /// Finds the wanted feature lists of the record that is `record` in `records`. Lists that have to be joined are in
-    /// the locator's keeping.
+    /// Locates the requested feature lists of the record at `record` in `records`. `locator` stores joined lists.
     pub(super) fn locate(&mut self, locator: &mut Locator, records: &[u8], record: Range<usize>) -> WireResult<()> {
         let bytes = &records[..record.end];
         self.found.iter_mut().for_each(Vec::clear);
@@ -111,7 +110,7 @@ impl StepLocator {
                 if let Some(number) = self.by_name.get(&bytes[name]) {
                     self.is_there[*number] = true;
                     let found = &mut self.found[*number];
-                    // The last entry of a name is the one that counts.
+                    // The last entry of a name counts.
                     found.clear();
                     entry_steps(bytes, entry.start, found)?;
                 }

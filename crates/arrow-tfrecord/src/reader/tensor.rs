@@ -1,4 +1,4 @@
-//! Serialized tensors as arrays: [`parse`].
+//! Parses serialized tensors to arrays: [`parse`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::wire::{FieldValue, WireResult, field, varint};
 use crate::dtype::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, item, value_type, width};
 use crate::mapping::Conversion;
 
-/// The most lists of no values that one tensor may have, and the most values that it may leave out because they are all
-/// the same: so many that nobody minds, and so few that a message of some bytes does not take all memory.
+/// The maximum number of empty lists of one tensor, and of repeated values that it may omit. Large enough for practical
+/// tensors, and small enough that a short message cannot exhaust memory.
 const MOST_IMPLIED: usize = 1 << 20;
 
-/// An array of `data_type` with an element for each of `count` tensors.
+/// Parses `count` tensors to an array of `data_type` with one element per tensor.
 pub(crate) fn parse<'a>(
     count: usize,
     tensor: impl Fn(usize) -> &'a [u8],
@@ -43,7 +43,7 @@ pub(crate) fn parse<'a>(
     build.finish(data_type, nulls.cloned())
 }
 
-/// `arrow.variable_shape_tensor`: the values beside the shape.
+/// Parses tensors to `arrow.variable_shape_tensor`, with the shape next to the values.
 fn beside<'a>(
     count: usize,
     tensor: impl Fn(usize) -> &'a [u8],
@@ -70,7 +70,7 @@ fn beside<'a>(
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), arrays, nulls.cloned(), count)?))
 }
 
-/// A tensor as it was sent.
+/// A tensor as serialized.
 #[derive(Default)]
 struct Tensor<'a> {
     dtype: u64,
@@ -81,7 +81,8 @@ struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Takes the place of the tensor before. If `bytes` are none with values that a type has, says so.
+    /// Replaces the previous tensor by the one in `bytes`. Fails if they are not a tensor with values of a supported
+    /// type.
     fn read(&mut self, bytes: &'a [u8]) -> Result<(), String> {
         match self.read_values(bytes) {
             Some(true) => Ok(()),
@@ -90,7 +91,7 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// Whether there is a type for the values; none if this is no tensor.
+    /// Returns whether the values have a supported type. `None` if `bytes` are not a tensor.
     fn read_values(&mut self, bytes: &'a [u8]) -> Option<bool> {
         let (dimensions, strings) = (&mut self.dimensions, &mut self.strings);
         dimensions.clear();
@@ -109,7 +110,7 @@ impl<'a> Tensor<'a> {
                 }
                 (4, FieldValue::Delimited(range)) => content = &bytes[range],
                 (8, FieldValue::Delimited(range)) => strings.push(&bytes[range]),
-                // The lists of values beside the content, one for each width on the wire.
+                // The typed value lists, used instead of the content.
                 (5..=7 | 10 | 11 | 13 | 16 | 17, value) => listed.push((field.number, value, field.start..field.end)),
                 _ => {}
             }
@@ -120,7 +121,7 @@ impl<'a> Tensor<'a> {
             return fill(strings, count).map(|()| true);
         }
         let Some(width) = width(dtype) else {
-            // 0 is no dtype, and so no tensor.
+            // 0 is not a valid dtype, so this is not a tensor.
             return is_dtype(dtype).then_some(false);
         };
         self.numbers = if content.is_empty() && count > 0 {
@@ -136,7 +137,7 @@ impl<'a> Tensor<'a> {
         (count.checked_mul(width) == Some(self.numbers.len())).then_some(true)
     }
 
-    /// The shape as a tensor of rank 1, of the integers that are in `data_type`.
+    /// The shape as a tensor of rank 1, of the integer type within `data_type`.
     fn own_shape(&self, data_type: &DataType) -> Tensor<'static> {
         let sizes = &self.dimensions;
         let dtype = dtype(innermost(data_type)).unwrap_or_default().into();
@@ -146,7 +147,7 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// TensorFlow leaves out values at the end that are as the last one; and all of them if they are 0.
+/// TensorFlow omits trailing values that equal the last one, and all values if they are 0.
 fn fill<T: Clone + Default>(values: &mut Vec<T>, count: usize) -> Option<()> {
     if values.len() < count {
         if count > MOST_IMPLIED {
@@ -157,7 +158,7 @@ fn fill<T: Clone + Default>(values: &mut Vec<T>, count: usize) -> Option<()> {
     (values.len() == count).then_some(())
 }
 
-/// Appends the sizes of a `TensorShapeProto`; false if they are not all known.
+/// Appends the sizes of a `TensorShapeProto`. Returns false if any is unknown.
 fn read_shape(bytes: &[u8], mut pos: usize, dimensions: &mut Vec<usize>) -> WireResult<bool> {
     let mut is_known = true;
     while pos < bytes.len() {
@@ -183,7 +184,7 @@ fn read_shape(bytes: &[u8], mut pos: usize, dimensions: &mut Vec<usize>) -> Wire
     Ok(is_known)
 }
 
-/// Appends what stands in one of the lists of values, packed or not, if it is that of the width.
+/// Appends the values of one of the typed lists, packed or not, if its width matches.
 fn push_listed(
     values: &mut Vec<[u8; 8]>,
     bytes: &[u8],
@@ -221,11 +222,11 @@ fn push_listed(
     Some(())
 }
 
-/// An array of lists in lists, tensor after tensor.
+/// Builds an array of nested lists, tensor by tensor.
 struct Builder<'a> {
     dtype: u64,
     leaf: &'a DataType,
-    /// From the outside in.
+    /// The list levels, outermost first.
     levels: Vec<BuilderLevel<'a>>,
     numbers: Vec<u8>,
     strings: Blobs,
@@ -254,7 +255,7 @@ impl<'a> Builder<'a> {
         Self { dtype, leaf, levels, numbers: Vec::new(), strings: Blobs::default(), count: 0 }
     }
 
-    /// An element of no meaning.
+    /// Appends a placeholder element.
     fn null(&mut self) {
         let mut lists = 1;
         for level in &mut self.levels {
@@ -276,7 +277,7 @@ impl<'a> Builder<'a> {
         let dimensions = match self.levels.len() {
             0 if count == 1 => &[],
             0 => return Err(format!("a tensor of shape {:?}", tensor.dimensions)),
-            // One list takes the values of any shape.
+            // A single list accepts any shape.
             1 => flat.as_slice(),
             levels if levels == tensor.dimensions.len() => tensor.dimensions.as_slice(),
             _ => return Err(format!("a tensor of shape {:?}", tensor.dimensions)),
@@ -303,7 +304,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, data_type: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
-        // Nulls are those of the outermost list, and of lists of a fixed size under it.
+        // Nulls apply to the outermost list, and to fixed-size lists within it.
         let mut validity = vec![nulls];
         for level in &self.levels {
             let outer = validity.last().cloned().flatten();
@@ -335,7 +336,7 @@ impl<'a> Builder<'a> {
 }
 
 impl BuilderLevel<'_> {
-    /// So many more lists of one length; returns how many elements they have.
+    /// Appends `lists` lists of length `len`, and returns their total number of elements.
     fn push(&mut self, lists: usize, len: usize) -> usize {
         let before = self.ends.last().copied().unwrap_or_default();
         self.ends.extend((1..=lists).map(|list| before + list * len));

@@ -1,10 +1,10 @@
-//! Values as features hold them, read off the wire: [`Values`].
+//! Values of features, decoded from the wire format: [`Values`].
 
 use super::wire::{FieldValue, Malformed, WireResult, delimited, field, next_varint, varint_of_len};
 use crate::feature::FeatureKind;
 use crate::wire::FIELD_1;
 
-/// Tag of one number that is not packed: field 1 as a varint, as four bytes.
+/// Tags of one unpacked number: field 1 as a varint, as four bytes.
 const ONE_VARINT: u8 = 0x08;
 const ONE_FIXED32: u8 = 0x0d;
 
@@ -16,14 +16,14 @@ pub(super) enum Values {
     Bytes(Blobs),
 }
 
-/// Room for values: how many, and for runs of bytes how many bytes in all.
+/// Capacity for values: their number and, for byte strings, their total length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Room {
     values: usize,
     bytes: usize,
 }
 
-/// Runs of bytes, one behind the other.
+/// Byte strings, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Blobs {
     pub(super) ends: Vec<usize>,
@@ -53,7 +53,7 @@ impl Values {
         }
     }
 
-    /// Room for about as much again: batches of one file are alike.
+    /// The capacity for the next batch: batches of one file have similar sizes.
     pub(super) fn room(&self) -> Room {
         let and_some = |len: usize| len + len / 8;
         let bytes = if let Self::Bytes(values) = self { values.data.len() } else { 0 };
@@ -80,20 +80,20 @@ impl Values {
     }
 }
 
-/// Where values of one kind go.
+/// A destination of values of one kind.
 pub(super) trait Sink {
     const KIND: FeatureKind;
 
     fn count(&self) -> usize;
 
-    /// Takes the one value of the list `bytes[start..end]`, if the list is written in one of the usual ways and has
-    /// one value. `bytes` may go on behind the list.
+    /// Appends the value of the list `bytes[start..end]`, if the list has one value in a usual encoding. `bytes` may
+    /// continue after the list.
     fn push_one(&mut self, bytes: &[u8], start: usize, end: usize) -> bool;
 
-    /// Takes all values of the list that begins at `pos` and ends with `bytes`.
+    /// Appends all values of the list from `pos` to the end of `bytes`.
     fn push_all(&mut self, bytes: &[u8], pos: usize) -> WireResult<()>;
 
-    /// Takes `count` values of no meaning.
+    /// Appends `count` placeholder values.
     fn pad(&mut self, count: usize);
 }
 
@@ -126,7 +126,7 @@ impl Sink for Vec<i64> {
                 let packed = delimited(bytes, pos + 1)?;
                 let bytes = &bytes[..packed.end];
                 pos = packed.start;
-                // A value takes a byte at least, so what is reserved is there.
+                // A value takes at least one byte, so the input bounds the reserved capacity.
                 self.reserve(packed.len());
                 while pos < bytes.len() {
                     let (value, end) = next_varint(bytes, pos)?;
@@ -205,7 +205,7 @@ impl Sink for Blobs {
 
     #[inline]
     fn push_one(&mut self, bytes: &[u8], start: usize, end: usize) -> bool {
-        /// Copied at once: a constant number of bytes is a few wide moves, where one that varies is a call.
+        /// Bytes copied at once. Copying a constant length compiles to a few wide moves, a variable length to a call.
         const WIDTH: usize = 32;
 
         if bytes[start..end].first() != Some(&FIELD_1) {

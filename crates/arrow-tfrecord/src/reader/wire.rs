@@ -1,35 +1,35 @@
-//! The wire format of protobuf, as far as reading needs it.
+//! The part of the protobuf wire format that reading needs.
 //!
-//! Positions are counted in the slice given, and a slice ends where its message does; so no length that is read can
-//! lead out of the message.
+//! Positions are relative to the slice passed in. A slice ends at the end of its message, so no length can point past
+//! the message.
 
 use std::ops::Range;
 
-/// Groups in groups: as deep as protobuf's own parsers go.
+/// The maximum nesting of groups, as in protobuf's own parsers.
 const MAX_GROUP_DEPTH: usize = 100;
 
-/// What is wrong with a message, and where.
+/// A defect of a message, with its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// Position of the tag, length or number that is wrong.
+    /// The position of the invalid tag, length or number.
     pub(crate) at: usize,
     pub(crate) reason: &'static str,
 }
 
 pub(crate) type WireResult<T> = Result<T, Malformed>;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FieldValue {
     Varint(u64),
     Fixed32([u8; 4]),
-    /// A string, a message, or packed numbers: where it stands.
+    /// The range of a string, a message, or packed numbers.
     Delimited(Range<usize>),
-    /// Eight bytes, or a group; neither is in the messages that are read here.
+    /// Eight bytes, or a group. The messages read here contain neither.
     Other,
 }
 
-/// A field: where it stands, its number, and what it holds.
+/// A field: its position, number and value.
 pub(crate) struct Field {
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Where the message or string stands, if this is field `number`.
+    /// The range of the message or string, if this is field `number`.
     pub(crate) fn message(self, number: u64) -> WireResult<Option<Range<usize>>> {
         match self.value {
             _ if self.number != number => Ok(None),
@@ -48,7 +48,7 @@ impl Field {
     }
 }
 
-/// Reads a varint, and returns it with the position behind it.
+/// Reads a varint, and returns it with the position after it.
 #[inline]
 pub(crate) fn varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> {
     match bytes.get(pos) {
@@ -71,7 +71,7 @@ fn long_varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> {
     Err(if rest.len() < 10 { CUT_SHORT.at(pos) } else { TOO_LONG.at(pos) })
 }
 
-/// Reads a varint as [`varint`] does, for where many follow each other and their lengths change.
+/// Reads a varint as [`varint`] does. Faster for sequences of varints of different lengths.
 #[inline]
 pub(crate) fn next_varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> {
     if let Some(eight) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -85,10 +85,10 @@ pub(crate) fn next_varint(bytes: &[u8], pos: usize) -> WireResult<(u64, usize)> 
     varint(bytes, pos)
 }
 
-/// The bit that says that another byte follows, in each of eight bytes.
+/// The continuation bit in each of eight bytes.
 const MORE: u64 = 0x8080_8080_8080_8080;
 
-/// The lower seven bits of each byte, the first byte's lowest: by pairs, by fours, by eights.
+/// Joins the lower seven bits of each byte, least significant byte first: by pairs, by fours, by eights.
 #[inline]
 fn sevens(word: u64) -> u64 {
     let bits = word & !MORE;
@@ -97,7 +97,7 @@ fn sevens(word: u64) -> u64 {
     (bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// The varint of exactly `len` bytes at `pos`, if that is what stands there.
+/// The varint at `pos`, if it has exactly `len` bytes.
 #[inline]
 pub(crate) fn varint_of_len(bytes: &[u8], pos: usize, len: usize) -> Option<u64> {
     if let Some(eight) = bytes.get(pos..).and_then(|rest| rest.first_chunk::<8>())
@@ -115,7 +115,7 @@ pub(crate) fn varint_of_len(bytes: &[u8], pos: usize, len: usize) -> Option<u64>
     }
 }
 
-/// Reads a length and what is as long, and returns where that stands.
+/// Reads a length, and returns the range of that many bytes after it.
 #[inline]
 pub(crate) fn delimited(bytes: &[u8], pos: usize) -> WireResult<Range<usize>> {
     let (len, start) = varint(bytes, pos)?;
@@ -145,7 +145,7 @@ fn tag(bytes: &[u8], pos: usize) -> WireResult<(u64, u8, usize)> {
     }
 }
 
-/// The value of a field that is no group, with the position behind it.
+/// The value of a field other than a group, with the position after it.
 fn plain_value(bytes: &[u8], tag_pos: usize, start: usize, wire_type: u8) -> WireResult<(FieldValue, usize)> {
     let fixed = |len: usize| if bytes.len() - start < len { Err(CUT_SHORT.at(start)) } else { Ok(start + len) };
     Ok(match wire_type {
@@ -167,7 +167,7 @@ fn plain_value(bytes: &[u8], tag_pos: usize, start: usize, wire_type: u8) -> Wir
     })
 }
 
-/// The position behind a group whose first tag ends at `pos`.
+/// The position after a group whose start tag ends at `pos`.
 fn skip_group(bytes: &[u8], mut pos: usize, number: u64) -> WireResult<usize> {
     let mut open = vec![number];
     while let Some(innermost) = open.last() {
@@ -191,7 +191,7 @@ fn skip_group(bytes: &[u8], mut pos: usize, number: u64) -> WireResult<usize> {
     Ok(pos)
 }
 
-/// A reason that has no place yet.
+/// A reason without a position.
 struct Reason(&'static str);
 
 const CUT_SHORT: Reason = Reason("a number that is cut short");
@@ -224,7 +224,7 @@ mod tests {
                 assert_eq!(varint_of_len(bytes, 0, len - 1), None);
             }
         }
-        // Not shortest, and valid all the same.
+        // Not the shortest encoding, but valid.
         assert_eq!(varint(&[0x81, 0x80, 0x00], 0), Ok((1, 3)));
         assert_eq!(next_varint(&[0x81, 0x80, 0x00, 7, 7, 7, 7, 7], 0), Ok((1, 3)));
         assert_eq!(varint_of_len(&[0x81, 0x80, 0x00], 0, 3), Some(1));

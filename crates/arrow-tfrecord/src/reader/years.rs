@@ -1,7 +1,7 @@
-//! Dates and times of years that have a sign, from their text in the form that the writer gives them.
+//! Parses dates and times with signed years from the text that the writer produces.
 //!
-//! That is Arrow's: ISO 8601, in which years before 0 and after 9999 have a sign and as many digits as they need, such as
-//! `+33658-09-27T00:00:00`. Arrow itself parses it for `Date32` only.
+//! The format is Arrow's: ISO 8601, where years before 0 and after 9999 have a sign and as many digits as needed, such
+//! as `+33658-09-27T00:00:00`. Arrow itself parses it for `Date32` only.
 
 use arrow_array::builder::LargeStringBuilder;
 use arrow_array::cast::AsArray;
@@ -12,15 +12,15 @@ use arrow_schema::{DataType, TimeUnit};
 use super::misfit::Misfit;
 use crate::dtype::retyped;
 
-/// Years after which weekdays and leap days are the same again, and the seconds of as many.
+/// The Gregorian cycle in years, after which weekdays and leap days repeat, and its length in seconds.
 const CYCLE: i64 = 400;
 const CYCLE_SECONDS: i64 = 146_097 * 24 * 60 * 60;
 
-/// A year of four digits that stands for any of its cycle.
+/// A four-digit year that starts a cycle, which represents all others.
 const FIRST_YEAR: i64 = 2000;
 
-/// The texts with years that have no sign, and how many cycles later each is meant; none if there is nothing to do, by
-/// the texts or by the type.
+/// Replaces signed years by unsigned ones, and returns the texts with the cycles to add to each. `None` if no text or
+/// type needs this.
 pub(super) fn without_signs(text: &LargeStringArray, data_type: &DataType) -> Option<(LargeStringArray, Vec<i64>)> {
     ticks_per_second(data_type)?;
     let is_signed = |text: &str| text.starts_with(['+', '-']);
@@ -43,7 +43,7 @@ pub(super) fn without_signs(text: &LargeStringArray, data_type: &DataType) -> Op
     Some((plain.finish(), cycles))
 }
 
-/// The dates or times so many cycles later.
+/// Adds cycles to dates or times.
 pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -> Result<ArrayRef, Misfit> {
     let data_type = array.data_type();
     let cycle_ticks = ticks_per_second(data_type).and_then(|ticks| ticks.checked_mul(CYCLE_SECONDS));
@@ -57,7 +57,7 @@ pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -
     Ok(retyped(&Int64Array::new(ticks.into(), array.nulls().cloned()), data_type)?)
 }
 
-/// Of the types that Arrow parses with years of four digits only.
+/// The ticks per second of types that Arrow parses with four-digit years only.
 fn ticks_per_second(data_type: &DataType) -> Option<i64> {
     Some(match data_type {
         DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000,

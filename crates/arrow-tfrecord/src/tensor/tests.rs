@@ -213,7 +213,7 @@ fn tensors_with_shapes_of_their_own() {
 
 #[test]
 fn tensors_that_do_not_fit() {
-    let told = |tensor: TensorProto, data_type: &DataType| parsed(&[&tensor], data_type).unwrap_err().to_string();
+    let message = |tensor: TensorProto, data_type: &DataType| parsed(&[&tensor], data_type).unwrap_err().to_string();
     let list = |item: DataType| DataType::new_list(item, true);
     let int64s = |sizes: &[i64], values: Vec<i64>| TensorProto {
         dtype: 9,
@@ -222,38 +222,41 @@ fn tensors_that_do_not_fit() {
         ..Default::default()
     };
     let of_two = int64s(&[2], vec![1, 2]);
-    assert_eq!(told(of_two.clone(), &DataType::Int64), "row 0: a tensor of shape [2]");
-    assert_eq!(told(of_two.clone(), &list(list(DataType::Int64))), "row 0: a tensor of shape [2]");
-    assert_eq!(told(of_two, &list(DataType::Int32)), "row 0: a tensor of dtype int64, where int32 is expected,");
+    assert_eq!(message(of_two.clone(), &DataType::Int64), "row 0: a tensor of shape [2]");
+    assert_eq!(message(of_two.clone(), &list(list(DataType::Int64))), "row 0: a tensor of shape [2]");
+    assert_eq!(message(of_two, &list(DataType::Int32)), "row 0: a tensor of dtype int64, where int32 is expected,");
     let none = "row 0: a value that is no TensorProto";
-    assert_eq!(told(int64s(&[2], vec![1, 2, 3]), &list(DataType::Int64)), none);
-    assert_eq!(told(int64s(&[-1], vec![1]), &list(DataType::Int64)), none);
-    assert_eq!(told(int64s(&[i64::MAX, 3], vec![1]), &list(DataType::Int64)), none);
+    assert_eq!(message(int64s(&[2], vec![1, 2, 3]), &list(DataType::Int64)), none);
+    assert_eq!(message(int64s(&[-1], vec![1]), &list(DataType::Int64)), none);
+    assert_eq!(message(int64s(&[i64::MAX, 3], vec![1]), &list(DataType::Int64)), none);
     // What a few bytes ask for is not made.
-    assert_eq!(told(int64s(&[1 << 40], vec![1]), &list(DataType::Int64)), none);
-    let vast = told(int64s(&[1 << 40, 0], vec![]), &list(list(DataType::Int64)));
+    assert_eq!(message(int64s(&[1 << 40], vec![1]), &list(DataType::Int64)), none);
+    let vast = message(int64s(&[1 << 40, 0], vec![]), &list(list(DataType::Int64)));
     assert_eq!(vast, "row 0: a tensor of shape [1099511627776, 0]");
     let complex = TensorProto { dtype: 8, tensor_shape: shape(&[1]), ..Default::default() };
-    assert_eq!(told(complex, &list(DataType::Float32)), "row 0: a tensor of dtype complex64, which no Arrow type has");
-    assert_eq!(told(TensorProto { dtype: 77, ..Default::default() }, &DataType::Int64), none);
+    assert_eq!(
+        message(complex, &list(DataType::Float32)),
+        "row 0: a tensor of dtype complex64, which no Arrow type has"
+    );
+    assert_eq!(message(TensorProto { dtype: 77, ..Default::default() }, &DataType::Int64), none);
     let days = parsed(&[], &DataType::Date32).unwrap_err();
     assert_eq!(days.to_string(), r#"column "tensor": type Date32 has no feature to go to"#);
 }
 
 #[test]
 fn values_that_are_no_tensor() {
-    let told = |array: ArrayRef, shape: Option<&[i64]>| serialize_tensor(&array, shape).unwrap_err().to_string();
+    let message = |array: ArrayRef, shape: Option<&[i64]>| serialize_tensor(&array, shape).unwrap_err().to_string();
     let ragged = || Arc::new(int64s(vec![vec![1], vec![2, 3]])) as ArrayRef;
-    assert_eq!(told(ragged(), None), "row 0: lists of different lengths, which make no tensor");
+    assert_eq!(message(ragged(), None), "row 0: lists of different lengths, which make no tensor");
     let list = || {
         let lists = [Some(vec![Some(1), Some(2)]), Some(vec![Some(3), None])];
         Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)) as ArrayRef
     };
-    assert_eq!(told(list(), None), "row 1: a null, which a tensor cannot hold");
-    assert_eq!(told(list(), Some(&[3])), "row 0: 2 values, which make no tensor of shape [3]");
-    assert_eq!(told(list(), Some(&[0, -1])), "row 0: 2 values, which make no tensor of shape [0, -1]");
+    assert_eq!(message(list(), None), "row 1: a null, which a tensor cannot hold");
+    assert_eq!(message(list(), Some(&[3])), "row 0: 2 values, which make no tensor of shape [3]");
+    assert_eq!(message(list(), Some(&[0, -1])), "row 0: 2 values, which make no tensor of shape [0, -1]");
     assert_eq!(
-        told(list(), Some(&[-1, -1])),
+        message(list(), Some(&[-1, -1])),
         "row 0: [-1, -1] is no shape: sizes are 0 or more, and -1 stands for one of them"
     );
     let shaped = serialize_tensor(&list().slice(0, 1), Some(&[1, -1, 1])).unwrap();

@@ -1,7 +1,7 @@
-//! A column of one batch, brought to the three kinds that a feature can hold: [`BoundColumn`].
+//! A column of one batch, converted to one of the three kinds of feature: [`BoundColumn`].
 //!
-//! Everything that depends on the Arrow type, and everything that can fail, happens here, a column at a time; what is
-//! left for the rows is copying. Columns that already are what their feature holds are taken as they stand.
+//! Everything that depends on the Arrow type or can fail happens here, one column at a time. Writing the rows is then
+//! only copying. Columns that already have the type of their feature are used without conversion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
 use crate::text::{NoText, NoTextError, find_without_text};
 
-/// What a null without a value of its own is in a record.
+/// The wire state of a null that is not replaced by a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireNull {
     Absent,
@@ -46,19 +46,19 @@ impl From<&NullRule> for WireNull {
 pub(super) struct BoundColumn {
     /// Rows without the feature.
     pub(super) nulls: Option<NullBuffer>,
-    /// What each of these is, where that is not the same for all.
+    /// The wire state of each null, if they differ.
     pub(super) null_forms: Option<Arc<[WireNull]>>,
-    /// Which elements are a row's values.
+    /// The elements that are a row's values.
     pub(super) spans: Spans,
-    /// Where an element's value stands in `values`, if not at the element's own position: the keys of a dictionary,
-    /// the runs of a run-end encoded column.
+    /// The position of each element's value in `values`, if it differs from the element's own: the keys of a
+    /// dictionary, or the runs of a run-end-encoded column.
     pub(super) index: Option<Vec<usize>>,
     pub(super) values: Values,
-    /// In a column of feature lists, which of the steps are a row's. To all else, the steps are rows.
+    /// In a column of feature lists, the steps of each row. All other code treats steps as rows.
     pub(super) steps: Option<Steps>,
 }
 
-/// Which steps are those of a row.
+/// The steps of each row.
 #[derive(Debug)]
 pub(super) struct Steps {
     /// Rows without the feature list.
@@ -66,17 +66,17 @@ pub(super) struct Steps {
     pub(super) spans: Spans,
 }
 
-/// Which elements are the values of a row.
+/// The elements that are the values of a row.
 #[derive(Debug)]
 pub(super) enum Spans {
-    /// The one at the row's own position.
+    /// The element at the row's own position.
     One,
-    /// As many for every row.
+    /// The same number for every row.
     Fixed(usize),
-    /// From one offset to the next, counted from the first.
+    /// From one offset to the next, relative to the first.
     Offsets32(ScalarBuffer<i32>),
     Offsets64(ScalarBuffer<i64>),
-    /// Anywhere: start and length.
+    /// At any position: start and length.
     Views(Vec<(usize, usize)>),
 }
 
@@ -95,7 +95,7 @@ impl Spans {
         }
     }
 
-    /// Number of elements in `rows`, and at least those of null rows that have some.
+    /// An upper bound of the number of elements in `rows`: may include those of null rows.
     pub(super) fn elements(&self, rows: Range<usize>) -> usize {
         match self {
             Self::Views(views) => views[rows].iter().map(|(_, len)| len).sum(),
@@ -112,14 +112,14 @@ fn offsets_row<O: ArrowNativeType>(offsets: &[O], row: usize) -> Range<usize> {
 }
 
 impl BoundColumn {
-    /// Brings `array`, a column of the type that `mapping` was made for, to the kind of its feature.
+    /// Converts `array`, a column of the type of `mapping`, to the kind of its feature.
     pub(super) fn try_new(mapping: &ColumnMapping, array: &ArrayRef) -> Result<Self> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if let Some(nulls) = &nulls {
             refuse_nulls(mapping, nulls)?;
         }
         let (spans, elements) = match mapping.conversion {
-            // All of a list is one value.
+            // The whole list is one value.
             Conversion::Tensor(_) => (Spans::One, ArrayRef::clone(array)),
             _ => unnest(array, nulls.as_ref()),
         };
@@ -151,7 +151,7 @@ impl BoundColumn {
         }
     }
 
-    /// Values that their feature cannot hold matter where a row that is not null has them.
+    /// Fails if a non-null row has a value that its feature cannot represent.
     fn refuse_misfits(
         &self,
         mapping: &ColumnMapping,
@@ -174,7 +174,7 @@ impl BoundColumn {
     }
 }
 
-/// The refusal of an element of a part of `column`.
+/// The error for an element of a part of `column`.
 pub(super) fn out_of_range(
     column: &str,
     conversion: &Conversion,
@@ -214,7 +214,7 @@ pub(super) fn out_of_range(
     ErrorKind::OutOfRange { column, row, value, target, data_type }.into()
 }
 
-/// A value as text; a date or time that no calendar has, as the number that it is stored as.
+/// Formats a value as text. Dates and times outside the calendar are formatted as the stored number.
 fn text(elements: &ArrayRef, element: usize) -> String {
     let options = FormatOptions::default().with_display_error(false);
     let text =
@@ -222,7 +222,7 @@ fn text(elements: &ArrayRef, element: usize) -> String {
     text.unwrap_or_else(|_| integers(elements).get(element).map(i64::to_string).unwrap_or_default())
 }
 
-/// Why there may be no null where nulls have a place of their own, if so.
+/// The reason why nulls are not allowed, if they are not.
 pub(super) fn why_no_null(nullable: bool, nulls: &NullRule) -> Option<&'static str> {
     match nullable {
         false => Some("the schema says that it has none"),
@@ -239,7 +239,7 @@ fn refuse_nulls(mapping: &ColumnMapping, nulls: &NullBuffer) -> Result<()> {
     Err(ErrorKind::Null { column: mapping.column.clone(), row, rule }.into())
 }
 
-/// The elements of a column of lists, and which belong to which row; other columns are their own elements.
+/// The elements of a list column, with those of each row. The elements of other columns are their rows.
 fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
     fn offsets<O: ArrowNativeType>(offsets: &[O], values: &ArrayRef) -> ArrayRef {
         let first = offsets.first().map_or(0, |offset| offset.as_usize());
@@ -253,7 +253,7 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
         values: &ArrayRef,
     ) -> (Spans, ArrayRef) {
         let views = offsets.iter().zip(sizes).map(|(offset, size)| (offset.as_usize(), size.as_usize()));
-        // What a null row points at is of no meaning.
+        // The elements of a null row are unspecified.
         let mut views: Vec<_> = views
             .enumerate()
             .map(|(row, view)| if nulls.is_some_and(|nulls| nulls.is_null(row)) { (0, 0) } else { view })
@@ -291,21 +291,21 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
     }
 }
 
-/// The values of a dictionary or of runs, and where each element's value stands among them.
+/// The values of a dictionary or of runs, and the position of each element's value among them.
 pub(super) fn distinct_values(elements: &ArrayRef, conversion: &Conversion) -> (Option<Vec<usize>>, ArrayRef) {
     match elements.data_type() {
         DataType::Dictionary(_, value_type) => {
             let dictionary = elements.as_any_dictionary();
             let values = dictionary.values();
-            // A dictionary may be far longer than the batch that uses it. That is no cost where values are taken as
-            // they stand, and only there.
+            // A dictionary may be far longer than the batch that uses it. That costs nothing only if its values are
+            // used without conversion.
             if values.len() > elements.len()
                 && *conversion != Conversion::Bytes
                 && let Ok(plain) = arrow_cast::cast(elements, value_type)
             {
                 return (None, plain);
             }
-            // Keys of nulls mean nothing, and an empty dictionary has only those.
+            // Keys of nulls are unspecified, and an empty dictionary has only nulls.
             let index = if values.is_empty() { vec![0; elements.len()] } else { dictionary.normalized_keys() };
             (Some(index), ArrayRef::clone(values))
         }

@@ -1,7 +1,7 @@
-//! The write loops: one feature of one row at a time, with nothing left to decide but the kind of its column.
+//! The write loops: one feature of one row at a time, with only the kind of its column left to match on.
 //!
-//! What is always inlined is called from the loop over plain features, and elsewhere too; left to itself the compiler
-//! then makes calls of it, which costs that loop a seventh of its speed.
+//! Functions marked `inline(always)` are called from the loop over plain features and from elsewhere. Without the
+//! attribute the compiler emits calls, which slow that loop by a seventh.
 
 mod steps;
 
@@ -20,27 +20,27 @@ use crate::wire::{
 
 pub(super) use steps::StepCells;
 
-/// More than the tags and lengths around the values of one feature take, its key aside.
+/// An upper bound of the tags and lengths around the values of one feature, excluding its key.
 const FEATURE_OVERHEAD: usize = 5 * (1 + MAX_VARINT_LEN);
 
-/// Behind the last value there must be so many bytes to spare, because short pieces are copied in one width.
+/// Padding required after the last value, because short pieces are copied with a constant width.
 pub(super) const SPARE: usize = Template::WIDTH;
 
-/// Bytes that come from memory together, on the processors of today.
+/// The cache line size of current processors, in bytes.
 const CACHE_LINE: usize = 64;
 
-/// A short run of bytes is copied in this width.
+/// The constant width with which short byte strings are copied.
 const SHORT: usize = 48;
 
-/// What stands around the values of one feature, made once for a schema.
+/// The bytes around the values of one feature, computed once per schema.
 #[derive(Debug, Clone)]
 pub(super) struct FeaturePlan {
-    /// The key as a field of the map entry.
+    /// The key, encoded as a field of the map entry.
     key: Box<[u8]>,
     kind: FeatureKind,
-    /// For one short value.
+    /// The template for one short value.
     template: Option<Template>,
-    /// What stands in a record without values, unless the column has it otherwise: most often nothing.
+    /// The wire state of nulls, unless the column overrides it: usually absent.
     pub(super) wire_null: WireNull,
     unset: Box<[u8]>,
     empty: Box<[u8]>,
@@ -103,7 +103,7 @@ pub(super) struct Cells<'a> {
     plan: &'a FeaturePlan,
     nulls: Option<&'a NullBuffer>,
     null_forms: Option<&'a [WireNull]>,
-    /// Whether every null is nothing.
+    /// Whether every null is absent from the record.
     are_absent: bool,
     index: Option<&'a [usize]>,
     values: CellValues<'a>,
@@ -141,7 +141,7 @@ impl<'a> Cells<'a> {
         Self { plan, nulls: column.nulls.as_ref(), null_forms, are_absent, index: column.index.as_deref(), values }
     }
 
-    /// At least as many bytes as the features of `rows` take.
+    /// An upper bound of the bytes of the features of `rows`.
     pub(super) fn bound(&self, rows: Range<usize>) -> usize {
         let overhead = rows.len() * (self.plan.key.len() + FEATURE_OVERHEAD);
         let valid = rows.clone().filter(|row| self.nulls.is_none_or(|nulls| nulls.is_valid(*row)));
@@ -162,8 +162,8 @@ impl<'a> Cells<'a> {
             }
     }
 
-    /// Reads from every cache line that the values of `rows` are in. Column by column the processor sees what comes next;
-    /// row by row there are too many columns for that, and each line would be waited for.
+    /// Touches every cache line of the values of `rows`. The processor can prefetch within a column. Row by row there
+    /// are too many columns for that, and every line would be a cache miss.
     pub(super) fn touch(&self, rows: Range<usize>) {
         fn lines<T: Copy>(values: &[T]) {
             for value in values.iter().step_by(CACHE_LINE / size_of::<T>()) {
@@ -189,7 +189,7 @@ impl<'a> Cells<'a> {
         self.nulls.is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// What the null of `row` is.
+    /// The wire state of the null in `row`.
     fn null_form(&self, row: usize) -> WireNull {
         self.null_forms.map_or(self.plan.wire_null, |forms| forms[row])
     }
@@ -202,7 +202,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes the feature of `row`, or what a null is, and returns the position behind it.
+    /// Writes the feature of `row`, or the wire state of its null, and returns the position after it.
     #[inline(always)]
     pub(super) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         if let Some(nulls) = self.nulls
@@ -234,7 +234,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes the value of `row` by itself: a record of bytes.
+    /// Writes the bare value of `row`: a record of type bytes.
     pub(super) fn put_bare(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         match &self.values {
             CellValues::Bytes(values) if !self.is_null(row) => {
@@ -322,20 +322,20 @@ impl BytesCells<'_> {
         }
     }
 
-    /// At least as many bytes as the values of `rows` have.
+    /// An upper bound of the bytes of the values of `rows`.
     fn bound(&self, rows: Range<usize>, nulls: Option<&NullBuffer>) -> usize {
         match self {
             Self::Offsets32(offsets, _) => (offsets[rows.end] - offsets[rows.start]) as usize,
             Self::Offsets64(offsets, _) => (offsets[rows.end] - offsets[rows.start]) as usize,
             Self::Fixed(width, _) => width * rows.len(),
-            // What stands under a null may be anything.
+            // Values under a null are unspecified.
             Self::Views(..) => {
                 rows.filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row))).map(|row| self.len(row)).sum()
             }
         }
     }
 
-    /// Copies the value at `position`, which has `len` bytes, and returns the position behind it.
+    /// Copies the value at `position`, which has `len` bytes, and returns the position after it.
     #[inline(always)]
     fn put(&self, out: &mut [u8], pos: usize, position: usize, len: usize) -> usize {
         match self {
@@ -357,7 +357,7 @@ impl BytesCells<'_> {
     }
 }
 
-/// Copies `data[start..start + len]`, most often shorter than [`SHORT`], to `pos`.
+/// Copies `data[start..start + len]`, usually shorter than [`SHORT`], to `pos`.
 #[inline(always)]
 fn put_short(out: &mut [u8], pos: usize, data: &[u8], start: usize, len: usize) -> usize {
     if len <= SHORT

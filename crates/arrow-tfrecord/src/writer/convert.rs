@@ -1,4 +1,4 @@
-//! Columns of any type as columns of the three kinds: int64, float32, bytes.
+//! Converts columns of any type to the three kinds: int64, float32, bytes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::integers::integers;
 use crate::mapping::{Conversion, Rescale};
 use crate::text::{find_without_text, positions_without_text};
 
-/// The value that stands for nulls of a part of this type: a single one. An error if the text is no value of it, or one
-/// that its feature cannot hold.
+/// Parses the value that replaces nulls of a part of this type. Fails if the text is not a valid value of the type, or
+/// its feature cannot represent it.
 pub(crate) fn default_values(text: &str, data_type: &DataType, conversion: &Conversion, path: &str) -> Result<Values> {
     let value_type = value_type(data_type);
     let array: ArrayRef = Arc::new(StringArray::from_iter_values([text]));
@@ -38,8 +38,8 @@ pub(crate) fn default_values(text: &str, data_type: &DataType, conversion: &Conv
     })
 }
 
-/// Values, and the positions of those that their feature cannot hold, ascending. A position counts only if a row that
-/// is not null has it: what stands under a null is of no meaning.
+/// Converted values, and the ascending positions of those that their feature cannot represent. A position is an error
+/// only if a non-null row has it: values under nulls are unspecified.
 pub(super) struct Converted {
     pub(super) values: Values,
     pub(super) misfits: Vec<usize>,
@@ -51,7 +51,7 @@ impl From<Values> for Converted {
     }
 }
 
-/// The values of `array`, a part of `column`, by `conversion`.
+/// Converts the values of `array`, a part of `column`.
 pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -> Result<Converted> {
     Ok(match conversion {
         Conversion::Nothing => Values::Int64(ScalarBuffer::from(Vec::new())).into(),
@@ -120,22 +120,22 @@ pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -
     })
 }
 
-/// `array` with nulls at some positions, which are ascending.
+/// Sets nulls in `array` at ascending positions.
 fn with_nulls(array: &ArrayRef, positions: &[usize]) -> ArrayRef {
     if positions.is_empty() {
         return Arc::clone(array);
     }
     let is_null: BooleanArray = (0..array.len()).map(|at| Some(positions.binary_search(&at).is_ok())).collect();
-    // Both have the same length, and the types are primitive.
+    // Cannot fail: both have the same length, and the types are primitive.
     arrow_select::nullif::nullif(array, &is_null).unwrap_or_else(|_| Arc::clone(array))
 }
 
-/// Values as Arrow casts them to text.
+/// Casts values to text with Arrow.
 fn text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let options = CastOptions { safe: false, ..Default::default() };
     let texts = arrow_cast::cast_with_options(array, &DataType::Utf8, &options)?;
     let DataType::Timestamp(unit, Some(_)) = array.data_type() else { return Ok(texts) };
-    // Offsets are written in hours and minutes. Until 1972 there were some with seconds, which no reader could know of.
+    // Offsets are written in hours and minutes. Some until 1972 had seconds, which readers could not recover.
     let ticks_per_second = match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -158,7 +158,7 @@ fn text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
-/// The positions of values of a union that have no text.
+/// The positions of values of a union without a text form.
 fn union_positions_without_text(array: &ArrayRef) -> Vec<usize> {
     match find_without_text(array) {
         Some(_) => (0..array.len()).filter(|at| find_without_text(&array.slice(*at, 1)).is_some()).collect(),
@@ -166,7 +166,8 @@ fn union_positions_without_text(array: &ArrayRef) -> Vec<usize> {
     }
 }
 
-/// Values of a type that Arrow does not cast to text, as it shows them; null at the positions of those without text.
+/// Formats values of a type that Arrow cannot cast to text, with Arrow's display. Null at the positions of values
+/// without a text form.
 fn display(array: &ArrayRef, without_text: &[usize]) -> Result<ArrayRef, ArrowError> {
     let options = FormatOptions::default().with_display_error(false);
     let formatter = ArrayFormatter::try_new(array, &options)?;
@@ -205,8 +206,8 @@ fn narrowed(array: &PrimitiveArray<Float64Type>) -> Converted {
 
 /// The float32 nearest to each decimal's value, ties to even.
 fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>, scale: i8) -> Converted {
-    // Powers of ten up to 10^22 are exact as float64, and so is a quotient rounded once: its rounding to float32 is
-    // wrong only where it lies exactly between two float32 without being the value itself.
+    // Powers of ten up to 10^22 are exact as float64, so the quotient is rounded once. Its rounding to float32 is wrong
+    // only if it is exactly halfway between two float32 values without being the exact value.
     let power = u8::try_from(scale).ok().filter(|scale| *scale <= 22).map(|scale| 10f64.powi(i32::from(scale)));
     let mut digits = String::new();
     let values: ScalarBuffer<f32> = array
@@ -217,7 +218,7 @@ fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<
                 (Some(power), Some(unscaled)) if !is_between_floats(unscaled / power) => (unscaled / power) as f32,
                 _ => {
                     digits.clear();
-                    // Writing to a string does not fail, and these digits always parse.
+                    // Writing to a string cannot fail, and these digits always parse.
                     let _ = write!(digits, "{value}e{}", -i32::from(scale));
                     digits.parse().unwrap_or(f32::NAN)
                 }
@@ -229,7 +230,8 @@ fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<
     Converted { values: Values::Float(values), misfits }
 }
 
-/// The positions of decimals with more digits than their type has. Arrow does not mind those, and some files have them.
+/// The positions of decimals with more digits than their type's precision. Arrow does not check this, and some files
+/// contain them.
 pub(super) fn beyond_precision(array: &dyn Array) -> Vec<usize> {
     fn beyond<T: DecimalType>(array: &dyn Array, precision: u8) -> Vec<usize> {
         positions(array.as_primitive::<T>().values(), |value| !T::is_valid_decimal_precision(*value, precision))
@@ -244,24 +246,24 @@ pub(super) fn beyond_precision(array: &dyn Array) -> Vec<usize> {
     }
 }
 
-/// Adds positions to others, all ascending.
+/// Merges ascending positions into others.
 fn merge(misfits: &mut Vec<usize>, more: Vec<usize>) {
     misfits.extend(more);
     misfits.sort_unstable();
     misfits.dedup();
 }
 
-/// Whether a float64 of normal float32 magnitude lies exactly in the middle between two float32.
+/// Whether a float64 of normal float32 magnitude is exactly halfway between two float32 values.
 fn is_between_floats(value: f64) -> bool {
     // The 29 bits by which the mantissas differ.
     value.to_bits() & ((1 << 29) - 1) == 1 << 28
 }
 
-/// The integer that a decimal is stored as.
+/// The native integer of a decimal.
 trait DecimalNative: std::fmt::Display + ArrowNativeType {
     fn as_i128(&self) -> Option<i128>;
 
-    /// As float64, if it is exact there.
+    /// The value as float64, if that is exact.
     fn as_exact_f64(&self) -> Option<f64> {
         let value = i64::try_from(self.as_i128()?).ok()?;
         (value.unsigned_abs() <= 1 << 53).then_some(value as f64)
@@ -302,7 +304,7 @@ fn unscaled<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>) ->
     }
 }
 
-/// The positions of values that fail; one quick pass where none does.
+/// The positions of values that fail. A single fast pass if none does.
 fn positions<T>(values: &[T], fails: impl Fn(&T) -> bool) -> Vec<usize> {
     if !values.iter().fold(false, |any, value| any | fails(value)) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! [`Encoder`]: record batches to framed records.
+//! [`Encoder`]: converts record batches to framed records.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::options::RecordType;
 use crate::record_buffer::RecordBuffer;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, fill_varint, varint_len};
 
-/// Rows whose space is reserved, and which are written, at a time: few enough that the block and the values it comes
-/// from stay in the second-level cache.
+/// Rows that are reserved and written together: few enough that the block and its source values stay in the
+/// second-level cache.
 const BLOCK_ROWS: usize = 256;
 
-/// A block of long rows is cut to about so many bytes.
+/// The approximate maximum bytes of a block, for long rows.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// More than a record takes beside its features: context and feature lists have a length each.
+/// An upper bound of the bytes of a record besides its features: context and feature lists have a length each.
 const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN);
 
-/// Turns record batches into framed records: `tf.train.Example`, or of another [type](RecordType).
+/// Converts record batches to framed records: `tf.train.Example`, or another [type](RecordType).
 ///
-/// Features stand sorted by name, so that equal rows give equal bytes. Cloning is cheap, and clones may work on
-/// different threads.
+/// Features are sorted by name, so equal rows give equal bytes. Cloning is cheap, and clones can be used on different
+/// threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,7 +49,7 @@ const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN
 #[derive(Debug, Clone)]
 pub struct Encoder {
     mapping: Arc<Mapping>,
-    /// Sorted by the name of the feature, feature lists behind all others.
+    /// Sorted by feature name, with feature lists last.
     features: Arc<[PlannedFeature]>,
 }
 
@@ -65,11 +65,11 @@ struct PlannedFeature {
 }
 
 impl Encoder {
-    /// An encoder of batches with the mapping's schema.
+    /// Creates an encoder of batches with the mapping's schema.
     pub fn new(mapping: Arc<Mapping>) -> Self {
         let mut features = Vec::new();
         for (column, mapped) in mapping.columns().iter().enumerate() {
-            // Those of a column with parts say by themselves what they are.
+            // A column with a layout records the wire state of each null itself.
             let null = if mapped.layout.is_some() { WireNull::Absent } else { WireNull::from(&mapped.nulls) };
             for (part, feature) in mapped.features.iter().enumerate() {
                 let (in_steps, plan) = (feature.in_steps, FeaturePlan::new(feature, null));
@@ -81,12 +81,12 @@ impl Encoder {
         Self { features, mapping }
     }
 
-    /// What the columns become.
+    /// The mapping of the columns.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Appends a record for every row of `batch`, or on error nothing.
+    /// Appends a record for every row of `batch`. On error, appends nothing.
     ///
     /// # Errors
     /// Those of [`bind`](Self::bind) and [`BoundBatch::encode`].
@@ -94,11 +94,12 @@ impl Encoder {
         self.bind(batch)?.encode(0..batch.num_rows(), out)
     }
 
-    /// Brings the columns of `batch` to the kinds of their features, and checks every value on the way. Rows can then
-    /// be encoded piece by piece.
+    /// Converts the columns of `batch` to the kinds of their features, and checks every value. Rows can then be encoded
+    /// in pieces.
     ///
     /// # Errors
-    /// A batch of another schema than the mapping's; a null or a value that the mapping has no place for.
+    /// Fails if the schema of the batch differs from the mapping's, or on a null or value that the mapping does not
+    /// allow.
     pub fn bind(&self, batch: &RecordBatch) -> Result<BoundBatch<'_>> {
         self.check_schema(batch)?;
         let mut columns: Vec<_> = self.features.iter().map(|_| None).collect();
@@ -138,7 +139,7 @@ impl Encoder {
     }
 }
 
-/// A batch whose values have been checked and brought to the kinds of their features.
+/// A batch whose values have been checked and converted to the kinds of their features.
 #[derive(Debug)]
 pub struct BoundBatch<'a> {
     encoder: &'a Encoder,
@@ -152,7 +153,7 @@ impl BoundBatch<'_> {
         self.rows
     }
 
-    /// The features, sorted by name, feature lists behind all others: what each row's record has of them.
+    /// The features of each row's record, sorted by name, with feature lists last.
     pub fn features(&self) -> impl Iterator<Item = BoundFeature<'_>> {
         self.columns.iter().zip(self.encoder.features.iter()).map(|(column, feature)| BoundFeature {
             mapping: &self.encoder.mapping.columns()[feature.column].features[feature.part],
@@ -162,10 +163,10 @@ impl BoundBatch<'_> {
         })
     }
 
-    /// Appends a record for each of `rows`, or on error nothing. Rows past the last are not there.
+    /// Appends a record for each of `rows`. On error, appends nothing. Rows past the last are ignored.
     ///
     /// # Errors
-    /// A record longer than a protobuf message can be.
+    /// Fails on a record that exceeds the maximum length of a protobuf message.
     pub fn encode(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
         let stood = out.len();
         self.append(rows.start..rows.end.min(self.rows), out).inspect_err(|_| out.truncate(stood))
@@ -176,7 +177,7 @@ impl BoundBatch<'_> {
         let cells = columns().filter(|(_, feature)| !feature.in_steps);
         let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
         let put_features = |out: &mut [u8], pos: usize, row: usize| put_features(&cells, out, pos, row);
-        // Rows of one table are alike, so the last record tells how long the lengths of the next will be.
+        // Rows of one table have similar lengths, so the last record predicts the varint length of the next.
         let mut length_len = 1;
         match self.encoder.mapping.record_type() {
             RecordType::Example => append_rows(rows, out, &cells, &[], |out, pos, row| {
@@ -200,7 +201,7 @@ impl BoundBatch<'_> {
     }
 }
 
-/// Writes the features of `row`, and returns the position behind them.
+/// Writes the features of `row`, and returns the position after them.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn put_features(cells: &[Cells<'_>], out: &mut [u8], pos: usize, row: usize) -> usize {
     let mut end = pos;
@@ -210,7 +211,7 @@ fn put_features(cells: &[Cells<'_>], out: &mut [u8], pos: usize, row: usize) -> 
     end
 }
 
-/// Appends a record for each of `rows`. `put` writes its payload at a position, and returns the position behind it.
+/// Appends a record for each of `rows`. `put` writes its payload at a position, and returns the position after it.
 #[inline]
 fn append_rows(
     rows: Range<usize>,
@@ -240,8 +241,8 @@ fn append_rows(
     Ok(())
 }
 
-/// Writes what `fill` writes as a message with this tag at `pos`, and returns the position behind it. The length is taken
-/// to be `length_len` bytes long, and what is written moved if it is not.
+/// Writes the output of `fill` as a message with this tag at `pos`, and returns the position after it. Assumes that the
+/// length takes `length_len` bytes, and moves the message if it does not.
 #[inline(always)]
 fn put_message(
     out: &mut [u8],
@@ -264,7 +265,7 @@ fn put_message(
     end
 }
 
-/// The next rows to write together, and at least as many bytes as they take.
+/// The next rows to write together, and an upper bound of their bytes.
 fn block(cells: &[Cells<'_>], lists: &[StepCells<'_>], rows: Range<usize>) -> (Range<usize>, usize) {
     let mut block = rows.start..rows.end.min(rows.start + BLOCK_ROWS);
     loop {

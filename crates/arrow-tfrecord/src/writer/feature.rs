@@ -1,4 +1,4 @@
-//! [`BoundFeature`]: the values of one feature as they are written, for who looks at values and not at records.
+//! [`BoundFeature`]: the values of one feature as written, for code that inspects values instead of records.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::bind::{BoundColumn, Spans, WireNull};
 use super::values::{BytesValues, MAX_INLINE, Values, behind_view};
 use crate::feature::FeatureMapping;
 
-/// One feature of a [`BoundBatch`](crate::BoundBatch): what each row's record has of it.
+/// One feature of a [`BoundBatch`](crate::BoundBatch): its values in each row's record.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,12 +32,12 @@ use crate::feature::FeatureMapping;
 pub struct BoundFeature<'a> {
     pub(super) mapping: &'a FeatureMapping,
     pub(super) column: &'a BoundColumn,
-    /// What a null row's record has of the feature, unless the column has it otherwise.
+    /// The wire state of nulls, unless the column overrides it.
     pub(super) wire_null: WireNull,
     pub(super) rows: usize,
 }
 
-/// The values of a feature, row by row, of the one kind that it has.
+/// The values of a feature in row order, by its kind.
 #[derive(Debug)]
 pub enum FeatureValues<'a> {
     /// `int64_list`
@@ -49,7 +49,7 @@ pub enum FeatureValues<'a> {
 }
 
 impl FeatureValues<'_> {
-    /// Number of values, of all rows.
+    /// Number of values in all rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Int64(values) => values.len(),
@@ -71,10 +71,10 @@ pub struct FeatureBytes<'a> {
     positions: Positions,
 }
 
-/// Where the values of rows stand.
+/// The positions of the values of rows.
 #[derive(Debug)]
 enum Positions {
-    /// One behind the other.
+    /// Contiguous.
     Range(Range<usize>),
     Each(Vec<usize>),
 }
@@ -93,7 +93,7 @@ impl<'a> FeatureBytes<'a> {
         self.len() == 0
     }
 
-    /// The value at `position`, if there are so many.
+    /// The value at `position`. `None` if out of bounds.
     #[inline]
     pub fn get(&self, position: usize) -> Option<&'a [u8]> {
         let position = match &self.positions {
@@ -103,7 +103,7 @@ impl<'a> FeatureBytes<'a> {
         Some(self.values.get(position))
     }
 
-    /// The views of the values, in order, of a column of views: equal ones are of equal values.
+    /// The views of the values of a view column, in order. Equal views have equal values.
     pub fn views(&self) -> Option<Cow<'a, [u128]>> {
         match self.values {
             BytesValues::Views { views, .. } => Some(picked(views, &self.positions)),
@@ -111,7 +111,7 @@ impl<'a> FeatureBytes<'a> {
         }
     }
 
-    /// The value of one of these [views](Self::views), if the view does not hold it: if it has more than 12 bytes.
+    /// The value of one of these [views](Self::views), if it is not stored inline: if it has more than 12 bytes.
     #[inline]
     pub fn behind_view(&self, view: u128) -> Option<&'a [u8]> {
         match self.values {
@@ -127,7 +127,7 @@ impl<'a> FeatureBytes<'a> {
 }
 
 impl<'a> BoundFeature<'a> {
-    /// What the feature is.
+    /// The mapping of the feature.
     pub fn mapping(&self) -> &'a FeatureMapping {
         self.mapping
     }
@@ -137,8 +137,8 @@ impl<'a> BoundFeature<'a> {
         self.rows
     }
 
-    /// How many rows have one value, where the records of all others have no such feature, or one without a kind. `None`
-    /// where rows may have [other numbers](Self::lengths) of values.
+    /// The number of rows with one value, if all other records lack the feature or have it without a kind. `None` if
+    /// rows may have [other numbers](Self::lengths) of values.
     pub fn single_values(&self) -> Option<usize> {
         let column = self.column;
         match (&column.spans, &column.steps, &column.nulls) {
@@ -150,8 +150,8 @@ impl<'a> BoundFeature<'a> {
         }
     }
 
-    /// How many values each row has, those of all steps of a feature list together, and `None` where its record has no
-    /// such feature or one without a kind. `None` for all: every row has one value.
+    /// The number of values of each row, summed over the steps of a feature list. A row is `None` if its record lacks
+    /// the feature or has it without a kind. Returns `None` if every row has one value.
     pub fn lengths(&self) -> Option<Vec<Option<usize>>> {
         let column = self.column;
         if matches!(column.spans, Spans::One) && column.nulls.is_none() && column.steps.is_none() {
@@ -176,7 +176,7 @@ impl<'a> BoundFeature<'a> {
         }
     }
 
-    /// The values of all rows, one behind the other.
+    /// The values of all rows, concatenated.
     pub fn values(&self) -> FeatureValues<'a> {
         let column = self.column;
         match (&column.values, self.positions()) {

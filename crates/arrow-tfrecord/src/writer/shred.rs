@@ -1,8 +1,8 @@
-//! Nested columns of one batch, taken apart into their features: [`shred`].
+//! Splits nested columns of one batch into their features: [`shred`].
 //!
-//! Level by level, for all rows at once. What a level hands to the next is which elements of the next array there are,
-//! in order, and how many of them belong to each row: [`Slots`]. What a null is in the records is for the part to say that
-//! is null, not for those in it.
+//! Works level by level, for all rows at once. A level passes to the next the elements of its array in order, and the
+//! number of them per row: [`Slots`]. The rule of the part that is null determines how a null is written, not the rules
+//! of its children.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::lists::{Nulls, lists};
 use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
-/// The features of a column of which `root` is the layout, in the order of its mapping.
+/// Returns the features of a column with the layout `root`, in the order of its mapping.
 pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Vec<Option<BoundColumn>>> {
     let mut shredder = Shredder { features: (0..features).map(|_| None).collect(), rules: Vec::new() };
     let places = (0..array.len()).map(Place::at).collect();
@@ -29,8 +29,8 @@ pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Ve
     Ok(shredder.features)
 }
 
-/// Where the value of a slot stands in the level's array; or that it is null, and by which of the rules met on the way:
-/// that of the part that is null, whatever is said of the parts in it.
+/// The source of a slot's value: a position in the level's array, or null with the index of the rule that applies. That
+/// is the rule of the part that is null, regardless of the rules of its children.
 #[derive(Debug, Clone, Copy)]
 struct Place(usize);
 
@@ -43,7 +43,7 @@ impl Place {
         Self(usize::MAX - rule)
     }
 
-    /// No array is as long as half of all memory.
+    /// Positions are in the lower half of the range, since no array is that long. Nulls are in the upper half.
     #[inline]
     fn position(self) -> Option<usize> {
         (self.0 <= usize::MAX / 2).then_some(self.0)
@@ -55,22 +55,22 @@ impl Place {
     }
 }
 
-/// The elements of one level. In a column of feature lists, where it says rows the steps of all rows are meant.
+/// The elements of one level. In a column of feature lists, "row" means a step of any row.
 struct Slots {
     places: Vec<Place>,
-    /// Behind which slot each row ends, and a 0 before the first. Without lists around, every row has one.
+    /// 0, then the end of each row's slots. `None` outside lists, where every row has one slot.
     ends: Option<ScalarBuffer<i64>>,
-    /// Rows without slots, because a list around is null.
+    /// Rows without slots, because a list that contains them is null.
     nulls: Option<NullBuffer>,
-    /// What each of these is, if something is there of some.
+    /// The wire state of each of these nulls, if any is present in the record.
     null_forms: Option<Arc<[WireNull]>>,
-    /// Behind which step each row ends, if there are steps; and a 0 before the first.
+    /// 0, then the end of each row's steps, if there are steps.
     steps: Option<ScalarBuffer<i64>>,
-    /// Whether they are elements of lists that could do without them.
+    /// Whether they are list elements that can be dropped.
     can_be_dropped: bool,
 }
 
-/// What stands behind a slot: the row that it is of.
+/// The row that a slot belongs to.
 fn owner(ends: &ScalarBuffer<i64>, slot: usize) -> usize {
     ends.partition_point(|end| *end <= slot as i64).saturating_sub(1)
 }
@@ -102,7 +102,7 @@ impl Slots {
         BoundColumn { nulls, null_forms, spans: self.spans(), index: None, values, steps: None }
     }
 
-    /// The same slots, of which those are null by `rule` whose element is.
+    /// The same slots, where null elements become null by `rule`.
     fn with_nulls(&self, nulls: &Nulls, rule: usize) -> Self {
         let place = |place: &Place| match place.position() {
             Some(position) if nulls.any(position) => Place::null(rule),
@@ -122,8 +122,8 @@ impl Slots {
         }
     }
 
-    /// What a null is by each of the rules, where it can be told by what its row is without values. A step is always
-    /// there.
+    /// The wire state of a null by each of the rules, if a row without values can represent it. A step is always
+    /// present.
     fn null_forms(&self, rules: &[NullRule]) -> Vec<Option<WireNull>> {
         let form = |rule: &NullRule| match (WireNull::from(rule), rule) {
             _ if !self.are_rows() => None,
@@ -135,7 +135,7 @@ impl Slots {
     }
 }
 
-/// Which of some rows there are, and what the others are if that is something.
+/// The present rows, and the wire states of the others if any is not absent.
 fn nulls_of(forms: &[Option<WireNull>]) -> (Option<NullBuffer>, Option<Arc<[WireNull]>>) {
     let nulls = NullBuffer::from(BooleanBuffer::collect_bool(forms.len(), |row| forms[row].is_none()));
     let is_there = |form: &Option<WireNull>| form.is_some_and(|form| form != WireNull::Absent);
@@ -146,7 +146,7 @@ fn nulls_of(forms: &[Option<WireNull>]) -> (Option<NullBuffer>, Option<Arc<[Wire
 
 struct Shredder {
     features: Vec<Option<BoundColumn>>,
-    /// Of the parts at hand and around it, those that have nulls.
+    /// The null rules of the current part and its ancestors, for those with nulls.
     rules: Vec<NullRule>,
 }
 
@@ -164,10 +164,10 @@ impl Shredder {
         Ok(())
     }
 
-    /// The same once it is known which of the slots are null.
+    /// Splits a part whose null slots are determined.
     fn part(&mut self, node: &Node, array: &ArrayRef, slots: &Slots) -> Result<()> {
         if let Some(mask) = node.mask {
-            // What has a value in its place is none any more.
+            // A null that is replaced by a default is no longer null.
             let is_null = |place: &Place| place.position().is_none() && self.default_of(*place).is_none();
             let flags = slots.places.iter().map(|place| i64::from(is_null(place)));
             self.features[mask] = Some(slots.bind(Values::Int64(flags.collect())));
@@ -230,7 +230,7 @@ impl Shredder {
                     ..steps
                 };
                 self.node(item, &elements, &within)?;
-                // An empty list where there was none is what was asked for.
+                // A null list becomes empty under this policy.
                 let nulls = nulls.filter(|_| !node.nulls.is(NullPolicy::Empty));
                 let ends = ends.unwrap_or_else(|| ScalarBuffer::from(vec![0]));
                 let mut features = Vec::new();
@@ -253,7 +253,7 @@ impl Shredder {
         }
     }
 
-    /// The value in place of a null, if it is to have one.
+    /// The default that replaces a null, if any.
     fn default_of(&self, null: Place) -> Option<&str> {
         match &self.rules[null.rule()] {
             NullRule::Default(text) => Some(text),
@@ -274,7 +274,7 @@ impl Shredder {
                 return Err(out_of_range(&node.path, &leaf.conversion, array, slots.row_of(slot), position));
             }
         }
-        // A row without lists around stands at its own position.
+        // Outside lists, a row's value is at its own position.
         let are_in_order = slots.are_rows() && slots.steps.is_none();
         let column = if !slots.has_nulls() {
             let in_order = are_in_order || slots.positions().enumerate().all(|(slot, position)| slot == position);
@@ -316,7 +316,7 @@ impl Shredder {
     }
 }
 
-/// Nulls that the part's rule has no place for.
+/// Rejects nulls that the part's rule does not allow.
 fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     let rule = why_no_null(node.nullable, &node.nulls);
     let has_place = match &node.nulls {
@@ -327,7 +327,7 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
         NullRule::Policy(NullPolicy::Empty | NullPolicy::Unset) => {
             slots.are_rows() && !matches!(node.kind, NodeKind::Struct(_))
         }
-        // Those that could be dropped have been.
+        // Nulls that can be dropped have been dropped already.
         NullRule::Policy(_) => false,
     };
     if has_place || nulls.is_empty() || matches!(node.kind, NodeKind::Leaf(None)) {
@@ -342,7 +342,7 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     }
 }
 
-/// The slots within the lists of `slots`, of which `push` appends those of one list, or of a null.
+/// The slots within the lists of `slots`. `push` appends those of one list or null.
 fn expand(slots: &Slots, rules: &[NullRule], mut push: impl FnMut(Place, &mut Vec<Place>)) -> Slots {
     let mut places = Vec::new();
     let steps = slots.steps.clone();
@@ -375,7 +375,7 @@ fn expand(slots: &Slots, rules: &[NullRule], mut push: impl FnMut(Place, &mut Ve
     Slots { places, ends: Some(ends), nulls, null_forms, steps, can_be_dropped: true }
 }
 
-/// The values of a dictionary or of runs, each as often as there are elements of it.
+/// The values of a dictionary or of runs, repeated for every element.
 fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     let (index, values) = distinct_values(array, &Conversion::Nothing);
     let Some(index) = index else { return Ok(values) };

@@ -1,4 +1,4 @@
-//! [`Writer`]: record batches to one TFRecord file.
+//! [`Writer`]: writes record batches to one TFRecord file.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct WriterBuilder {
 }
 
 impl WriterBuilder {
-    /// A writer of batches with this schema, without compression.
+    /// Creates settings for batches with this schema, without compression.
     pub fn new(schema: SchemaRef) -> Self {
         Self {
             schema,
@@ -33,14 +33,14 @@ impl WriterBuilder {
         }
     }
 
-    /// Sets what columns become.
+    /// Sets the options of the mapping.
     #[must_use]
     pub fn with_mapping(mut self, mapping: MappingOptions) -> Self {
         self.mapping = mapping;
         self
     }
 
-    /// Sets how the file is compressed.
+    /// Sets the compression of the file.
     #[must_use]
     pub fn with_compression(mut self, compression: Compression, level: Level) -> Self {
         self.compression = compression;
@@ -48,7 +48,7 @@ impl WriterBuilder {
         self
     }
 
-    /// Decides the mapping, and writes to `sink` from now on.
+    /// Computes the mapping and creates a writer to `sink`.
     ///
     /// # Errors
     /// Those of [`Mapping::try_new`].
@@ -65,8 +65,8 @@ impl WriterBuilder {
 
 /// Writes record batches to one TFRecord file.
 ///
-/// Every batch is written as it comes. [`finish`](Self::finish) ends the compressed stream, if there is one, and gives
-/// the sink back; a writer that is dropped before leaves a file that may be cut short.
+/// Batches are written immediately. [`finish`](Self::finish) ends the compressed stream, if any, and returns the sink.
+/// Dropping a writer without it may leave a truncated file.
 pub struct Writer<W: Write> {
     encoder: Encoder,
     records: RecordBuffer,
@@ -75,10 +75,11 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes a batch: all of its rows, or on a bad value none of them.
+    /// Writes a batch. On an invalid value, writes none of its rows.
     ///
     /// # Errors
-    /// A value that does not fit its feature, naming the row counted from the writer's first; a failing sink.
+    /// Fails on a value that does not fit its feature, or if the sink fails. Rows in errors are counted from the
+    /// writer's first.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.records.clear();
         self.encoder.encode(batch, &mut self.records).map_err(|error| error.with_row_offset(self.rows))?;
@@ -87,15 +88,15 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// What the columns become.
+    /// The mapping of the columns.
     pub fn mapping(&self) -> &Mapping {
         self.encoder.mapping()
     }
 
-    /// Ends the file and gives the sink back.
+    /// Ends the file and returns the sink.
     ///
     /// # Errors
-    /// A failing sink.
+    /// Fails if the sink fails.
     pub fn finish(self) -> Result<W> {
         Ok(self.sink.finish()?)
     }

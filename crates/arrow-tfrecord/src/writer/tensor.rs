@@ -1,4 +1,4 @@
-//! Arrays as serialized tensors: [`serialize`].
+//! Serializes arrays as tensors: [`serialize`].
 
 use std::fmt;
 use std::ops::Range;
@@ -13,21 +13,21 @@ use super::values::{BytesValues, bytes};
 use crate::dtype::{STRING, TensorShape, dtype, item, value_type};
 use crate::lists::{Nulls, lists};
 
-/// Serialized tensors, one behind the other.
+/// Serialized tensors, concatenated.
 #[derive(Debug, Default)]
 pub(crate) struct Blobs {
     pub(crate) data: Vec<u8>,
     pub(crate) lengths: Vec<usize>,
 }
 
-/// Why an element is no tensor.
+/// Why an element cannot be a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoTensor {
-    /// There is a null in it.
+    /// It contains a null.
     Null,
-    /// Its lists are of different lengths.
+    /// Its lists have different lengths.
     Uneven,
-    /// It has so many values.
+    /// The number of its values does not fit the shape.
     Count { found: usize, shape: Vec<Option<i64>> },
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for NoTensor {
     }
 }
 
-/// A tensor for every element of `array`, without bytes for nulls and for those that are none, which are told; none if
-/// there is no dtype for the values.
+/// Serializes every element of `array`, and returns the elements that cannot be tensors, with the reason. These and
+/// nulls have no bytes. `None` if the values have no dtype.
 pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs, Vec<(usize, NoTensor)>)> {
     let (lists, shapes) = match shape {
         TensorShape::Beside => {
@@ -91,7 +91,7 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
     Some((blobs, misfits))
 }
 
-/// The shape that stands beside the values.
+/// Reads the shape of a row from the field next to the values.
 fn beside(
     shapes: Option<&(Elements, ArrayRef)>,
     row: usize,
@@ -105,7 +105,7 @@ fn beside(
     fit(scratch.runs.iter().cloned().flatten().map(|position| Some(sizes.value(position))), count, dimensions)
 }
 
-/// The shape with as many values, if it is one.
+/// The shape for this number of values, if it fits.
 fn fit(
     shape: impl Iterator<Item = Option<i64>> + Clone,
     count: usize,
@@ -124,14 +124,14 @@ fn fit(
     if found == count { Ok(()) } else { Err(misfit()) }
 }
 
-/// The values in lists in lists.
+/// The values of nested lists.
 struct Elements {
     levels: Vec<Level>,
     leaf: ArrayRef,
     nulls: Nulls,
 }
 
-/// Elements of one array, as runs of positions, and room for those of the next.
+/// Elements of one array as ranges of positions, with a buffer for those of the next.
 #[derive(Default)]
 struct Scratch {
     runs: Vec<Range<usize>>,
@@ -140,10 +140,10 @@ struct Scratch {
 
 /// The lists of one level.
 struct Level {
-    /// Start and length of each in the next level.
+    /// Start and length of each list in the next level.
     lists: Vec<(usize, usize)>,
     nulls: Nulls,
-    /// How long each is by its type.
+    /// The fixed length of each, if the type has one.
     len: Option<usize>,
 }
 
@@ -165,7 +165,7 @@ impl Elements {
                 }
                 data_type => {
                     let value_type = value_type(data_type);
-                    // A cast from encoded values to the same values plain does not fail.
+                    // Casting from encoded to plain values cannot fail.
                     let leaf = arrow_cast::cast(&array, value_type).unwrap_or_else(|_| ArrayRef::clone(&array));
                     return Self { levels, leaf, nulls };
                 }
@@ -175,7 +175,7 @@ impl Elements {
         }
     }
 
-    /// Where the values of an element are, and how many lists of what lengths they make.
+    /// Finds the values of an element and its dimensions.
     fn of(&self, row: usize, scratch: &mut Scratch, dimensions: &mut Vec<usize>) -> Result<(), NoTensor> {
         let Scratch { runs, within } = scratch;
         dimensions.clear();
@@ -207,7 +207,7 @@ impl Elements {
     }
 }
 
-/// Values as a tensor holds them.
+/// Values in the form of a tensor's content.
 enum Content {
     Numbers { width: usize, bytes: Buffer },
     Strings(BytesValues),
@@ -230,7 +230,7 @@ impl Content {
 }
 
 fn append(out: &mut Vec<u8>, dtype: u8, dimensions: &[usize], content: &Content, runs: &[Range<usize>], count: usize) {
-    // A dimension is a message with its size in field 1; protobuf leaves out a size of 0.
+    // A dimension is a message with its size in field 1. Protobuf omits a size of 0.
     let size_len = |size: usize| if size == 0 { 0 } else { 1 + varint_len(size) };
     let shape_len = dimensions.iter().map(|size| 2 + size_len(*size)).sum();
     out.extend_from_slice(&[0x08, dtype, 0x12]);

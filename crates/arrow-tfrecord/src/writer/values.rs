@@ -1,4 +1,4 @@
-//! [`Values`]: the values of a column as its feature holds them, and how they are in Arrow's buffers.
+//! [`Values`]: the values of a column in the kind of its feature, in Arrow's buffers.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 
 use crate::error::{ErrorKind, Result};
 
-/// The values of a column, as its feature holds them.
+/// The values of a column in the kind of its feature.
 #[derive(Debug)]
 pub(crate) enum Values {
     Int64(ScalarBuffer<i64>),
@@ -15,7 +15,7 @@ pub(crate) enum Values {
     Bytes(BytesValues),
 }
 
-/// Values that are runs of bytes, in each of Arrow's layouts.
+/// Byte strings in each of Arrow's layouts.
 #[derive(Debug)]
 pub(crate) enum BytesValues {
     Offsets32 { offsets: OffsetBuffer<i32>, data: Buffer },
@@ -37,11 +37,11 @@ impl BytesValues {
     }
 }
 
-/// The longest value of a view that stands in the view itself.
-/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
+/// The maximum length of a value stored inline in its view. Source:
+/// <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
 pub(super) const MAX_INLINE: usize = 12;
 
-/// The bytes that a view is of.
+/// The bytes of a view.
 #[inline]
 fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
     let len = *view as u32 as usize;
@@ -51,7 +51,7 @@ fn inline_or_in<'a>(view: &'a u128, data: &'a [Buffer]) -> &'a [u8] {
     behind_view(*view, data)
 }
 
-/// The bytes that a view which does not hold them is of.
+/// The bytes of a view that are not stored inline.
 #[inline]
 pub(super) fn behind_view(view: u128, data: &[Buffer]) -> &[u8] {
     let (len, buffer, offset) = (view as u32 as usize, (view >> 64) as u32 as usize, (view >> 96) as usize);
@@ -59,7 +59,7 @@ pub(super) fn behind_view(view: u128, data: &[Buffer]) -> &[u8] {
 }
 
 impl Values {
-    /// The values from `sources`, the other ones among which are of the same kind as these.
+    /// Gathers values from `sources`. All [`Source::Other`] values must have the same kind as these.
     pub(super) fn gather<'a>(&'a self, sources: impl Iterator<Item = Source<'a>>) -> Self {
         fn numbers<'a, T: ArrowNativeType>(
             values: &[T],
@@ -101,18 +101,18 @@ impl Values {
     }
 }
 
-/// Where one of the values is from that are [gathered](Values::gather).
+/// The source of a [gathered](Values::gather) value.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// The value at this position.
+    /// The value at a position.
     Value(usize),
-    /// The single value that these are.
+    /// The single value of other values.
     Other(&'a Values),
-    /// Nowhere: 0, or no bytes.
+    /// A placeholder: 0, or no bytes.
     Nothing,
 }
 
-/// The values of an array of text or bytes, as they stand.
+/// The values of a string or binary array, without conversion.
 pub(super) fn bytes(array: &ArrayRef) -> Result<BytesValues> {
     Ok(match array.data_type() {
         DataType::Utf8 => {
@@ -147,7 +147,7 @@ pub(super) fn bytes(array: &ArrayRef) -> Result<BytesValues> {
     })
 }
 
-/// A conversion met a type that it was not decided for, which the check of the batch's schema rules out.
+/// The error for an array type that does not fit its conversion. The check of the batch's schema rules this out.
 pub(super) fn mismatch(array: &ArrayRef) -> crate::Error {
     let found = array.data_type().to_string();
     ErrorKind::SchemaMismatch { column: 0, expected: "the type the mapping was made for".to_owned(), found }.into()

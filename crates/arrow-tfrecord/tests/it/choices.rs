@@ -1,4 +1,4 @@
-//! Every choice, by the values that stand in the record.
+//! Every choice, by the values in the record.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn text_forms() {
     assert_eq!(read, doubles);
 }
 
-/// A choice is for the values, whatever holds them.
+/// A choice applies to the values, whatever contains them.
 #[test]
 fn dictionaries_and_lists_take_the_choices_of_their_values() {
     let values = TimestampSecondArray::from(vec![5, 6]);

@@ -1,4 +1,4 @@
-//! Compact records are restored to the byte, and what is no compact record is refused.
+//! Compact records are restored exactly, and invalid compact records are rejected.
 
 use std::sync::Arc;
 

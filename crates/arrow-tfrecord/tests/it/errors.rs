@@ -1,4 +1,4 @@
-//! What users read: every refusal with its way out, and the table of the mapping.
+//! Texts that users read: every error, and the table of the mapping.
 
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ fn nested_columns_in_the_table() {
     assert_snapshot!("nested_refusals", refusals.join("\n\n"));
 }
 
-/// What stands under a null, or in a dictionary without being used, is of no meaning.
+/// Values under a null and unused values of a dictionary are unspecified.
 #[test]
 fn only_values_that_are_there_can_fail() {
     let hidden = UInt64Array::new(vec![u64::MAX, 1].into(), Some(NullBuffer::from(vec![false, true])));

@@ -128,7 +128,7 @@ fn every(nth: i64) -> RowFilter {
     })
 }
 
-/// What does not pass is not looked at: here, rows without a name, which may not be null.
+/// Rows that do not pass are not decoded: here, rows without the non-nullable name.
 #[test]
 fn columns_of_other_rows_are_not_decoded() {
     let (schema, file) = ids();

@@ -1,4 +1,4 @@
-//! What becomes of nulls by every policy: what stands in the records, and what is read of them.
+//! Nulls under every policy: the contents of the records, and the values read from them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ fn structs() {
     assert_snapshot!(stories(&(Arc::new(structs) as ArrayRef)));
 }
 
-/// Where one field is never null, it tells whether the struct is.
+/// A field that is never null determines whether the struct is null.
 #[test]
 fn structs_told_by_a_field() {
     let fields = vec![Field::new("x", DataType::Int64, false), Field::new("y", DataType::Utf8, true)];
@@ -201,8 +201,7 @@ fn what_is_said_of_a_part_wins() {
     assert_snapshot!(story(&structs, &options));
 }
 
-/// What is said of the parts in it is not for a null around them: neither is it lost, nor do some of the parts have it
-/// and others not.
+/// The rules of children do not apply to a null parent: it is not lost, and all children agree on it.
 #[test]
 fn a_null_is_written_by_the_rule_of_the_part_that_is_null() {
     let valid = Some(NullBuffer::from(vec![true, false]));

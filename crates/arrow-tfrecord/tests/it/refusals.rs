@@ -1,4 +1,4 @@
-//! What users read of records that do not fit: every error with its way out.
+//! Errors that users read for records that do not fit.
 
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ fn null_and_empty() {
     assert_eq!(reader.remove(0).unwrap().column(0).as_ref(), &expected.finish() as &dyn Array);
 }
 
-/// Lists of fixed size take their room where they are null too; a file of few bytes must not ask for terabytes.
+/// Fixed-size lists take up space even if null. A short file must not cause an allocation of terabytes.
 #[test]
 fn batches_of_long_lists_are_short() {
     let list = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Float32, true)), 8 << 20);

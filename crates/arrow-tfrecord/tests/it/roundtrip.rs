@@ -1,4 +1,4 @@
-//! What the writer wrote, the reader gives back.
+//! The reader restores what the writer wrote.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Rules for nulls in every part of nested columns, by a model of what they make of a value.
 //!
-//! Whatever is accepted before the first row is read back as the model says; a column that is not narrowed as it was; and
-//! what is lost of one that is, is named.
+//! Every accepted mapping reads back as the model predicts. A column that is not narrowed is restored exactly, and the
+//! losses of a narrowed one are named.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -233,7 +233,7 @@ fn encoded(mapping: Mapping, batch: &RecordBatch) -> Result<RecordBuffer, Error>
 
 fn check(batch: &RecordBatch, mut options: MappingOptions) -> Result<(), TestCaseError> {
     let schema = batch.schema();
-    // Whoever is told that a null has no place gives it one.
+    // If a null is rejected, retry with a policy for it.
     let (records, mapping) = loop {
         let mapping = match Mapping::try_new(&schema, &options) {
             Ok(mapping) => mapping,

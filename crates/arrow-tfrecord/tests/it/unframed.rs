@@ -39,7 +39,7 @@ proptest! {
         prop_assert_eq!(back.to_data(), StructArray::from(batch.slice(skip, rest)).to_data());
     }
 
-    /// A null is null in either direction, whatever stands under it.
+    /// A null stays null in either direction, whatever values are under it.
     #[test]
     fn nulls_are_no_records(batch in nested_tables::batch(Nulls::Everywhere), valid in proptest::collection::vec(any::<bool>(), 12)) {
         let mapping = mapping(&batch);

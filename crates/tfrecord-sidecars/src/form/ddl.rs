@@ -1,4 +1,4 @@
-//! A table as a statement of DataFusion's SQL.
+//! Renders a table as a DataFusion SQL statement.
 
 use std::iter;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     let last = columns.iter().rposition(|column| column.definition.is_some());
     let mut lines = Vec::new();
     for (position, column) in columns.iter().enumerate() {
-        // Names of columns and fields may hold line feeds, which would end the comment.
+        // Names of columns and fields may contain line feeds, which would end the comment.
         let comment = column.comment.as_ref().map(|text| format!("-- {}", text.replace(char::is_control, " ")));
         let definition = column.definition.as_ref().map(|definition| {
             let comma = if Some(position) == last { "" } else { "," };
@@ -28,7 +28,7 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     }
     let options = options(&columns, table);
     let options = if options.is_empty() { String::new() } else { format!("\nOPTIONS ({})", options.join(", ")) };
-    // Without a column to name, the types are those that the records have.
+    // Without any named column, the types are inferred from the records.
     let columns = if last.is_some() { format!(" (\n{})", lines.concat()) } else { String::new() };
     let note = table.note.as_ref().map(|note| format!("-- {note}\n")).unwrap_or_default();
     format!(
@@ -38,7 +38,7 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     )
 }
 
-/// The most values of a vocabulary that stands in a statement; the manifest holds longer ones.
+/// The maximum number of values of a vocabulary in a statement. Longer ones are only in the manifest.
 const LONGEST_VOCABULARY: usize = 1000;
 
 fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
@@ -79,10 +79,10 @@ fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
 
 /// A column of the statement.
 struct Column {
-    /// None if SQL has no name for its type.
+    /// `None` if its type has no SQL name.
     definition: Option<String>,
     comment: Option<String>,
-    /// Its parts of the option `map`.
+    /// Its entries of the option `map`.
     rules: Vec<(String, ColumnRule)>,
 }
 
@@ -128,7 +128,7 @@ fn said((_, rule): &(String, ColumnRule)) -> bool {
     *rule != ColumnRule::default()
 }
 
-/// What a reader has to know of a column and its parts: their form, and where their nulls are.
+/// The rules that a reader needs for a column and its parts: their encodings, and how nulls were written.
 fn rules(field: &Field, column: &ColumnMapping, options: &MappingOptions) -> Vec<(String, ColumnRule)> {
     let mut rules = Rules { column, options, rules: Vec::new() };
     rules.add(field, field.name(), NullPolicy::Absent);
@@ -142,7 +142,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// Adds what is to be said of a part, and of what is in it, where something else than `around` holds.
+    /// Adds the rules of a part and its children that differ from `around`.
     fn add(&mut self, part: &Field, path: &str, around: NullPolicy) {
         let nulls = self.nulls(part, path);
         let mut rule = ColumnRule::default();
@@ -177,12 +177,12 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether the vocabulary of a part's ranks has a place in the statement.
+    /// Whether the vocabulary of a part is short enough for the statement.
     fn has_short_vocabulary(&self, path: &str) -> bool {
         self.options.vocabularies.get(path).is_some_and(|values| values.len() <= LONGEST_VOCABULARY)
     }
 
-    /// What the nulls of a part were written as, in so far as it matters to readers.
+    /// How the nulls of a part were written, as far as readers need it.
     fn nulls(&self, part: &Field, path: &str) -> NullPolicy {
         let mask = format!("{path}{}is_null", self.options.separator);
         let is_mask = |name: &str| {
@@ -207,12 +207,12 @@ impl Rules<'_> {
     }
 }
 
-/// The values of a part, if it is said to be ranks.
+/// The vocabulary of a part, if its rule is `index`.
 fn vocabulary<'a>(part: &str, rule: &ColumnRule, written: &'a MappingOptions) -> Option<&'a [String]> {
     written.vocabularies.get(part).filter(|_| rule.choice == Some(Choice::Index)).map(Vec::as_slice)
 }
 
-/// Whether a column that is declared with a type, everything in which may be null, has the features that were written.
+/// Whether a column declared with a type whose parts are all nullable has the features that were written.
 fn reads(
     named: &DataType,
     field: &Field,
@@ -242,7 +242,7 @@ fn reads(
         .is_ok_and(|mapping| mapping.columns().iter().map(sorted).eq([sorted(column)]))
 }
 
-/// The SQL name of a type, with the type that it names: of the same values, but not always the same.
+/// The SQL name of a type, with the Arrow type of that name. It has the same values, but is not always the same type.
 pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
     use DataType as T;
 
@@ -270,7 +270,7 @@ pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
                 TimeUnit::Nanosecond => 9,
             };
             let with_zone = zone.as_ref().map_or("", |_| " WITH TIME ZONE");
-            // In the zone of the session, which by itself has none.
+            // The session's zone applies, and is unset by default.
             return Some((format!("TIMESTAMP({digits}){with_zone}"), T::Timestamp(*unit, None)));
         }
         T::Decimal32(precision, scale)
@@ -290,7 +290,7 @@ pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
         T::RunEndEncoded(_, values) => return named(values.data_type()),
         T::List(item) | T::LargeList(item) | T::ListView(item) | T::LargeListView(item) => {
             let (sql, item) = named(item.data_type())?;
-            // Brackets behind `>>` would belong to the inner struct.
+            // Brackets after `>>` would apply to the inner struct.
             let sql = if sql.ends_with('>') { format!("ARRAY<{sql}>") } else { format!("{sql}[]") };
             return Some((sql, T::new_list(item, true)));
         }
@@ -312,7 +312,7 @@ pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
     Some((sql.to_owned(), named))
 }
 
-/// The SQL type of what is in the column's only feature.
+/// The SQL type of the stored values of a single-feature column.
 fn stored(column: &ColumnMapping) -> Option<String> {
     let [feature] = column.features.as_slice() else { return None };
     let sql = match feature.kind {
@@ -341,7 +341,7 @@ fn quoted(text: &str, quote: char) -> String {
     iter::once(quote).chain(doubled).chain(iter::once(quote)).collect()
 }
 
-/// The name of a part, or a value, in an option.
+/// Quotes the name of a part, or a value, for an option.
 fn in_options(name: &str) -> String {
     let is_special = |letter: char| matches!(letter, ':' | ',' | ';' | '"') || letter.is_whitespace();
     if name.is_empty() || name.contains(is_special) { quoted(name, '"') } else { name.to_owned() }

@@ -1,4 +1,4 @@
-//! A table as a Python module that reads it with TensorFlow.
+//! Renders a table as a Python module that reads it with TensorFlow.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -57,7 +57,7 @@ const RAGGED: &str = "    \
     # to_tensor() pads again.
 ";
 
-/// Reads files. What is between two `@` depends on what `parse` returns.
+/// The template of the function that reads files. The text between two `@` depends on the return value of `parse`.
 const DATASET: &str = include_str!("dataset.py.txt");
 
 const LABEL_DOC: &str = "    \
@@ -137,7 +137,7 @@ fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
 }
 
 fn header(location: &str, note: Option<&str>) -> String {
-    // A location may end as a docstring does.
+    // A location may contain quotes that would end the docstring.
     let location = location.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
     let note = note.map(|note| format!("\n{note}\n")).unwrap_or_default();
     format!(
@@ -161,17 +161,17 @@ struct Entry<'a> {
     record_type: RecordType,
     column: &'a ColumnMapping,
     key: String,
-    /// How TensorFlow reads it.
+    /// The spec by which TensorFlow reads it.
     spec: String,
-    /// The type of its values, where it is one.
+    /// The type of its values, if it contains those of the column or of a part.
     value_type: Option<&'a DataType>,
-    /// The form of its values, where it is the column's.
+    /// The encoding of its values, if it is the column's.
     choice: Option<Choice>,
-    /// Whether it is of a feature list.
+    /// Whether it is a feature list.
     in_steps: bool,
 }
 
-/// Every entry, columns in order.
+/// Every entry, in the order of columns.
 fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Entry<'a>> {
     let mut shapes: HashMap<_, _> =
         observed_features(mapping, statistics).into_iter().map(|feature| (feature.name(), feature)).collect();
@@ -201,13 +201,13 @@ fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Ent
     entries
 }
 
-/// The spec of a tensor whose shape the column's type tells.
+/// The spec of a tensor whose shape follows from the column's type.
 fn dense(feature: &TableFeature<'_>) -> Option<String> {
     let shape = feature.shape.as_ref().filter(|_| !feature.may_be_absent() && !feature.feature.in_steps)?;
     Some(format!("tf.io.FixedLenFeature({shape:?}, {})", dtype(feature.kind())))
 }
 
-/// The type that TensorFlow parses a feature as.
+/// The TensorFlow type of a parsed feature.
 fn dtype(kind: FeatureKind) -> &'static str {
     match kind {
         FeatureKind::Bytes => "tf.string",
@@ -216,7 +216,7 @@ fn dtype(kind: FeatureKind) -> &'static str {
     }
 }
 
-/// How the tensor of a column is made of the tensor of its feature.
+/// The conversion of a feature's tensor to the column's tensor.
 enum Cast {
     /// To another type of number.
     To(&'static str),
@@ -246,8 +246,8 @@ impl Entry<'_> {
         kinds.into_iter().find(|kind| self.spec.contains(dtype(*kind))).unwrap_or(FeatureKind::Bytes)
     }
 
-    /// Whether a null can be read as a value: not where the feature is there without one. Of an Example TensorFlow minds
-    /// lists without values only, of the context of a SequenceExample all such features.
+    /// Whether a null can be read as a default value. TensorFlow rejects a default for features without values: in an
+    /// Example only for empty lists, in the context of a SequenceExample for all of them.
     fn is_nullable_scalar(&self) -> bool {
         let nulls = self.column.nulls_of(&self.key);
         let is_minded = |nulls: &NullRule| {
@@ -261,18 +261,18 @@ impl Entry<'_> {
         self.column.nullable && (self.in_steps || self.spec.starts_with("tf.io.RaggedFeature("))
     }
 
-    /// Whether it is of steps of one shape, of which records have more or fewer.
+    /// Whether it has a varying number of steps of equal shape.
     fn is_padded(&self) -> bool {
         self.spec.starts_with("tf.io.FixedLenSequenceFeature(")
     }
 
-    /// Whether it is of steps that would be of one shape if none of them were null.
+    /// Whether its steps would have equal shapes if none were null.
     fn has_null_steps(&self) -> bool {
         let feature = self.column.features.iter().find(|feature| feature.name == self.key);
         self.in_steps && !self.is_padded() && feature.is_some_and(|feature| feature.shape != FeatureShape::List)
     }
 
-    /// How to read whole numbers and values beside them as a sparse tensor, if the entry is of such values.
+    /// The comment on reading a map from positions to values as sparse tensors, for the entry with the values.
     fn sparse(&self) -> Option<String> {
         let DataType::Map(entries, _) = &self.column.data_type else { return None };
         let DataType::Struct(fields) = entries.data_type() else { return None };
@@ -306,7 +306,7 @@ impl Entry<'_> {
         Some(format!("    {}: {value}\n", self.literal()))
     }
 
-    /// The entry's lines in the spec.
+    /// The lines of the entry in the spec.
     fn spec(&self) -> String {
         let (key, column) = (self.literal(), self.column);
         let spec = match self.is_nullable_scalar() {
@@ -327,7 +327,7 @@ impl Entry<'_> {
         if self.has_null_steps() {
             comment += "; a step that is null is read as an empty list, any other as a list of its own";
         }
-        // A type has names of fields, which may have anything in them.
+        // A type contains field names, which may have any characters.
         let comment = comment.replace(char::is_control, " ");
         format!("    # {comment}\n{}    {key}: {spec},\n", self.sparse().unwrap_or_default())
     }
@@ -355,7 +355,7 @@ impl Entry<'_> {
     }
 }
 
-/// A string of Python.
+/// A Python string literal.
 fn literal(text: &str) -> String {
     let mut literal = String::from('"');
     for letter in text.chars() {

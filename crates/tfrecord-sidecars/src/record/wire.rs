@@ -1,14 +1,14 @@
 //! Reads a record's protobuf message, keeping the order of its features.
 //!
-//! What protobuf allows is read as protobuf reads it: messages in parts, lists packed or not, fields in any order,
-//! fields that nobody knows. What it does not allow is an error with the byte where it shows.
+//! Everything that protobuf allows is read as protobuf reads it: split messages, packed and unpacked lists, fields in
+//! any order, unknown fields. Anything else is an error with the byte offset.
 
 use std::collections::HashSet;
 use std::str;
 
 use crate::error::{ErrorKind, Result};
 
-/// Messages of groups that nobody knows, one in the other. Protobuf's own readers stop there too.
+/// The maximum nesting of unknown groups, as in protobuf's own parsers.
 const MAX_GROUPS: usize = 100;
 
 const VARINT: u8 = 0;
@@ -18,20 +18,20 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const I32: u8 = 5;
 
-/// A record, as far as it is one of TensorFlow's.
+/// A parsed record.
 #[derive(Debug, PartialEq)]
 pub(super) enum Record<'a> {
     Example { features: Option<Map<'a, Feature<'a>>> },
     SequenceExample { context: Option<Map<'a, Feature<'a>>>, feature_lists: Option<Map<'a, Vec<Feature<'a>>>> },
 }
 
-/// Entries in the order of the record, each name once.
+/// Entries in the order of the record, with unique names.
 pub(super) type Map<'a, T> = Vec<(&'a str, T)>;
 
 /// A `tf.train.Feature`.
 #[derive(Debug, PartialEq, Default)]
 pub(super) enum Feature<'a> {
-    /// Of no kind.
+    /// A feature without a kind.
     #[default]
     Unset,
     Bytes(Vec<&'a [u8]>),
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Leaves of entries with one name the last, as protobuf does.
+/// Keeps the last entry of each name, as protobuf does.
 fn keep_last<T>(map: &mut Map<'_, T>) {
     let mut names = HashSet::with_capacity(map.len());
     let last: Vec<bool> = map.iter().rev().map(|(name, _)| names.insert(*name)).collect();
@@ -101,7 +101,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The bytes of a message, a name or a value; `otherwise` is what to say of a number.
+    /// The bytes of a message, a name or a value. `otherwise` is the error for a number.
     fn message(self, otherwise: &'static str) -> Result<Message<'a>> {
         match self {
             Self::Len(message) => Ok(message),
@@ -119,7 +119,7 @@ impl<'a> Message<'a> {
         self.record.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Calls `field` with number and value of each field, groups left out.
+    /// Calls `field` with the number and value of each field, except groups.
     fn fields(mut self, mut field: impl FnMut(u64, Value<'a>) -> Result<()>) -> Result<()> {
         let mut groups = Vec::new();
         while self.at < self.end {
@@ -234,7 +234,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads a `Feature`, or a further part of one. Of several kinds the last counts.
+    /// Reads a `Feature`, or a further part of one. The last of several kinds counts.
     fn feature(self, feature: &mut Feature<'a>) -> Result<()> {
         self.fields(|number, value| {
             if !(1..=3).contains(&number) {

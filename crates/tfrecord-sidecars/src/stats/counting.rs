@@ -1,13 +1,13 @@
-//! Ways to count values that do least for each: all give the same.
+//! Fast counting of values, with a cache of recent ones. All variants give the same result.
 
 use super::frequent::{Frequent, Value};
 use super::hash;
 
-/// Values that are known by their keys at a time: a power of two.
+/// The number of cached keys: a power of two.
 const KNOWN: usize = 512;
 
-/// Counts values until they are too many, and tells how many it has gone through. Those without a hash, and those that
-/// have no value to list, are left to `other`, with their hashes.
+/// Counts values until there are too many distinct ones, and returns how many it has processed. Values without a hash
+/// or without a listed value are passed to `other`, with their hashes.
 #[inline(always)]
 pub(super) fn count_each(
     frequent: &mut Frequent,
@@ -28,25 +28,25 @@ pub(super) fn count_each(
     len
 }
 
-/// A value that has been counted, by a key which no other value has.
+/// A counted value, identified by a unique key.
 #[derive(Debug, Clone, Copy)]
 struct Known<K> {
     key: K,
     hash: u64,
-    /// How often it came since.
+    /// The number of occurrences since it was cached.
     count: u64,
 }
 
-/// What tells values apart faster than their hashes do. Values may have more keys than one.
+/// A key that identifies a value faster than its hash. A value may have several keys.
 pub(super) trait Key: Copy + PartialEq {
-    /// That of no value.
+    /// The key of no value.
     const NONE: Self;
 
-    /// A number of which the lowest bits depend on all of its bits.
+    /// The key with its bits mixed so that the lowest ones depend on all.
     fn mixed(self) -> u64;
 }
 
-/// Of floats, without NaNs: their bits.
+/// The bits of floats other than NaN.
 impl Key for u32 {
     const NONE: Self = Self::MAX;
 
@@ -56,9 +56,9 @@ impl Key for u32 {
     }
 }
 
-/// Of bytes in views: the view. In what was made from dictionaries all views of a value are the same.
+/// The views of bytes. In columns converted from dictionaries all views of a value are equal.
 impl Key for u128 {
-    /// It would be of a length that there is not.
+    /// A view with an impossible length.
     const NONE: Self = Self::MAX;
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl Key for u128 {
     }
 }
 
-/// The same for values that came before and are known by their keys.
+/// Counts values with a cache of keys.
 #[inline(always)]
 pub(super) fn count_known<K: Key>(
     frequent: &mut Frequent,
@@ -80,9 +80,9 @@ pub(super) fn count_known<K: Key>(
     let mut all_known = [none; KNOWN];
     let mut done = keys.len();
     let mut keys = keys.enumerate();
-    // The loop that most values stay in does nothing else, so that registers hold all that it needs.
+    // Most values stay in this loop. It does nothing else, so all its state fits in registers.
     while let Some((at, key)) = keys.find(|(_, key)| !add_if_known(&mut all_known, *key)) {
-        // The second place of a value takes what the first is too well used for.
+        // If the first cache slot is used too often to be replaced, use the second.
         let [place, other_place] = places(key);
         let is_free = all_known.get(place).is_some_and(|known| known.key == K::NONE);
         let Some(known) = all_known.get_mut(if is_free { place } else { other_place }) else { continue };
@@ -100,7 +100,7 @@ pub(super) fn count_known<K: Key>(
     done
 }
 
-/// Where a value may be known.
+/// The two cache slots of a key.
 #[inline(always)]
 fn places<K: Key>(key: K) -> [usize; 2] {
     let place = key.mixed() as usize % KNOWN;

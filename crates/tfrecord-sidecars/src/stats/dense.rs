@@ -1,24 +1,23 @@
-//! [`DenseCounts`]: integers that are near each other, each counted at its place.
+//! [`DenseCounts`]: counts of integers in a narrow range, as an array indexed by value.
 
 use super::numbers::Range;
 
-/// Integers are counted exactly while those from the least to the greatest, both included, are so many at most.
+/// Integers are counted exactly while their range, including both ends, has at most this many integers.
 pub const EXACT_RANGE: u64 = 4096;
 
-/// How often each integer of a range came: days, hours, categories, labels. There is nothing to be done for a value but to
-/// add to its count, and counts tell all else.
+/// The number of occurrences of each integer in a range, for days, hours, categories or labels. Adding a value only
+/// increments its count. All other figures are computed from the counts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DenseCounts {
-    /// The integer of the first count. What is above the greatest integer there is, and so may be below the least, is
-    /// never counted.
+    /// The integer of the first count. Counts past `i64::MAX`, which would wrap around, are never used.
     first: i64,
     counts: Vec<u64>,
-    /// Of what is counted.
+    /// The range of the counted integers.
     range: Option<Range<i64>>,
 }
 
 impl DenseCounts {
-    /// Counts the values up to the first that is too far from one of the others, and tells how many.
+    /// Counts the values up to the first one that would make the range too wide, and returns how many.
     #[inline(always)]
     pub(super) fn add(&mut self, values: &[i64]) -> usize {
         match self.widened(Range::of(values)) {
@@ -47,12 +46,12 @@ impl DenseCounts {
         taken
     }
 
-    /// Counts what is in a range, which becomes the range of all.
+    /// Counts values within `range`, which becomes the range of all.
     #[inline(always)]
     fn count(&mut self, values: &[i64], range: Range<i64>) {
         self.make_room(range);
         self.range = Some(range);
-        // Both in variables: else they would be loaded again behind every count that is stored.
+        // Local variables avoid reloading both after every stored count.
         let (first, counts) = (self.first, self.counts.as_mut_slice());
         for value in values {
             if let Some(count) = counts.get_mut(value.wrapping_sub(first) as usize) {
@@ -61,7 +60,7 @@ impl DenseCounts {
         }
     }
 
-    /// Adds what others have counted. False, and nothing is added, if they are too far from these.
+    /// Merges other counts. Returns false and adds nothing if the common range is too wide.
     pub(super) fn merge(&mut self, other: &Self) -> bool {
         let Some(range) = other.range else { return true };
         let Some(range) = self.widened(Some(range)) else { return false };
@@ -75,19 +74,19 @@ impl DenseCounts {
         true
     }
 
-    /// What came, in order, and how often.
+    /// The counted integers in order, with their counts.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         let at = |place: usize| self.first.wrapping_add(place as i64);
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(place, count)| (at(place), *count))
     }
 
-    /// The range of these and others. None if it is too wide, or of nothing.
+    /// The common range of these and others. `None` if it is too wide or empty.
     #[inline(always)]
     fn widened(&self, other: Option<Range<i64>>) -> Option<Range<i64>> {
         near(Range::merge(self.range, other))
     }
 
-    /// So that every integer of a range has a count.
+    /// Resizes the array so that every integer of a range has a count.
     #[inline(always)]
     fn make_room(&mut self, range: Range<i64>) {
         let place = |value: i64| value.wrapping_sub(self.first) as u64;
@@ -140,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever they are, the ends of all integers included, and in whichever order they come.
+        /// At any position, including both ends of `i64`, and in any order.
         #[test]
         fn every_value_is_counted(
             least in prop_oneof![Just(i64::MIN), Just(i64::MAX - 4095), -5000_i64..5000],

@@ -1,30 +1,30 @@
-//! [`Distinct`]: how many distinct values there are, about: HyperLogLog.
+//! [`Distinct`]: an estimate of the number of distinct values: HyperLogLog.
 //!
 //! Source: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog: the analysis of a near-optimal cardinality estimation
 //! algorithm", 2007; the estimate by Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,
 //! algorithm 6, which needs no tables and no special cases.
 
-/// Bits of a hash that choose a register.
+/// Bits of a hash that select a register.
 const BITS: u32 = 13;
 
-/// Registers. The standard error is `1.04 / sqrt(REGISTERS)`: 1.15 %.
+/// The number of registers. The standard error is `1.04 / sqrt(REGISTERS)`: 1.15 %.
 const REGISTERS: usize = 1 << BITS;
 
-/// The greatest value of a register.
+/// The maximum value of a register.
 const MOST: usize = 64 - BITS as usize + 1;
 
-/// The least register is looked for once so many have changed: too seldom to cost anything beside that.
+/// The minimum register is recomputed after this many changes: rarely enough to cost almost nothing.
 const CHANGES: u32 = REGISTERS as u32 / 2;
 
-/// The least register that is made use of: one value in two to the power of this is looked at then.
+/// The smallest minimum register that is used to skip values: one value in two to the power of this is then processed.
 const SURE: u8 = 4;
 
 /// A HyperLogLog sketch.
 #[derive(Debug, Clone)]
 pub(super) struct Distinct {
     registers: Box<[u8; REGISTERS]>,
-    /// No register is less; zero below [`SURE`]. Once values are many, of most of them the hash alone tells that they change
-    /// nothing.
+    /// A lower bound of all registers; zero below [`SURE`]. With many values, the hash alone shows that most of them
+    /// change nothing.
     least: u8,
     /// Registers that have changed since `least` was found.
     changes: u32,
@@ -42,8 +42,8 @@ impl Distinct {
     pub(super) fn add(&mut self, hashes: &[u64]) {
         let least = self.least;
         for hash in hashes {
-            // Of the other bits the place of the first one, from the lowest on, which more processors find fast; a one
-            // behind them all is the end.
+            // The position of the lowest one bit among the other bits, which more processors find quickly than the
+            // highest. A sentinel bit after them bounds it.
             let place = (hash | 1 << (64 - BITS)).trailing_zeros() as u8 + 1;
             if place > least
                 && let Some(register) = self.registers.get_mut((hash >> (64 - BITS)) as usize)
@@ -61,7 +61,8 @@ impl Distinct {
     #[cold]
     fn find_least(&mut self) {
         let least = self.registers.iter().copied().min().unwrap_or_default();
-        // What is so of half of the values, or a fourth, a processor cannot guess, and guessing wrong costs more.
+        // A branch taken for half or a quarter of the values is unpredictable, and mispredictions cost more than they
+        // save.
         self.least = if least < SURE { 0 } else { least };
         self.changes = 0;
     }
@@ -128,7 +129,7 @@ mod tests {
     use super::super::hash;
     use super::*;
 
-    /// Three standard errors, over numbers in a row, far apart, and of few bits.
+    /// Within three standard errors, for consecutive numbers, numbers far apart, and numbers with few bits.
     #[test]
     fn within_three_standard_errors() {
         let spread: [fn(u64) -> u64; 3] = [|i| i, |i| i << 40, |i| i.wrapping_mul(1_000_003)];
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Though most values are not looked at in the end, registers are what they would be.
+    /// Skipping most values does not change the registers.
     #[test]
     fn nothing_is_passed_over() {
         let mut sketch = Distinct::default();
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(sketch.registers[..], registers);
     }
 
-    /// A value that comes again changes nothing, whichever part it is in.
+    /// A repeated value changes nothing, in any part.
     #[test]
     fn parts_are_as_the_whole() {
         let (mut whole, mut one, mut other) = (Distinct::default(), Distinct::default(), Distinct::default());

@@ -1,4 +1,4 @@
-//! [`FeatureStatistics`]: what one feature holds.
+//! [`FeatureStatistics`]: the statistics of one feature.
 
 use arrow_tfrecord::{BoundFeature, FeatureKind, FeatureShape};
 
@@ -22,31 +22,31 @@ pub struct FeatureStatistics {
     values: Option<ValueStatistics>,
 }
 
-/// A bucket of a histogram: values from `low`, and up to `high`, which belongs to the last bucket only.
+/// A bucket of a histogram: values from `low` to `high`, exclusive except in the last bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HistogramBucket {
-    /// Where it begins.
+    /// The lower bound.
     pub low: f64,
-    /// Where it ends.
+    /// The upper bound.
     pub high: f64,
-    /// How many values are in it, about.
+    /// The approximate number of values.
     pub count: f64,
 }
 
-/// Numbers of values of the records that have the feature.
+/// Statistics of the numbers of values per record that has the feature.
 #[derive(Debug, Clone, Default)]
 struct Lengths {
-    /// The least and the most.
+    /// The minimum and the maximum.
     range: Option<(u64, u64)>,
     total: u64,
-    /// Of lists.
+    /// Quantiles, for lists only.
     quantiles: Option<Quantiles>,
 }
 
 impl FeatureStatistics {
     pub(super) fn new(feature: &TableFeature<'_>, detail: Detail) -> Self {
         let kind = feature.kind();
-        // What another form chosen writes as bytes is text too, but for tensors.
+        // Other types encoded as bytes are text too, except tensors.
         let text = kind == FeatureKind::Bytes && (feature.value_type().is_some_and(is_text) || feature.is_text_form());
         let is_list = feature.feature.shape != FeatureShape::Scalar || feature.feature.in_steps;
         let values = (detail == Detail::Values).then(|| ValueStatistics::new(kind, text));
@@ -99,22 +99,22 @@ impl FeatureStatistics {
         self.text
     }
 
-    /// Whether a record may have any number of values of it, or more than one.
+    /// Whether a record may have more than one value of it.
     pub fn is_list(&self) -> bool {
         self.is_list
     }
 
-    /// Records that have it.
+    /// The number of records that have it.
     pub fn present(&self) -> u64 {
         self.present
     }
 
-    /// Records that do not have it, or without a kind.
+    /// The number of records that lack it or have it without a kind.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// The least and the greatest number of values of a record that has it, if one has.
+    /// The minimum and maximum number of values per record that has it, if any has.
     pub fn num_values(&self) -> Option<(u64, u64)> {
         self.lengths.range
     }
@@ -124,12 +124,12 @@ impl FeatureStatistics {
         self.lengths.total
     }
 
-    /// The numbers of values of records at these ranks from 0 to 1, in rank order, of a list.
+    /// For lists, the numbers of values per record at these ranks from 0 to 1, in rank order.
     pub fn length_quantiles(&self, ranks: &[f64]) -> Vec<f64> {
         self.lengths.quantiles.as_ref().map(|quantiles| quantiles.ranks().at(ranks)).unwrap_or_default()
     }
 
-    /// How many distinct values there are, about or [exactly](Self::is_distinct_exact). NaNs are none.
+    /// The number of distinct values except NaN, approximate or [exact](Self::is_distinct_exact).
     pub fn distinct(&self) -> Option<u64> {
         self.values.as_ref().map(ValueStatistics::distinct)
     }
@@ -139,14 +139,14 @@ impl FeatureStatistics {
         self.listed().is_some_and(|frequent| frequent.distinct().is_some())
     }
 
-    /// The most frequent values, the most frequent first: counted exactly if [there are few](Self::is_distinct_exact),
-    /// else estimated, and only those that are certainly more frequent than chance. None of bytes that are no text, nor
-    /// of values of more than 256 bytes.
+    /// The most frequent values in descending order. Counts are exact if [there are few
+    /// values](Self::is_distinct_exact). Otherwise they are estimates, and only values that are significantly frequent
+    /// are listed. Excludes bytes that are not text, and values of more than 256 bytes.
     pub fn frequent(&self, most: usize) -> Vec<FrequentValue> {
         self.listed().map(|frequent| frequent.top(most)).unwrap_or_default()
     }
 
-    /// All values, if they are text and [few](super::EXACT_VALUES), sorted.
+    /// All values, sorted, if they are text and [few](super::EXACT_VALUES).
     pub fn words(&self) -> Option<Vec<String>> {
         let frequent = self.listed().filter(|_| self.text)?;
         frequent.distinct()?;
@@ -155,48 +155,49 @@ impl FeatureStatistics {
         Some(words)
     }
 
-    /// The mean of finite numbers.
+    /// The mean of the finite numbers.
     pub fn mean(&self) -> Option<f64> {
         self.moments()?.mean()
     }
 
-    /// The standard deviation of finite numbers, of the set and not of a sample.
+    /// The population standard deviation of the finite numbers.
     pub fn std_dev(&self) -> Option<f64> {
         self.moments()?.std_dev()
     }
 
-    /// The least number, infinities included.
+    /// The minimum, including infinities.
     pub fn min(&self) -> Option<f64> {
         self.moments()?.range().map(|(least, _)| least)
     }
 
-    /// The greatest number, infinities included.
+    /// The maximum, including infinities.
     pub fn max(&self) -> Option<f64> {
         self.moments()?.range().map(|(_, greatest)| greatest)
     }
 
-    /// The least and the greatest integer: float64 does not hold them all.
+    /// The minimum and maximum integer, which float64 cannot represent exactly.
     pub fn integers(&self) -> Option<(i64, i64)> {
         self.moments()?.integers()
     }
 
-    /// Whether medians, quantiles and histograms are those of all values, and not about them.
+    /// Whether medians, quantiles and histograms are exact.
     pub fn are_ranks_exact(&self) -> bool {
         self.is_distinct_exact() || self.total_values() <= EXACT
     }
 
-    /// The median of numbers, about or [exactly](Self::are_ranks_exact).
+    /// The median of numbers, approximate or [exact](Self::are_ranks_exact).
     pub fn median(&self) -> Option<f64> {
         self.quantiles(&[0.5]).first().copied()
     }
 
-    /// The numbers at these ranks from 0 to 1, in rank order, about or [exactly](Self::are_ranks_exact). None if there are
-    /// no numbers.
+    /// The numbers at these ranks from 0 to 1, in rank order, approximate or [exact](Self::are_ranks_exact). Empty if
+    /// there are no numbers.
     pub fn quantiles(&self, ranks: &[f64]) -> Vec<f64> {
         self.ranks().map(|numbers| numbers.at(ranks)).unwrap_or_default()
     }
 
-    /// The finite numbers in as many buckets of one width, about or [exactly](Self::are_ranks_exact).
+    /// A histogram of the finite numbers with this many buckets of equal width, approximate or
+    /// [exact](Self::are_ranks_exact).
     pub fn histogram(&self, buckets: usize) -> Vec<HistogramBucket> {
         let (Some(moments), Some(numbers)) = (self.moments(), self.ranks()) else { return Vec::new() };
         let Some((least, greatest)) = moments.finite_range() else { return Vec::new() };
@@ -204,7 +205,7 @@ impl FeatureStatistics {
         if least == greatest {
             return vec![HistogramBucket { low: least, high: greatest, count: total }];
         }
-        // Halved first, for the width may be beyond what a float64 holds.
+        // Halved first, since the width may overflow a float64.
         let edge = |bucket: usize| match bucket {
             0 => least,
             bucket if bucket == buckets => greatest,
@@ -227,22 +228,22 @@ impl FeatureStatistics {
             .collect()
     }
 
-    /// How many numbers are zero.
+    /// The number of zeros.
     pub fn zeros(&self) -> Option<u64> {
         Some(self.moments()?.zeros)
     }
 
-    /// How many numbers are NaN.
+    /// The number of NaNs.
     pub fn nans(&self) -> Option<u64> {
         Some(self.moments()?.nans)
     }
 
-    /// How many numbers are infinite.
+    /// The number of infinities.
     pub fn infinities(&self) -> Option<u64> {
         Some(self.moments()?.infinities)
     }
 
-    /// The least, the mean and the greatest length of a value in bytes.
+    /// The minimum, mean and maximum length of a value in bytes.
     pub fn byte_lengths(&self) -> Option<(u64, f64, u64)> {
         let lengths = self.values.as_ref()?.byte_lengths()?;
         let (least, greatest) = lengths.range?;

@@ -1,10 +1,11 @@
-//! [`Frequent`]: the values that are most frequent.
+//! [`Frequent`]: the most frequent values.
 //!
-//! Every value is counted while there are few. With more, values are counted that one in [`SAMPLED`] is taken of, and of
-//! very many one in twice as many, at random places, in a map of bounded size from which the rarest half is dropped when
-//! it is full: the algorithm of Misra and Gries ("Finding repeated elements", 1982) with the bulk decrements of Anderson
-//! et al. ("A high-performance algorithm for identifying frequent items in data streams", 2017). A count is never too
-//! high but for the sampling, and too low by what has been taken off, at most.
+//! While there are few distinct values, every value is counted. After that, a random sample of one value in [`SAMPLED`]
+//! is counted, and the rate halves as values become very many. The counts are in a map of bounded size, from which the
+//! rarest half is dropped when it is full. This is the algorithm of Misra and Gries ("Finding repeated elements", 1982)
+//! with the bulk decrements of Anderson et al. ("A high-performance algorithm for identifying frequent items in data
+//! streams", 2017). Apart from the sampling error, a count is never too high, and too low by at most the total of the
+//! decrements.
 
 mod counts;
 
@@ -13,21 +14,21 @@ use std::fmt;
 use self::counts::Counts;
 use super::hash;
 
-/// So many distinct values are counted exactly.
+/// The maximum number of distinct values that are counted exactly.
 pub const EXACT_VALUES: usize = 2048;
 
-/// Of values that are not counted exactly, one in so many is looked at.
+/// One in this many values is sampled once values are not counted exactly.
 const SAMPLED: u64 = 32;
 
-/// From so many values on one in twice as many is looked at, and so on with every doubling. There are 16384 in the sample
-/// then, and half as many from each doubling: the standard error of a count, as a share of it, is at most
-/// `sqrt(1 / (16384 * share of the value))`.
+/// After this many values the sampling rate halves, and again with every doubling. The sample then has 16384 values,
+/// and gains half as many with each doubling. The relative standard error of a count is at most `sqrt(1 / (16384 *
+/// share of the value))`.
 const MANY: u64 = 1 << 19;
 
-/// So many values of a sample are counted together.
+/// The number of sampled values that are counted together.
 const AT_ONCE: usize = 32;
 
-/// A value that is listed was seen so often at least: fewer are chance.
+/// The minimum number of sampled occurrences of a listed value: fewer are not significant.
 const LEAST_SEEN: u64 = 8;
 
 /// A value of a feature.
@@ -62,12 +63,12 @@ impl fmt::Display for Value {
     }
 }
 
-/// How often a value stands in a feature.
+/// The count of a value in a feature.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrequentValue {
     /// The value.
     pub value: Value,
-    /// How often, or about.
+    /// The exact or estimated count.
     pub count: u64,
 }
 
@@ -75,22 +76,22 @@ pub struct FrequentValue {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frequent {
     counts: Counts,
-    /// What has been taken off every count.
+    /// The total decrement of every count.
     taken_off: u64,
     /// Whether a value was not counted.
     incomplete: bool,
-    /// Values sampled or passed over since all were counted.
+    /// The number of values, sampled or skipped, since exact counting ended.
     position: u64,
 }
 
 impl Frequent {
-    /// Whether every value is to be [counted](Self::count); otherwise they are [sampled](Self::sample).
+    /// Whether the caller must [count](Self::count) every value; otherwise [sample](Self::sample) them.
     pub(super) fn counts_all(&self) -> bool {
         self.taken_off == 0
     }
 
-    /// Counts a value by its hash; `value` makes it, or not if it is not to be listed. Whether it is among the
-    /// [hashes](Self::hashes) then.
+    /// Counts a value by its hash. `value` builds it, or returns `None` if it must not be listed. Returns whether it is
+    /// now among the [hashes](Self::hashes).
     #[inline]
     pub(super) fn count(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) -> bool {
         if self.counts.add(hash, weight) {
@@ -105,13 +106,14 @@ impl Frequent {
         is_listed
     }
 
-    /// Whether there are more distinct values than are counted exactly. They are to be [sampled](Self::drop_rarest) then.
+    /// Whether there are too many distinct values to count exactly. The caller then [switches to
+    /// sampling](Self::drop_rarest).
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.counts.len() > EXACT_VALUES
     }
 
-    /// The values that were counted and are listed, and how often they came.
+    /// The counted and listed values, with their counts.
     pub(super) fn counted(&self) -> impl Iterator<Item = (&Value, u64)> {
         self.counts.iter().filter_map(|counted| Some((counted.value?, counted.count)))
     }
@@ -121,7 +123,7 @@ impl Frequent {
         self.counts.hashes()
     }
 
-    /// Counts a sample of `len` values, where there is a hash.
+    /// Counts a sample of `len` values, except those without a hash.
     pub(super) fn sample(
         &mut self,
         len: usize,
@@ -129,14 +131,15 @@ impl Frequent {
         value: impl Fn(usize) -> Option<Value>,
     ) {
         let (begin, end) = (self.position, self.position + len as u64);
-        // Some at a time: their places have left the cache since the last batch, and are fetched side by side.
+        // In groups: their table slots are no longer in the cache, and are prefetched in parallel.
         let mut picked = [(0, 0, 0); AT_ONCE];
         while self.position < end {
             let mut picks = 0;
             while self.position < end
                 && let Some(place) = picked.get_mut(picks)
             {
-                // One at random of each so many, whatever the batches. Both are powers of two, and so no block is cut.
+                // One random value of each block, independent of batch boundaries. Both sizes are powers of two, so no
+                // block is split.
                 let block = block_at(self.position);
                 let start = self.position & !(block - 1);
                 let pick = start + (hash::word(start / SAMPLED) & (block - 1));
@@ -156,8 +159,8 @@ impl Frequent {
         }
     }
 
-    /// Most values are seen once, and dropped: a value is made when it is seen again, and so often that it might be listed
-    /// if nothing came any more.
+    /// Most values are seen once and then dropped. So a value is built only when it is seen again, and often enough to
+    /// be listed.
     fn count_sampled(&mut self, hash: u64, weight: u64, value: impl FnOnce() -> Option<Value>) {
         if !self.counts.add_valued(hash, weight, self.taken_off, value) {
             self.counts.insert(hash, weight, None);
@@ -167,7 +170,7 @@ impl Frequent {
         }
     }
 
-    /// Takes the median count off all counts: about half of the values are gone.
+    /// Subtracts the median count from all counts, which drops about half of the values.
     pub(super) fn drop_rarest(&mut self) {
         let mut counts: Vec<u64> = self.counts.counts().collect();
         let middle = counts.len() / 2;
@@ -199,7 +202,7 @@ impl Frequent {
 
     /// The most frequent values.
     pub(super) fn top(&self, most: usize) -> Vec<FrequentValue> {
-        // Of a value that is listed at least half of the count is certain.
+        // At least half of the count of a listed value is certain.
         let least = if self.taken_off == 0 { 1 } else { self.taken_off.max(LEAST_SEEN * block_at(self.position)) };
         let counted = self.counts.iter().filter(|counted| counted.count >= least);
         let mut top: Vec<_> =
@@ -212,7 +215,7 @@ impl Frequent {
     }
 }
 
-/// Of how many values from here on one is looked at.
+/// The size of the blocks from which one value is sampled, from this position on.
 fn block_at(position: u64) -> u64 {
     match position / MANY {
         0 => SAMPLED,

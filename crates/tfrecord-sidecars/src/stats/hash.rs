@@ -1,4 +1,4 @@
-//! Hashes of values, the same in every run and on every machine.
+//! Hashes of values, identical in every run and on every machine.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -14,17 +14,17 @@ pub(super) fn word(word: u64) -> u64 {
     mixed ^ mixed >> 33
 }
 
-/// 2^64 divided by the golden ratio: the permutation keeps zero where it is.
+/// 2^64 divided by the golden ratio. Used because the permutation maps zero to itself.
 pub(super) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Values of so many bytes have a hash that takes no branch. A view holds as many.
-/// Source: <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
+/// The maximum length of values with a branchless hash: the length of a view's inline value. Source:
+/// <https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout>
 const SHORT: usize = 12;
 
-/// Values of so many bytes at most have one that takes no branch either: three times 16 bytes, which may overlap.
+/// The maximum length of values with the second branchless hash: three times 16 bytes, which may overlap.
 const MEDIUM: usize = 48;
 
-/// Of short values and those of medium length by their bytes and their length, of all others XXH3.
+/// The hash of a value: computed from bytes and length for short and medium values, XXH3 for longer ones.
 #[inline(always)]
 pub(super) fn bytes(bytes: &[u8]) -> u64 {
     let len = bytes.len();
@@ -32,13 +32,13 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
         |place: usize| bytes.get(place..place + 4).and_then(|four| four.try_into().ok()).map(u32::from_le_bytes);
     let four = |place: usize| u128::from(number(place).unwrap_or_default());
     let padded = match len {
-        // What overlaps is the same bytes at the same place.
+        // Overlapping parts have the same bytes at the same position.
         8..=SHORT => four(0) | four(4) << 32 | four(len - 4) << (8 * (len - 4)),
         4..8 => four(0) | four(len - 4) << (8 * (len - 4)),
         0..4 => bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte)),
         16..=MEDIUM => return medium(bytes),
         13..16 => {
-            // Two times eight bytes, which overlap.
+            // Two overlapping words of eight bytes.
             let eight = |place: usize| bytes.get(place..place + 8).and_then(|eight| eight.try_into().ok());
             let part = |place: usize| u128::from(eight(place).map(u64::from_le_bytes).unwrap_or_default());
             return word(product(part(0) | part(len - 8) << 64) ^ len as u64);
@@ -48,13 +48,13 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
     short(padded | (len as u128) << 96)
 }
 
-/// The hash of the value of a view, if the view holds it: the hash of the same [`bytes`].
+/// The hash of the value of a view, if stored inline. Equal to that of the same [`bytes`].
 #[inline(always)]
 pub(super) fn view(view: u128) -> Option<u64> {
     (view as u32 as usize <= SHORT).then(|| short(view.rotate_right(32)))
 }
 
-/// The sum of three products, as XXH3 has it for such lengths, but always of three.
+/// The sum of three products, as in XXH3 for such lengths, but always of three.
 #[inline(always)]
 fn medium(bytes: &[u8]) -> u64 {
     let sixteen = |place: usize| bytes.get(place..place + 16).and_then(|bytes| bytes.try_into().ok());
@@ -64,7 +64,7 @@ fn medium(bytes: &[u8]) -> u64 {
     word(sum.wrapping_add(product_with(part(last), SECRETS[2])) ^ bytes.len() as u64)
 }
 
-/// The two halves of the product of the two halves: of different numbers seldom the same.
+/// Folds the 128-bit product of the two halves, which rarely collides.
 #[inline(always)]
 pub(super) fn product(number: u128) -> u64 {
     product_with(number, SECRETS[0])
@@ -78,14 +78,14 @@ fn product_with(number: u128, [low_secret, high_secret]: [u64; 2]) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Odd, and half of their bits ones: those of wyhash, and behind them those of its first versions.
+/// Odd numbers with half of their bits set: those of wyhash, then those of its first versions.
 const SECRETS: [[u64; 2]; 3] = [
     [0x2d35_8dcc_aa6c_78a5, 0x8bb8_4b93_962e_acc9],
     [0x4b33_a62e_d433_d4a3, 0x4d5a_2da5_1de1_aa47],
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db],
 ];
 
-/// The bytes, padded with zeros, and their number behind them.
+/// The bytes, padded with zeros, followed by their number.
 #[inline(always)]
 fn short(padded: u128) -> u64 {
     word(product(padded))
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// A bit that differs gives another hash, wherever it is.
+    /// Any single differing bit changes the hash.
     #[test]
     fn every_bit_counts() {
         for len in 1..=64 {
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Of all lengths that are short, and some that are not.
+    /// For all short lengths, and some longer ones.
     #[test]
     fn views_hash_as_their_bytes() {
         let text = "0123456789abcdef\u{0}\u{0}";

@@ -1,4 +1,4 @@
-//! Statistics as a page for people: one file without scripts, which asks nobody for anything.
+//! Statistics as an HTML page: one file without scripts and without external resources.
 
 use std::fmt::Write;
 
@@ -6,24 +6,24 @@ use arrow_tfrecord::FeatureKind;
 
 use super::{FeatureStatistics, FrequentValue, HistogramBucket, Statistics, Value, Vocabularies};
 
-/// Bars of a histogram.
+/// The number of bars of a histogram.
 const BARS: usize = 24;
 
-/// Frequent values that are shown.
+/// The number of frequent values shown.
 const SHOWN_VALUES: usize = 5;
 
-/// Letters of a value that are shown.
+/// The number of characters of a value shown.
 const SHOWN_LETTERS: usize = 40;
 
-/// Sizes of a histogram, in units of its own.
+/// Sizes of a histogram, in SVG user units.
 const BAR_WIDTH: usize = 6;
 const HEIGHT: usize = 40;
 
 const STYLE: &str = include_str!("page.css");
 
 impl Statistics {
-    /// A page about these statistics with this title: one self-contained file of HTML, a row for each feature, which a
-    /// narrow screen shows as cards.
+    /// Renders these statistics as a self-contained HTML page with this title. It has one row per feature, shown as
+    /// cards on narrow screens.
     pub fn to_html(&self, title: &str, vocabularies: &Vocabularies<'_>) -> String {
         let title = escaped(title);
         let features = self.features.len();
@@ -121,7 +121,7 @@ fn figures(feature: &FeatureStatistics) -> String {
     format!("<dl>{}</dl>", figures.collect::<String>())
 }
 
-/// The bars of numbers: one for each integer, where these are few and close together.
+/// The bars of numbers: one for each integer, if these are few and close together.
 fn histogram(feature: &FeatureStatistics) -> String {
     match each_integer(feature) {
         Some(buckets) => drawn(&buckets),
@@ -157,7 +157,7 @@ fn drawn(buckets: &[HistogramBucket]) -> String {
     );
     let bar_width = (width / buckets.len()).min(2 * BAR_WIDTH);
     for (place, bucket) in buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0.0) {
-        // A bar that is there is seen.
+        // Every nonempty bar is visible.
         let height = (bucket.count / most * HEIGHT as f64).max(1.0);
         let (x, y) = (place * bar_width, HEIGHT as f64 - height);
         let _ = write!(
@@ -183,7 +183,7 @@ fn drawn(buckets: &[HistogramBucket]) -> String {
 }
 
 fn frequent(feature: &FeatureStatistics, vocabularies: &Vocabularies<'_>) -> String {
-    // Where every value is another one, there is nothing to tell.
+    // If all values are distinct, no values are shown.
     let values: Vec<FrequentValue> = feature.frequent(SHOWN_VALUES);
     if values.first().is_none_or(|value| value.count <= 1) {
         return String::new();
@@ -206,7 +206,7 @@ fn range(least: u64, greatest: u64) -> String {
     }
 }
 
-/// A share in percent, which is 0 or 100 only if it is exactly so.
+/// A share in percent. 0 and 100 are shown only if exact.
 fn share(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
         return "0\u{202f}%".to_owned();
@@ -222,7 +222,7 @@ fn share(part: u64, whole: u64) -> String {
     format!("{percent}\u{202f}%")
 }
 
-/// A number of things, its thousands apart.
+/// A count with thousands separators.
 fn counted(count: u64) -> String {
     grouped(&count.to_string())
 }
@@ -239,7 +239,7 @@ fn grouped(digits: &str) -> String {
     text
 }
 
-/// A number in six digits at most, as text of HTML.
+/// A number with at most six digits, as HTML text.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {
@@ -267,7 +267,7 @@ fn number(value: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A number that stands under a histogram.
+/// A number below a histogram.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 1e8 && size.is_finite() => format!("{value:.1e}").replace('-', "−"),
@@ -275,7 +275,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Text as it stands in HTML. Controls, and what turns text around, are shown as what they are.
+/// Escapes text for HTML. Control characters and direction marks are shown as escapes.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -292,7 +292,7 @@ fn escaped(text: &str) -> String {
     html
 }
 
-/// Marks that change the direction of what follows.
+/// Whether a character changes the direction of the text after it.
 fn turns_text(letter: char) -> bool {
     matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,33 +1,33 @@
-//! [`Moments`]: count, mean, deviation and range of numbers; [`BlockMoments`]: the same of a sequence, whose batches do not
-//! change the result.
+//! [`Moments`]: count, mean, deviation and range of numbers. [`BlockMoments`]: the same for a sequence, independent of
+//! batch boundaries.
 
 use super::frequent::Value;
 
-/// Numbers that are summed before they are merged with the others: so many fit into the first-level cache twice over.
+/// Numbers that are summed before they are merged with the others: a block fits in the first-level cache twice.
 ///
 /// Sums of floating-point numbers depend on their order and on how they are grouped. Every block has exactly this many
 /// numbers, wherever batches end, so the result is a function of the sequence alone.
 const BLOCK: usize = 1024;
 
-/// Integers that are so far apart at most are [close](Moments::add_close): a block of squares of it is what a word holds.
+/// The maximum range of [close](Moments::add_close) integers: the sum of a block of its squares fits in 64 bits.
 const MAX_WIDTH: u64 = (1 << 27) - 1;
 
-/// Sums that the processor forms side by side.
+/// Sums that the processor computes in parallel.
 const LANES: usize = 8;
 
 /// Count, mean, deviation and range of numbers.
 ///
-/// Blocks are summed twice, for the mean and for the squares of what differs from it, and merged by the formula of
+/// Blocks are summed twice, for the mean and for the squared differences from it. They are merged by the formula of
 /// Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979), which
-/// stays exact where a sum of squares would not.
+/// is stable where a sum of squares is not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moments {
-    /// Finite numbers.
+    /// The number of finite numbers.
     count: u64,
     mean: f64,
     /// The sum of the squares of differences from the mean.
     squares: f64,
-    /// The least and the greatest finite number.
+    /// The minimum and maximum finite number.
     finite: Option<Range<f64>>,
     integers: Option<Range<i64>>,
     pub(super) zeros: u64,
@@ -37,7 +37,7 @@ pub(super) struct Moments {
     has_positive_infinity: bool,
 }
 
-/// From the least of some numbers to the greatest.
+/// The range from the minimum to the maximum, inclusive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range<T> {
     pub(super) least: T,
@@ -83,13 +83,13 @@ impl Moments {
         }
     }
 
-    /// Adds integers that are so close to each other that sums of what they are above the least, and of its squares, are
-    /// exact.
+    /// Adds integers within [`MAX_WIDTH`] of each other: the sums of their differences from the minimum, and of the
+    /// squares, are exact.
     #[inline(always)]
     fn add_close(&mut self, values: &[i64], Range { least, greatest }: Range<i64>) {
         let (mut sum, mut squares) = (0, 0);
         for value in values {
-            // The number has half of the bits, of which products are formed side by side.
+            // The difference fits in 32 bits, so products can be computed in parallel.
             let above = u64::from(value.wrapping_sub(least) as u32);
             sum += above;
             squares += above * above;
@@ -124,7 +124,7 @@ impl Moments {
         }
     }
 
-    /// Adds numbers, or none of them if not all are finite: of finite float32s no sum of so many is infinite.
+    /// Adds numbers, or none if any is not finite. A sum of this many finite float32 values cannot be infinite.
     #[inline(always)]
     fn add_block<T: Copy + PartialOrd + Default + Into<f64>>(&mut self, values: &[T]) -> bool {
         let Some(first) = values.first().copied() else { return true };
@@ -159,7 +159,7 @@ impl Moments {
         true
     }
 
-    /// Adds values with how often they came. Sums are those of their order by size, whichever order they are in.
+    /// Adds values with their counts. They are summed in sorted order, so the result does not depend on their order.
     pub(super) fn add_counted<'a>(&mut self, counted: impl Iterator<Item = (&'a Value, u64)>) {
         let mut numbers = Vec::new();
         for (value, count) in counted {
@@ -211,7 +211,7 @@ impl Moments {
         self.has_positive_infinity |= other.has_positive_infinity;
     }
 
-    /// How many are finite.
+    /// The number of finite numbers.
     pub(super) fn finite(&self) -> u64 {
         self.count
     }
@@ -224,7 +224,7 @@ impl Moments {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
     }
 
-    /// The least and the greatest number.
+    /// The minimum and the maximum.
     pub(super) fn range(&self) -> Option<(f64, f64)> {
         let special = |is_there, value| Some(Range { least: value, greatest: value }).filter(|_| is_there);
         let range = Range::merge(self.finite, special(self.has_negative_infinity, f64::NEG_INFINITY));
@@ -241,11 +241,11 @@ impl Moments {
     }
 }
 
-/// The moments of a sequence of numbers that comes in batches. Equal sequences give equal moments, to the last bit, wherever
-/// the batches end.
+/// The moments of a sequence of numbers in batches. Equal sequences give identical moments, independent of batch
+/// boundaries.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BlockMoments {
-    /// Of all full blocks, and of numbers that were added in other ways.
+    /// The moments of all full blocks, and of numbers that were added in other ways.
     full: Moments,
     ints: Pending<i64>,
     floats: Pending<f32>,
@@ -278,7 +278,7 @@ impl BlockMoments {
         self.full.add_counted(counted);
     }
 
-    /// Adds the numbers of another sequence, which begin a new block.
+    /// Adds the numbers of another sequence, which start a new block.
     pub(super) fn merge(&mut self, other: &Self) {
         *self = Self { full: self.moments(), ..Self::default() };
         self.full.merge(&other.moments());
@@ -293,7 +293,7 @@ impl BlockMoments {
     }
 }
 
-/// The numbers behind the last full block.
+/// The numbers after the last full block.
 #[derive(Debug, Clone)]
 struct Pending<T> {
     /// Fewer than [`BLOCK`] once [`next_block`](Self::next_block) has returned `None`.
@@ -307,8 +307,8 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T: Copy> Pending<T> {
-    /// Takes the next full block off the pending numbers and the front of `values`. Once there is none, the rest of `values`
-    /// is pending.
+    /// Takes the next full block from the pending numbers and the front of `values`. If there is none, the rest of
+    /// `values` becomes pending.
     #[inline(always)]
     fn next_block<'block, 'values: 'block>(&'block mut self, values: &mut &'values [T]) -> Option<&'block [T]> {
         if self.values.len() >= BLOCK {
@@ -329,11 +329,11 @@ impl<T: Copy> Pending<T> {
     }
 }
 
-/// Integers as floats, as many.
+/// Converts integers to floats.
 #[inline(always)]
 fn to_floats(values: &[i64], numbers: &mut [f64]) {
-    // From -2^50 to 2^50 they are what a float64 between 2^52 and 2^53 has behind its exponent, and so may be converted
-    // many at a time, for which processors have no instruction otherwise.
+    // Integers from -2^50 to 2^50 fit in the mantissa of a float64 between 2^52 and 2^53. So they can be converted with
+    // vector operations, although processors have no instruction for it.
     const HALF: i64 = 1 << 50;
     const EXPONENT: f64 = (1_u64 << 52) as f64;
     let shifted = |value: i64| value.wrapping_add(HALF) as u64;
@@ -366,7 +366,7 @@ fn sum<T: Copy + Into<f64>>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Where a sum of squares has lost everything.
+    /// A case in which a sum of squares loses all precision.
     #[test]
     fn deviations_far_from_zero() {
         let values: Vec<i64> = (0..100_000).map(|i| 1_000_000_000_000 + i % 7).collect();
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(moments.moments().integers(), Some((i64::MIN, i64::MAX)));
     }
 
-    /// Both sides of where integers are converted in another way, and blocks that are not full.
+    /// Both sides of the bound between the two conversions, and partial blocks.
     #[test]
     fn integers_of_any_size() {
         for edge in [0, 1 << 50, (1 << 50) - 1, -1 << 50, (-1 << 50) - 1, 1 << 53] {

@@ -12,16 +12,16 @@ use tfr_proto::tensorflow::metadata::v0::{
 
 use super::{FeatureStatistics, Statistics};
 
-/// Buckets of a histogram, and frequent values: as many as TensorFlow Data Validation has by default.
-/// Source: `StatsOptions` of `tensorflow_data_validation/statistics/stats_options.py`.
+/// The number of histogram buckets and of frequent values: the defaults of TensorFlow Data Validation. Source:
+/// `StatsOptions` of `tensorflow_data_validation/statistics/stats_options.py`.
 const BUCKETS: usize = 10;
 const TOP_VALUES: usize = 20;
 
 impl Statistics {
-    /// The content of `stats.pb`: a serialized `DatasetFeatureStatisticsList` of one data set of this name.
+    /// Returns the content of `stats.pb`: a serialized `DatasetFeatureStatisticsList` of one data set with this name.
     ///
-    /// Integers are `INT`, floats `FLOAT`, text `STRING`, other bytes `BYTES`. Every feature has its common statistics;
-    /// without [values](super::Detail::Values) gathered, nothing else.
+    /// Integers are `INT`, floats `FLOAT`, text `STRING`, other bytes `BYTES`. Every feature has its common statistics,
+    /// and further ones only with [`Detail::Values`](super::Detail::Values).
     pub fn to_proto(&self, name: &str) -> Vec<u8> {
         self.message(name).encode_to_vec()
     }
@@ -137,12 +137,12 @@ fn bytes(feature: &FeatureStatistics) -> BytesStatistics {
     }
 }
 
-/// The ranks between which a tenth of the values is.
+/// The ranks of deciles, including both ends.
 fn tenths() -> Vec<f64> {
     (0..=BUCKETS).map(|rank| rank as f64 / BUCKETS as f64).collect()
 }
 
-/// A histogram of buckets of as many values each.
+/// A histogram whose buckets have equal numbers of values.
 fn quantiles(edges: &[f64], count: u64) -> Histogram {
     let share = count as f64 / BUCKETS as f64;
     let bucket = |edges: &[f64]| match edges {

@@ -1,44 +1,44 @@
-//! [`Quantiles`]: medians and histograms from a sketch of bounded size: KLL.
+//! [`Quantiles`]: medians and histograms from a KLL sketch of bounded size.
 //!
-//! Levels hold values that stand for 1, 2, 4, ... of those that came; a level that is full is sorted, and every other
-//! value goes to the next. Once there are as many levels as are kept, the lowest is given up, and of the values that come
-//! one in 2, 4, ... is taken, at a random place in its block: so a value costs less the more there are. The coins are
-//! a fixed sequence.
+//! Levels contain values that represent 1, 2, 4, ... input values. A full level is sorted, and every other value moves
+//! to the next level. Beyond the maximum number of levels, the lowest is dropped, and one of every 2, 4, ... input
+//! values is sampled, at a random position in its block. So the cost per value decreases with their number. The coin
+//! flips are a fixed sequence.
 //!
 //! Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016, sections 3 and 4.
 
 use super::hash;
 
-/// How many values the highest level may have, and so on downwards: each has two thirds of the one above it.
+/// The capacities of the levels from the highest down: each is two thirds of the one above it.
 const CAPACITIES: [usize; LEVELS + 2] = [HIGHEST, 960, 640, 426, 284, 189, 126];
 
-/// Values of the highest level.
+/// The capacity of the highest level.
 const HIGHEST: usize = 1440;
 
-/// Levels that are kept.
+/// The maximum number of levels.
 const LEVELS: usize = 5;
 
-/// Up to so many values, all are kept.
+/// The maximum number of values that are all retained.
 pub(super) const EXACT: u64 = HIGHEST as u64 - 1;
 
-/// A sketch of numbers. By rank it is right within 1 %.
+/// A sketch of numbers, with a rank error of at most 1 %.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Quantiles {
-    /// From the lowest, of which a value stands for `1 << base`. The values are [keys](key).
+    /// The levels from the lowest, whose values represent `1 << base` inputs each. The values are [keys](key).
     levels: Vec<Vec<i64>>,
     base: u32,
-    /// Values since the block of which one is taken began.
+    /// The number of values in the current sampling block.
     in_block: u64,
-    /// Which of the block is taken.
+    /// The position in the block of the value to sample.
     pick: u64,
-    /// The value that was taken of a block that has not ended. It is inserted at the end of the block: to insert it may
-    /// raise the levels, which begins a new block, and that must not depend on where batches end.
+    /// The value sampled from the current block. It is inserted at the end of the block: inserting may raise the levels
+    /// and start a new block, which must not depend on batch boundaries.
     held: Option<f64>,
     coins: u64,
 }
 
 impl Quantiles {
-    /// Adds `len` values. A NaN is none.
+    /// Adds `len` values, except NaN.
     #[inline(always)]
     pub(super) fn update(&mut self, len: usize, value: impl Fn(usize) -> f64) {
         let mut at = 0;
@@ -48,7 +48,7 @@ impl Quantiles {
                 at += self.insert_all(left, |offset| value(at + offset as usize)) as usize;
                 continue;
             }
-            // A power of two: a division would cost more than all the rest.
+            // A power of two: a division would dominate the cost.
             let block = 1_u64 << self.base;
             if self.in_block == 0 {
                 self.pick = self.coin() & (block - 1);
@@ -68,12 +68,12 @@ impl Quantiles {
         }
     }
 
-    /// Of numbers with how often each came, in any order.
+    /// Creates a sketch of numbers with their counts, in any order.
     pub(super) fn of_counted(counted: impl Iterator<Item = (f64, u64)>) -> Self {
         let mut counted: Vec<_> = keys_counted(counted).collect();
         counted.sort_unstable();
         let total: u64 = counted.iter().map(|(_, count)| count).sum();
-        // As high as the highest level would be, had they come one by one: no value of it stands for too many.
+        // The highest level, as if the values had been added one by one: none of its values represents too many.
         let highest = (total / HIGHEST as u64 + 1).next_power_of_two().ilog2();
         let mut sketch = Self { levels: vec![Vec::new(); highest as usize + 1], ..Self::default() };
         for (key, count) in counted {
@@ -86,7 +86,7 @@ impl Quantiles {
         sketch
     }
 
-    /// Adds so many values, or as many as the lowest level has room for, and tells how many.
+    /// Adds up to `len` values, as many as the lowest level has room for, and returns their number.
     #[inline(always)]
     fn insert_all(&mut self, most: u64, value: impl Fn(u64) -> f64) -> u64 {
         if self.levels.is_empty() {
@@ -95,7 +95,7 @@ impl Quantiles {
         let capacity = self.capacity(0);
         let Some(lowest) = self.levels.first_mut() else { return most };
         let taken = most.min(capacity.saturating_sub(lowest.len()).max(1) as u64);
-        // Both zeros are one value.
+        // Both zeros are the same value.
         lowest.extend((0..taken).map(value).filter(|value| !value.is_nan()).map(|value| key(value + 0.0)));
         if lowest.len() >= capacity {
             self.shrink();
@@ -122,7 +122,7 @@ impl Quantiles {
         self.shrink();
     }
 
-    /// What is kept, in order.
+    /// The retained values, in order.
     pub(super) fn ranks(&self) -> Ranks {
         let levels = self.levels.iter().zip(self.base..);
         let held = self.held_key().map(|key| (key, 1 << self.base));
@@ -130,7 +130,7 @@ impl Quantiles {
         Ranks::of(kept.chain(held).collect())
     }
 
-    /// Keeps the value of the block that has not ended for the whole block.
+    /// Counts the sampled value of a partial block as a whole block.
     fn keep_held(&mut self) {
         let key = self.held_key();
         self.held = None;
@@ -140,7 +140,7 @@ impl Quantiles {
     }
 
     fn held_key(&self) -> Option<i64> {
-        // Both zeros are one value, and a NaN is none.
+        // Both zeros are the same value, and NaN is not counted.
         self.held.filter(|value| !value.is_nan()).map(|value| key(value + 0.0))
     }
 
@@ -149,12 +149,12 @@ impl Quantiles {
         self.insert_all(1, |_| value);
     }
 
-    /// How many values a level may have.
+    /// The capacity of a level.
     fn capacity(&self, level: usize) -> usize {
         CAPACITIES.get(self.levels.len().saturating_sub(level + 1)).copied().unwrap_or(2)
     }
 
-    /// Until no level has too many.
+    /// Compacts until no level exceeds its capacity.
     fn shrink(&mut self) {
         let mut level = 0;
         while level < self.levels.len() {
@@ -168,7 +168,7 @@ impl Quantiles {
         }
     }
 
-    /// Hands every other value of a level to the next. One that is over stays.
+    /// Moves every other value of a level to the next. An odd value stays.
     fn compact(&mut self, level: usize) {
         if level >= self.levels.len() {
             return;
@@ -179,7 +179,7 @@ impl Quantiles {
         let coin = self.coin();
         let Some([values, next, ..]) = self.levels.get_mut(level..) else { return };
         let over = if values.len() % 2 == 1 { values.pop() } else { None };
-        // The lowest has values as they came. Those above have sorted runs, which a stable sort merges.
+        // The lowest level is unsorted. Those above contain sorted runs, which a stable sort merges.
         if level == 0 {
             values.sort_unstable()
         } else {
@@ -190,12 +190,12 @@ impl Quantiles {
         values.extend(over);
     }
 
-    /// Gives the lowest level up.
+    /// Drops the lowest level.
     fn raise(&mut self) {
         self.compact(0);
         let over = if self.levels.is_empty() { Vec::new() } else { self.levels.remove(0) };
         self.base += 1;
-        // One that is over stands for itself, or for two.
+        // An odd value is dropped or counts twice.
         let stays = self.coin() & 1 == 0;
         if let (Some(value), Some(lowest), true) = (over.first(), self.levels.first_mut(), stays) {
             lowest.push(*value);
@@ -210,20 +210,20 @@ impl Quantiles {
     }
 }
 
-/// Numbers in order, and how many there are up to each.
+/// Sorted numbers with cumulative counts.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ranks {
-    /// The numbers, each with the weight of all up to it.
+    /// The numbers, each with the total weight up to and including it.
     weighted: Vec<(f64, u64)>,
 }
 
 impl Ranks {
-    /// Of all numbers with how often each came, in any order: nothing is left to chance.
+    /// Creates exact ranks of numbers with their counts, in any order.
     pub(super) fn of_counted(counted: impl Iterator<Item = (f64, u64)>) -> Self {
         Self::of(keys_counted(counted).collect())
     }
 
-    /// Of keys and their weights.
+    /// Creates ranks of keys with their weights.
     fn of(mut weighted: Vec<(i64, u64)>) -> Self {
         weighted.sort_unstable();
         let mut below = 0;
@@ -234,7 +234,7 @@ impl Ranks {
         Self { weighted: weighted.into_iter().map(|(key, weight)| (number(key), up_to(weight))).collect() }
     }
 
-    /// The values at these ranks from 0 to 1, in order; none if there are no values.
+    /// The values at these ranks from 0 to 1, in order. Empty if there are no values.
     pub(super) fn at(&self, ranks: &[f64]) -> Vec<f64> {
         let weighted = &self.weighted;
         let Some((_, total)) = weighted.last().copied() else { return Vec::new() };
@@ -246,7 +246,7 @@ impl Ranks {
         ranks.iter().map(at).collect()
     }
 
-    /// Which shares of the finite values are below these, and at `greatest` all are.
+    /// The shares of finite values below each of `values`. At `greatest` the share is 1.
     pub(super) fn shares_below(&self, values: &[f64], greatest: f64) -> Vec<f64> {
         let mut finite = self.weighted.clone();
         let infinite = finite.iter().take_while(|(value, _)| *value == f64::NEG_INFINITY).last();
@@ -265,12 +265,12 @@ impl Ranks {
     }
 }
 
-/// Their [keys](key). A NaN is none, and both zeros are one value.
+/// Converts numbers to [keys](key). NaN is skipped, and both zeros are the same value.
 fn keys_counted(counted: impl Iterator<Item = (f64, u64)>) -> impl Iterator<Item = (i64, u64)> {
     counted.filter(|(number, _)| !number.is_nan()).map(|(number, count)| (key(number + 0.0), count))
 }
 
-/// A number as an integer of the same order, as [`f64::total_cmp`] has it: integers are sorted faster.
+/// A number as an integer with the same order as [`f64::total_cmp`]: integers are sorted faster.
 fn key(number: f64) -> i64 {
     in_order(number.to_bits() as i64)
 }
@@ -280,7 +280,7 @@ fn number(key: i64) -> f64 {
     f64::from_bits(in_order(key) as u64)
 }
 
-/// Turns the bits of what is negative round, but for the sign, and back.
+/// Inverts the bits of negative numbers except the sign, and back.
 fn in_order(bits: i64) -> i64 {
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
@@ -295,7 +295,7 @@ mod tests {
         sketch
     }
 
-    /// The greatest difference between the rank that is asked for and the ranks that the answer has.
+    /// The maximum difference between a requested rank and the actual ranks of the result.
     fn worst_rank(sketch: &Quantiles, mut values: Vec<f64>) -> f64 {
         values.sort_unstable_by(f64::total_cmp);
         let count = values.len() as f64;
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(sketch(&values).ranks().at(&[0.0, 0.001, 0.5, 0.999, 1.0]), [0.0, 0.0, 499.0, 998.0, 999.0]);
     }
 
-    /// Numbers that came before with their counts are as if they had come one by one.
+    /// Numbers added with counts give the same result as numbers added one by one.
     #[test]
     fn what_was_counted_keeps_its_ranks() {
         for (shape, values) in shapes(300_000).into_iter().enumerate() {
@@ -381,7 +381,7 @@ mod tests {
         assert!(one.levels.iter().map(Vec::len).sum::<usize>() < 3 * HIGHEST + LEVELS);
     }
 
-    /// Also where levels are raised in the midst of a block.
+    /// Also if levels are raised in the middle of a block.
     #[test]
     fn single_values_are_as_good_as_batches() {
         let values = shapes(60_000).swap_remove(2);

@@ -1,7 +1,8 @@
-//! [`ValueStatistics`]: what the values of a feature are.
+//! [`ValueStatistics`]: statistics of the values of a feature.
 //!
-//! While they are few, or integers near each other, each of them is counted, and their counts tell all else in the end:
-//! sums, ranges, quantiles, how many are distinct. What comes once they are many goes into sums and sketches of its own.
+//! Few distinct values, or integers in a narrow range, are counted individually. Sums, ranges, quantiles and distinct
+//! counts are then computed from the counts. Once there are too many, further values go into separate sums and
+//! sketches.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -16,42 +17,42 @@ use super::hash;
 use super::numbers::{BlockMoments, Moments};
 use super::quantiles::{Quantiles, Ranks};
 
-/// Values that are longer, in bytes, are not listed among the frequent ones.
+/// The maximum length in bytes of a listed frequent value.
 const MAX_LISTED_BYTES: usize = 256;
 
-/// Values that are hashed before the hashes are taken in.
+/// Values that are hashed before their hashes are processed.
 const BLOCK: usize = 256;
 
 /// Statistics of the values of a feature.
 #[derive(Debug, Clone)]
 pub(super) struct ValueStatistics {
-    /// Of integers, as long as all of them are near each other. Nothing is anywhere else then.
+    /// Counts of integers, while all are in a narrow range. All other fields are then empty.
     dense: Option<DenseCounts>,
-    /// Of values that are not counted each.
+    /// For values that are not counted individually.
     distinct: Distinct,
-    /// Not of bytes that are no text.
+    /// `None` for bytes that are not text.
     frequent: Option<Frequent>,
     content: Content,
     asked: Asked,
 }
 
-/// What is made once somebody asks for it.
+/// Figures computed on first use.
 #[derive(Debug, Clone, Default)]
 struct Asked {
-    /// Of integers near each other.
+    /// The counts of integers in a narrow range.
     frequent: OnceLock<Frequent>,
-    /// Of all numbers.
+    /// The moments of all numbers.
     moments: OnceLock<Moments>,
 }
 
 #[derive(Debug, Clone)]
 enum Content {
     Numbers(Box<Numbers>),
-    /// Of values that are not counted each.
+    /// For values that are not counted individually.
     Bytes(ByteLengths),
 }
 
-/// Of values that are not counted each.
+/// For values that are not counted individually.
 #[derive(Debug, Clone, Default)]
 struct Numbers {
     moments: BlockMoments,
@@ -61,7 +62,7 @@ struct Numbers {
 /// Lengths in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ByteLengths {
-    /// The least and the greatest.
+    /// The minimum and the maximum.
     pub(super) range: Option<(u64, u64)>,
     pub(super) total: u64,
 }
@@ -74,7 +75,7 @@ impl ByteLengths {
         self.total += length * count;
     }
 
-    /// Adds lengths that views have in front.
+    /// Adds the lengths stored in views.
     #[inline(always)]
     fn add_views(&mut self, views: &[u128]) {
         let (mut least, mut greatest, mut total) = (u32::MAX, 0, 0);
@@ -128,8 +129,8 @@ fn numbers_counted(counted: &Frequent) -> impl Iterator<Item = (f64, u64)> {
     counted.counted().filter_map(|(value, count)| Some((value.number()?, count)))
 }
 
-/// Adds values. Everything called for each of them is compiled into this function, for the processors of today too; so
-/// what is done for each of many stands in loops, and not in closures, which would be compiled for all processors.
+/// Adds values. Everything called per value is inlined into this function and its processor-specific versions. So work
+/// per value is in loops, not in closures, which would be compiled for the baseline processor only.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
 fn update(statistics: &mut ValueStatistics, values: &FeatureValues<'_>) {
     match values {
@@ -140,7 +141,7 @@ fn update(statistics: &mut ValueStatistics, values: &FeatureValues<'_>) {
 }
 
 impl ValueStatistics {
-    /// Of no values yet.
+    /// Creates statistics of no values.
     pub(super) fn new(kind: FeatureKind, is_text: bool) -> Self {
         let content = match kind {
             FeatureKind::Bytes => Content::Bytes(ByteLengths::default()),
@@ -178,7 +179,7 @@ impl ValueStatistics {
         frequent.sample(rest.len(), hash, |at| rest.get(at).map(|value| Value::Int64(*value)));
     }
 
-    /// Counts as many of the values as are counted each.
+    /// Counts values while they are counted individually.
     #[inline(always)]
     fn count_ints(&mut self, values: &[i64]) -> usize {
         let mut counted = 0;
@@ -198,7 +199,7 @@ impl ValueStatistics {
         counted
     }
 
-    /// From here on integers may be far from each other.
+    /// Switches from dense counts to counts by hash.
     fn leave_dense(&mut self) {
         if let Some(dense) = self.dense.take()
             && let Some(frequent) = &mut self.frequent
@@ -298,7 +299,7 @@ impl ValueStatistics {
         }
     }
 
-    /// From here on values are many, and only some are looked at.
+    /// Switches to sketches and sampling if there are too many distinct values.
     fn stop_counting_if_full(&mut self) {
         if let Some(frequent) = self.frequent.as_mut().filter(|frequent| frequent.is_full()) {
             frequent.hashes().for_each(|hash| self.distinct.add(&[hash]));
@@ -307,12 +308,12 @@ impl ValueStatistics {
         }
     }
 
-    /// The counts of values, while each is counted.
+    /// The counts of values, while each is counted individually.
     fn counts(&self) -> Option<&Frequent> {
         self.frequent().filter(|frequent| frequent.counts_all())
     }
 
-    /// How many distinct values there are, about or [exactly](Frequent::distinct).
+    /// The number of distinct values, approximate or [exact](Frequent::distinct).
     pub(super) fn distinct(&self) -> u64 {
         let exact = self.frequent().and_then(Frequent::distinct);
         exact.unwrap_or_else(|| self.all_distinct().estimate())
@@ -326,7 +327,7 @@ impl ValueStatistics {
         distinct
     }
 
-    /// The values that are most frequent, but of bytes that are no text.
+    /// The most frequent values. `None` for bytes that are not text.
     pub(super) fn frequent(&self) -> Option<&Frequent> {
         let Some(dense) = &self.dense else { return self.frequent.as_ref() };
         Some(self.asked.frequent.get_or_init(|| {
@@ -348,7 +349,7 @@ impl ValueStatistics {
         }))
     }
 
-    /// The order of numbers.
+    /// The ranks of numbers.
     pub(super) fn ranks(&self) -> Option<Ranks> {
         let Content::Numbers(numbers) = &self.content else { return None };
         Some(match self.counts() {
@@ -357,7 +358,7 @@ impl ValueStatistics {
         })
     }
 
-    /// The lengths of bytes.
+    /// The lengths of byte strings.
     pub(super) fn byte_lengths(&self) -> Option<ByteLengths> {
         let Content::Bytes(mut lengths) = self.content else { return None };
         if let Some(counts) = self.counts() {
@@ -366,7 +367,7 @@ impl ValueStatistics {
         Some(lengths)
     }
 
-    /// Adds the values of others, of the same feature.
+    /// Merges statistics of other values of the same feature.
     pub(super) fn merge(&mut self, other: &Self) {
         self.asked = Asked::default();
         if let (Some(dense), Some(other)) = (&mut self.dense, &other.dense)
@@ -386,7 +387,7 @@ impl ValueStatistics {
             frequent.merge(other);
         }
         self.content.merge(&other.content);
-        // Where they are too many together, the counts of both are lost.
+        // If they are too many together, both lose their counts.
         if self.counts().is_none() {
             own.iter().chain(others).for_each(|counts| self.content.add_counted(counts));
         }
@@ -399,7 +400,7 @@ fn add_dense(frequent: &mut Frequent, dense: &DenseCounts) {
     }
 }
 
-/// The least and the most of both.
+/// The union of two ranges.
 pub(super) fn widened(range: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (range, other) {
         (Some((least, most)), Some((low, high))) => Some((least.min(low), most.max(high))),

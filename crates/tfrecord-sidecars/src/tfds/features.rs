@@ -11,13 +11,13 @@ use crate::columns::{TableFeature, expect_records, is_text, value_type};
 use crate::error::{Result, TfdsProblem};
 use crate::stats::{Statistics, observed_features};
 
-/// Where the classes are.
+/// The Python module of the feature classes.
 const CLASSES: &str = "tensorflow_datasets.core.features";
 
-/// What stands between the names of parts, to TensorFlow Datasets.
+/// TensorFlow Datasets' separator between the names of parts.
 const SEPARATOR: &str = "/";
 
-/// The files of images that TensorFlow Datasets tells apart.
+/// The image formats that TensorFlow Datasets distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImageFormat {
@@ -36,7 +36,7 @@ impl ImageFormat {
     }
 }
 
-/// The table, and the label files, by name.
+/// The features of the table, and the label files by name.
 #[derive(Debug)]
 struct Table<'a> {
     mapping: &'a Mapping,
@@ -101,7 +101,7 @@ impl<'a> Table<'a> {
         features
     }
 
-    /// The column as one feature, unless its features have names that TensorFlow Datasets would not look for.
+    /// The column as one nested feature. `None` if TensorFlow Datasets expects other names of its features.
     fn nested(&mut self, column: &'a ColumnMapping) -> Option<Value> {
         let is_plain = |role| matches!(role, FeatureRole::Values | FeatureRole::RowLengths);
         if column.features.is_empty() || !column.features.iter().all(|feature| is_plain(feature.role)) {
@@ -113,7 +113,7 @@ impl<'a> Table<'a> {
         {
             let feature = self.features.get(feature.name.as_str())?.clone();
             let fixed = match lists_around(&column.data_type) {
-                // A list of lists of a fixed size is one of unknown length of tensors.
+                // A list of fixed-size lists is a sequence of tensors.
                 Some(sizes) if feature.shape.is_none() => sizes,
                 _ => Vec::new(),
             };
@@ -125,7 +125,7 @@ impl<'a> Table<'a> {
         self.part(&column.data_type, &column.column, labels, 0)
     }
 
-    /// A part of a column. `depth` lists of any length lie around it.
+    /// A part of a column, inside `depth` variable-length lists.
     fn part(&mut self, data_type: &DataType, path: &str, labels: String, depth: usize) -> Option<Value> {
         match data_type {
             DataType::Struct(fields) => self.fields(fields, path, &labels, depth).map(dict),
@@ -147,7 +147,7 @@ impl<'a> Table<'a> {
             DataType::RunEndEncoded(_, values) if is_nested(values.data_type()) => None,
             _ => {
                 let name = if depth > 1 { format!("{path}/ragged_flat_values") } else { path.to_owned() };
-                // In a struct in a list the values are told apart by that list alone.
+                // For a struct in a list, only that list determines the lengths.
                 let feature = self.features.get(name.as_str()).or_else(|| self.features.get(path))?.clone();
                 let fixed = fixed_sizes(data_type)?;
                 Some(match depth {
@@ -161,7 +161,7 @@ impl<'a> Table<'a> {
     fn fields(&mut self, fields: &Fields, path: &str, labels: &str, depth: usize) -> Option<Object> {
         let mut features = Object::new();
         for field in fields {
-            // A name with a slash would be taken for one of a part.
+            // A name with a slash would be read as that of a part.
             if field.name().contains('/') {
                 return None;
             }
@@ -172,8 +172,8 @@ impl<'a> Table<'a> {
         Some(features)
     }
 
-    /// A feature by itself, or, with the shape of one of its elements, in a list. `beyond` are the sizes of a list's
-    /// elements.
+    /// A feature by itself or, with the shape of one of its elements, in a list. `beyond` contains the sizes of a
+    /// list's elements.
     fn leaf(
         &mut self,
         feature: &TableFeature<'a>,
@@ -183,7 +183,7 @@ impl<'a> Table<'a> {
     ) -> Value {
         let is_element = in_list.is_some();
         let optional = !is_element && feature.may_be_absent();
-        // What a missing value is read as is nothing for one that is there without values.
+        // The default of a missing value does not apply to a feature that is present without values.
         let own_shape = match (in_list, &feature.shape) {
             (Some(shape), _) => Some(shape),
             (None, Some(shape)) if !(optional && feature.may_be_empty()) => Some(shape.clone()),
@@ -211,7 +211,7 @@ impl<'a> Table<'a> {
         if !optional && is_scalar && text && feature.column.choice.is_none() {
             return json!({ "pythonClassName": format!("{CLASSES}.text_feature.Text"), "text": {} });
         }
-        // Protobuf's JSON has int64 as strings.
+        // Protobuf's JSON represents int64 as strings.
         let sizes = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>();
         let shape = match &own_shape {
             Some(shape) if shape.is_empty() => json!({}),
@@ -222,7 +222,7 @@ impl<'a> Table<'a> {
             }
         };
         let mut tensor = json!({ "dtype": dtype(feature), "encoding": "none", "shape": shape });
-        // A tensor of unknown length is empty where it is missing.
+        // A tensor of unknown length is read as empty if it is missing.
         if let (true, true, Value::Object(tensor)) = (optional, own_shape.is_some(), &mut tensor) {
             tensor.insert("optional".to_owned(), true.into());
         }
@@ -251,8 +251,8 @@ fn sequence(feature: Value) -> Value {
     })
 }
 
-/// The name of a feature in the names of files.
-/// Source: `convert_feature_name_to_filename` in `tensorflow_datasets/core/features/feature.py`.
+/// The name of a feature as used in file names. Source: `convert_feature_name_to_filename` in
+/// `tensorflow_datasets/core/features/feature.py`.
 fn file_name(name: &str, parent: Option<&str>) -> String {
     let name = name.replace('/', ".");
     match parent {
@@ -261,7 +261,7 @@ fn file_name(name: &str, parent: Option<&str>) -> String {
     }
 }
 
-/// Whether a label is read from its line as it was written: without the space that Python strips.
+/// Whether a label survives a line of a label file: Python strips surrounding whitespace.
 fn fits_a_line(label: &str) -> bool {
     !label.is_empty() && label.trim() == label && !label.contains(|letter: char| letter.is_control())
 }
@@ -270,7 +270,7 @@ fn is_nested(data_type: &DataType) -> bool {
     data_type.is_nested()
 }
 
-/// The sizes of a list's elements, where these are lists of a fixed size, one in the other.
+/// The sizes of a list's elements, if these are nested fixed-size lists.
 fn lists_around(data_type: &DataType) -> Option<Vec<usize>> {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
@@ -280,7 +280,7 @@ fn lists_around(data_type: &DataType) -> Option<Vec<usize>> {
     }
 }
 
-/// The sizes of lists of a fixed size, outermost first, of single values.
+/// The sizes of fixed-size lists of single values, outermost first.
 fn fixed_sizes(mut data_type: &DataType) -> Option<Vec<usize>> {
     let mut sizes = Vec::new();
     while let DataType::FixedSizeList(item, size) = data_type {
@@ -290,7 +290,7 @@ fn fixed_sizes(mut data_type: &DataType) -> Option<Vec<usize>> {
     (!matches!(value_type(data_type), DataType::Struct(_) | DataType::Map(..))).then_some(sizes)
 }
 
-/// The type that the values are given when they are read, by NumPy's name.
+/// The NumPy name of the type that the values are read as.
 fn dtype(feature: &TableFeature<'_>) -> &'static str {
     let as_stored = match feature.kind() {
         FeatureKind::Bytes => return "object",
@@ -308,7 +308,7 @@ fn dtype(feature: &TableFeature<'_>) -> &'static str {
         (FeatureKind::Int64, DataType::UInt32) => "uint32",
         (FeatureKind::Int64, DataType::UInt64) => "uint64",
         (FeatureKind::Float, DataType::Float16) => "float16",
-        // The text of a float, or a tensor, is not one.
+        // A float stored as text or as a tensor does not have this type.
         (FeatureKind::Float, DataType::Float64) if feature.column.choice != Some(Choice::Tensor) => "float64",
         _ => as_stored,
     }

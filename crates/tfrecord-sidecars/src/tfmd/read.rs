@@ -1,4 +1,4 @@
-//! A schema of TensorFlow Metadata as an Arrow schema.
+//! Converts schemas of TensorFlow Metadata to Arrow schemas.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use tfr_proto::tensorflow::metadata::v0::{
 use super::TEXT_TAG;
 use crate::error::{ErrorKind, Result};
 
-/// The Arrow schema that a `schema.pbtxt` tells of, its columns in the order of its features. The
-/// [module](crate::tfmd) says what becomes of what.
+/// Reads a `schema.pbtxt` as an Arrow schema, with columns in the order of its features. The [module](crate::tfmd)
+/// documents the conversion.
 ///
 /// ```
 /// use arrow_schema::DataType;
@@ -29,7 +29,7 @@ use crate::error::{ErrorKind, Result};
 /// ```
 ///
 /// # Errors
-/// Text that is no such schema, with line and column; a feature that cannot be read, by name.
+/// Fails on text that is not a valid schema, with line and column, or on an unsupported feature, by name.
 pub fn schema_from_pbtxt(text: &str) -> Result<Schema> {
     let read = readable_from_pbtxt(text)?;
     match read.refused.into_iter().next() {
@@ -38,19 +38,20 @@ pub fn schema_from_pbtxt(text: &str) -> Result<Schema> {
     }
 }
 
-/// What a `schema.pbtxt` tells of its features, where not all of them can be read.
+/// The supported and rejected features of a `schema.pbtxt`.
 #[derive(Debug)]
 pub struct ReadableSchema {
-    /// The features that can be read, as columns.
+    /// The supported features, as columns.
     pub schema: Schema,
-    /// The names of the others in their order, each with what is wrong with it.
+    /// The names of the rejected features in order, each with its error.
     pub refused: Vec<(String, crate::Error)>,
 }
 
-/// Reads what a `schema.pbtxt` tells of the features that can be read, and which cannot: those without a type, say.
+/// Reads the supported features of a `schema.pbtxt`, and reports the others, for example those without a type.
 ///
 /// # Errors
-/// Text that is no such schema, with line and column; a feature without a name; two features of one name that differ.
+/// Fails on text that is not a valid schema, with line and column; on a feature without a name; or on two different
+/// features of one name.
 pub fn readable_from_pbtxt(text: &str) -> Result<ReadableSchema> {
     let schema = super::parse(text)?;
     let representations = Representations::of(&schema);
@@ -68,7 +69,7 @@ pub fn readable_from_pbtxt(text: &str) -> Result<ReadableSchema> {
             Err(error) => return Err(error),
         };
         match positions.get(feature.name()) {
-            // Schemas put together by hand tell of a feature twice.
+            // Hand-written schemas may repeat a feature.
             Some(position) if fields.get(*position) == Some(&field) => {}
             Some(_) => return Err(refused(feature.name(), "two features of this name differ", "remove one of them")),
             None => {
@@ -84,7 +85,7 @@ fn refused(feature: &str, problem: impl Into<String>, hint: impl Into<String>) -
     ErrorKind::Feature { feature: feature.to_owned(), problem: problem.into(), hint: hint.into() }.into()
 }
 
-/// What the schema says of tensors, by the feature that their values are in.
+/// The tensor representations of the schema, by the feature with their values.
 struct Representations<'a> {
     dense: HashMap<&'a str, &'a FixedShape>,
     ragged: HashMap<&'a str, &'a RaggedTensor>,
@@ -93,7 +94,7 @@ struct Representations<'a> {
 impl<'a> Representations<'a> {
     fn of(schema: &'a v0::Schema) -> Self {
         let (mut dense, mut ragged) = (HashMap::new(), HashMap::new());
-        // The group without a name is the one that TFX reads by.
+        // TFX reads the group without a name.
         if let Some(group) = schema.tensor_representation_group.get("") {
             for (tensor, representation) in &group.tensor_representation {
                 match &representation.kind {
@@ -121,7 +122,7 @@ struct FeatureReader<'a> {
     representations: &'a Representations<'a>,
 }
 
-/// How many values a feature has.
+/// The number of values of a feature.
 enum Count {
     One,
     Fixed(i32),
@@ -169,7 +170,7 @@ impl FeatureReader<'_> {
         }
     }
 
-    /// The type that a domain is for, where none is stated.
+    /// The type that a domain implies if none is specified.
     fn type_of_domain(&self) -> Option<FeatureType> {
         Some(match self.feature.domain_info.as_ref()? {
             DomainInfo::IntDomain(_) => FeatureType::Int,
@@ -247,7 +248,7 @@ impl FeatureReader<'_> {
         if shape.dim.is_empty() {
             return Ok(Count::One);
         }
-        // A dimension without a size, or of -1, is of any size.
+        // A dimension without a size, or of size -1, is unknown.
         let sizes: Option<Vec<i64>> = shape.dim.iter().map(|dim| dim.size.filter(|size| *size >= 0)).collect();
         let Some(sizes) = sizes else { return Ok(Count::Any) };
         let values = sizes.iter().try_fold(1_i64, |values, size| values.checked_mul(*size));
@@ -281,7 +282,7 @@ impl FeatureReader<'_> {
     }
 }
 
-/// The older mark of features that are on their way out.
+/// The older marker of deprecated features.
 #[allow(deprecated, reason = "schemas of old have it")]
 fn deprecated(feature: &v0::Feature) -> bool {
     feature.deprecated.unwrap_or_default()

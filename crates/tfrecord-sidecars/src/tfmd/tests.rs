@@ -145,7 +145,7 @@ tensor_representation_group { key: "" value { tensor_representation {
 "#;
 
 proptest! {
-    /// Whatever becomes of a schema on its way, it is read or refused.
+    /// Corrupted schemas are read or rejected, without panics.
     #[test]
     fn no_text_panics(at in any::<prop::sample::Index>(), len in 0_usize..8, text in "[{}<>\\[\\]:\"'\\\\#\\PC]{0,8}") {
         let mut letters: Vec<char> = SCHEMA.chars().collect();

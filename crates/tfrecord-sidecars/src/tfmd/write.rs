@@ -1,4 +1,4 @@
-//! A mapping as a schema of TensorFlow Metadata.
+//! Converts a mapping to a schema of TensorFlow Metadata.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::Result;
 use crate::stats::{FeatureStatistics, Statistics, observed_features};
 
-/// A `schema.pbtxt` for the records of `mapping`, feature by feature in the order of its columns. The
-/// [module](crate::tfmd) says what is in it.
+/// Returns a `schema.pbtxt` for the records of `mapping`, with features in the order of its columns. The
+/// [module](crate::tfmd) documents its contents.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,15 +43,15 @@ use crate::stats::{FeatureStatistics, Statistics, observed_features};
 /// ```
 ///
 /// # Errors
-/// Records that are not Examples.
+/// Fails on records that are not Examples.
 pub fn schema_to_pbtxt(mapping: &Mapping) -> Result<String> {
     schema_to_pbtxt_of(mapping, None)
 }
 
-/// The same, with presence, value counts and domains as the records were found to have them.
+/// As [`schema_to_pbtxt`], with the observed presence, value counts and domains of the records.
 ///
 /// # Errors
-/// Records that are not Examples.
+/// Fails on records that are not Examples.
 pub fn schema_to_pbtxt_of(mapping: &Mapping, statistics: Option<&Statistics>) -> Result<String> {
     expect_records(mapping, &[RecordType::Example])?;
     let statistics = statistics.filter(|statistics| statistics.rows() > 0);
@@ -62,7 +62,7 @@ pub fn schema_to_pbtxt_of(mapping: &Mapping, statistics: Option<&Statistics>) ->
     let group = TensorRepresentationGroup { tensor_representation: tensors };
     super::print(&Schema {
         feature: features.iter().map(|feature| described(feature, found(feature))).collect(),
-        // The group without a name is the one that TFX reads by.
+        // TFX reads the group without a name.
         tensor_representation_group: BTreeMap::from([(String::new(), group)]),
         ..Schema::default()
     })
@@ -81,7 +81,7 @@ fn described(feature: &TableFeature<'_>, found: Option<&FeatureStatistics>) -> F
     };
     let shape = match (&feature.shape, feature.feature.shape) {
         (Some(shape), _) if !feature.may_be_absent() => ShapeType::Shape(fixed(shape)),
-        // A shape is for what is in every record.
+        // A shape requires a feature in every record.
         (_, FeatureShape::Scalar) => count(1, Some(1)),
         (_, FeatureShape::Fixed(len)) => {
             let len = i64::try_from(len).unwrap_or(i64::MAX);
@@ -117,7 +117,7 @@ fn fixed(shape: &[usize]) -> FixedShape {
     FixedShape { dim: shape.iter().map(|dim| Dim { size: Some(size(dim)), name: None }).collect() }
 }
 
-/// The tensor that TFX makes of the feature.
+/// The tensor that TFX reads the feature as.
 fn representation(feature: &TableFeature<'_>) -> TensorRepresentation {
     let column_name = Some(feature.name().to_owned());
     let kind = match &feature.shape {
@@ -138,7 +138,7 @@ fn holds_text(feature: &TableFeature<'_>) -> bool {
         && (feature.choice == Some(Choice::String) || feature.value_type().is_some_and(is_text))
 }
 
-/// What the Arrow type says of the values.
+/// The domain that the Arrow type implies.
 fn domain(feature: &TableFeature<'_>) -> Option<DomainInfo> {
     let within = |min: i64, max: Option<i64>| {
         Some(DomainInfo::IntDomain(IntDomain { min: Some(min), max, ..IntDomain::default() }))

@@ -1,4 +1,4 @@
-//! Columns of records that are no `tf.train.Example`: feature lists, and the one column of bytes.
+//! Columns of records other than `tf.train.Example`: feature lists, and the single column of bytes.
 
 use arrow_schema::{DataType, Field, Schema};
 
@@ -8,13 +8,13 @@ use crate::error::{ErrorKind, Result};
 use crate::feature::FeatureRole;
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
 
-/// Whether a column is feature lists, in records that have some.
+/// Whether a column becomes feature lists in a SequenceExample.
 pub(super) fn is_sequence(field: &Field, options: &MappingOptions) -> bool {
     if options.sequences.contains(field.name()) {
         return true;
     }
     match field.data_type() {
-        // All of it is one value.
+        // The whole list is one value.
         _ if options.choices.get(field.name()) == Some(&Choice::Tensor) => false,
         DataType::FixedSizeList(..) => false,
         list => item(list).is_some_and(|item| item.data_type().is_nested()),
@@ -26,7 +26,7 @@ pub(super) fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
     ErrorKind::NoSequence { column, data_type, reason }.into()
 }
 
-/// Records of bytes are made of one column of them.
+/// Checks that the schema is a single column of strings or binaries.
 pub(in crate::mapping) fn only_bytes(schema: &Schema) -> Result<()> {
     match schema.fields().as_ref() {
         [field] if value_type(field.data_type()).is_string() || value_type(field.data_type()).is_binary() => Ok(()),
@@ -38,7 +38,7 @@ pub(in crate::mapping) fn only_bytes(schema: &Schema) -> Result<()> {
 }
 
 impl Planner<'_> {
-    /// A column of feature lists.
+    /// Plans a column of feature lists.
     pub(super) fn sequence(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
         let path = field.name();
         let inherited = self.said_of(field, path, inherited);
@@ -67,7 +67,7 @@ impl Planner<'_> {
         self.takes_default(node)
     }
 
-    /// The one column of records that are bytes.
+    /// Plans the single column of records of type bytes.
     pub(super) fn record(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
         let inherited = self.said_of(field, field.name(), inherited);
         let has_place = matches!(inherited.nulls, NullRule::Default(_)) || inherited.nulls.is(NullPolicy::Empty);

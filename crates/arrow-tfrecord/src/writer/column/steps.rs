@@ -6,7 +6,7 @@ use super::super::bind::{BoundColumn, Steps, WireNull};
 use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan};
 use crate::wire::{FIELD_1, FIELD_2, field_len, put_bytes, put_header, put_varint, varint_len};
 
-/// Features of steps: without a name.
+/// Features of steps, which have no name.
 impl Cells<'_> {
     /// Bytes of the feature of a step.
     fn feature_len(&self, step: usize) -> usize {
@@ -38,7 +38,7 @@ impl Cells<'_> {
         }
     }
 
-    /// Writes the feature of a step as one of a list, and returns the position behind it.
+    /// Writes the feature of a step as an element of a feature list, and returns the position after it.
     fn put_step(&self, out: &mut [u8], pos: usize, step: usize) -> usize {
         let pos = put_header(out, pos, FIELD_1, self.feature_len(step));
         if self.is_null(step) {
@@ -78,19 +78,19 @@ impl Cells<'_> {
     }
 }
 
-/// A column of feature lists: its features by step, and which steps are a row's.
+/// A column of feature lists: its features by step, and the steps of each row.
 pub(in crate::writer) struct StepCells<'a> {
     cells: Cells<'a>,
     steps: &'a Steps,
 }
 
 impl<'a> StepCells<'a> {
-    /// None if the column has no steps.
+    /// Returns `None` if the column has no steps.
     pub(in crate::writer) fn new(column: &'a BoundColumn, plan: &'a FeaturePlan) -> Option<Self> {
         Some(Self { cells: Cells::new(column, plan), steps: column.steps.as_ref()? })
     }
 
-    /// At least as many bytes as the feature lists of `rows` take.
+    /// An upper bound of the bytes of the feature lists of `rows`.
     pub(in crate::writer) fn bound(&self, rows: Range<usize>) -> usize {
         if rows.is_empty() {
             return 0;
@@ -99,7 +99,7 @@ impl<'a> StepCells<'a> {
         rows.len() * (self.cells.plan.key.len() + FEATURE_OVERHEAD) + self.cells.bound(steps)
     }
 
-    /// Writes the feature list of `row`, or nothing if it is null, and returns the position behind it.
+    /// Writes the feature list of `row`, or nothing if it is null, and returns the position after it.
     pub(in crate::writer) fn put(&self, out: &mut [u8], pos: usize, row: usize) -> usize {
         if self.steps.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return pos;

@@ -1,4 +1,4 @@
-//! [`Counts`]: numbers by hashes, beside what has the hash.
+//! [`Counts`]: counts by hash, with the values of the hashes.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use prefetch_index::prefetch_index;
 
 use super::Value;
 
-/// From so many places on half of them may be taken, below a quarter.
+/// Tables of at least this many slots may be half full, smaller ones a quarter.
 const MANY_PLACES: usize = 2 * super::EXACT_VALUES;
 
-/// Places of a table of a few values.
+/// Slots of the smallest table.
 const FEW_PLACES: usize = 64;
 
-/// A table with open addressing. The hashes are good enough to be places: there is nothing left to do for each value but
-/// to find its count and to add to it, which a map from a library is twice as slow at.
+/// A table with open addressing. The hashes are uniform enough to be used as slots directly. Finding and incrementing a
+/// count is twice as fast as with a library's map.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
-    /// A power of two, or none.
+    /// The slots: a power of two, or empty.
     places: Vec<Place>,
-    /// Those that hashes have, apart: most of a sample have none, and what is looked at for each stays small.
+    /// The values, stored separately: most sampled hashes have none, and slots stay small.
     values: BTreeMap<u64, Value>,
     len: usize,
 }
@@ -26,7 +26,7 @@ pub(super) struct Counts {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     hash: u64,
-    /// Twice the count, and one more if there is a value. Zero, if nothing is here.
+    /// Twice the count, plus one if there is a value. Zero if the slot is empty.
     doubled: u64,
 }
 
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// What is counted.
+/// The counted entries.
 #[derive(Debug)]
 pub(super) struct Counted<'a> {
     pub(super) hash: u64,
@@ -74,12 +74,12 @@ impl Counts {
         self.places.iter().copied().filter(|place| place.doubled > 0)
     }
 
-    /// Where a hash is, or the free place where it belongs. None if there is no place at all.
+    /// The slot of a hash, or the free slot where it belongs. `None` if the table has no slots.
     #[inline]
     fn find(&self, hash: u64) -> Option<usize> {
         let mask = self.places.len().checked_sub(1)?;
         let mut at = hash as usize & mask;
-        // Half of the places are free.
+        // At least half of the slots are free.
         while let Some(place) = self.places.get(at & mask)
             && place.hash != hash
             && place.doubled > 0
@@ -89,7 +89,7 @@ impl Counts {
         Some(at & mask)
     }
 
-    /// Asks for where the count of a hash is, so that it will not be waited for.
+    /// Prefetches the slot of a hash.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         if let Some(mask) = self.places.len().checked_sub(1) {
@@ -97,7 +97,7 @@ impl Counts {
         }
     }
 
-    /// Adds to the count of a hash. False if it has none.
+    /// Adds to the count of a hash. Returns false if it has none.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, weight: u64) -> bool {
         match self.find(hash).and_then(|at| self.places.get_mut(at)) {
@@ -109,8 +109,8 @@ impl Counts {
         }
     }
 
-    /// Adds to the count of a hash, and makes its value if it has none and the count is `least` then. False if it has no
-    /// count.
+    /// Adds to the count of a hash. Builds its value if it has none and the count reaches `least`. Returns false if the
+    /// hash has no count.
     pub(super) fn add_valued(
         &mut self,
         hash: u64,
@@ -134,7 +134,7 @@ impl Counts {
         }
     }
 
-    /// Counts a hash that has no count yet.
+    /// Inserts a hash without a count.
     pub(super) fn insert(&mut self, hash: u64, count: u64, value: Option<Value>) {
         let full = if self.places.len() < MANY_PLACES { self.places.len() / 4 } else { self.places.len() / 2 };
         if self.len > full || self.places.is_empty() {
@@ -154,7 +154,7 @@ impl Counts {
         }
     }
 
-    /// Keeps the counts that there are others for, which are not zero.
+    /// Replaces each count by `other` of it, and drops those that return `None`.
     pub(super) fn replace(&mut self, other: impl Fn(u64) -> Option<u64>) {
         self.rebuild(self.places.len(), other);
     }
