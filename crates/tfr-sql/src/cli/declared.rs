@@ -1,4 +1,4 @@
-//! [`Declared`]: options that the libraries declare, as arguments.
+//! [`Declared`]: command-line arguments for the options that the libraries declare.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use datafusion_tfrecord::options::{MAPPING, OptionDeclaration, OptionText, READING, STRICT, WRITING, plain};
 use datafusion_tfrecord::{ReadOptions, WriteOptions};
 
-/// Some declared options, and where help lists them.
+/// A group of declared options, and the help heading that lists them.
 pub trait Table {
-    /// What they are set on.
+    /// The struct that the options set.
     type Options: 'static;
 
     /// The heading in help.
     const HEADING: &'static str;
 
-    /// The options, in the order in which they are set and listed.
+    /// Returns the options, in the order in which they are set and listed.
     fn options() -> Vec<&'static OptionDeclaration<Self::Options>>;
 
-    /// What they are set on, before any is set.
+    /// Returns the struct before any option is set.
     fn unset() -> Self::Options;
 
-    /// The ids of their arguments.
+    /// Returns the argument ids.
     fn ids() -> impl Iterator<Item = &'static str> {
         Self::options().into_iter().map(|option| option.text.key)
     }
@@ -30,10 +30,10 @@ pub trait Table {
 /// How a query writes shards.
 pub enum Writing {}
 
-/// How a tool writes the records of other shards.
+/// How a tool writes the records of existing shards.
 pub enum Moving {}
 
-/// What columns become.
+/// How columns are encoded.
 pub enum Mapping {}
 
 /// How the columns of shards are determined.
@@ -73,7 +73,8 @@ impl Table for Mapping {
     const HEADING: &'static str = "Mapping";
 
     fn options() -> Vec<&'static OptionDeclaration<MappingOptions>> {
-        // One --map has the rule of one column, which may have commas and semicolons. A vocabulary is in --map-file.
+        // Each --map has the rule for one column, which may contain commas and semicolons. Vocabularies are set in
+        // --map-file.
         let declared = MAPPING.iter().filter(|option| !matches!(option.text.key, "map" | "vocabulary"));
         declared.chain([&STRICT]).collect()
     }
@@ -96,19 +97,19 @@ impl Table for Inference {
     }
 }
 
-/// The options of a table that were given.
+/// The options of a table that the user gave.
 pub struct Declared<T: Table>(Vec<(&'static OptionDeclaration<T::Options>, String)>);
 
 impl<T: Table> Declared<T> {
-    /// Sets them.
+    /// Applies them to `options`.
     pub fn apply(&self, options: &mut T::Options) {
         for (option, value) in &self.0 {
-            // It was parsed before.
+            // The value has already been parsed.
             let _ = (option.set)(options, value);
         }
     }
 
-    /// Returns the options with the defaults of those that were not given.
+    /// Returns the options, with defaults for those not given.
     pub fn options(&self) -> T::Options {
         let mut options = T::unset();
         self.apply(&mut options);
@@ -159,7 +160,7 @@ impl<T: Table> Args for Declared<T> {
     }
 }
 
-/// The argument of an option, where those with `ids` are arguments too.
+/// Returns the argument for an option. `ids` are the ids of all arguments.
 fn argument<T: Table>(option: &'static OptionDeclaration<T::Options>, ids: &[&'static str]) -> Arg {
     let OptionText { key, value, help, default, needs, excludes, repeats, .. } = option.text;
     let mut help = capitalized(&plain(help));
@@ -194,11 +195,11 @@ fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
-/// Options that the short help leaves out.
+/// Options that the short help omits.
 const RARE: [&str; 8] =
     ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
 
-/// What the long help adds, in the words of the command.
+/// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 10] = [
     ("hosts", "The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard."),
     (

@@ -1,4 +1,4 @@
-//! `describe` and `stats`: what is known of records that are there.
+//! `describe` and `stats`: describe existing records.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub struct DescribeArgs {
 }
 
 impl DescribeArgs {
-    /// What is asked for, if anything in particular is.
+    /// Returns the requested sidecars, if any were requested by name.
     pub fn emit(&self) -> Option<Emit> {
         (!self.emit.is_empty()).then(|| self.emit.iter().copied().collect())
     }

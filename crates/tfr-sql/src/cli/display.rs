@@ -1,4 +1,4 @@
-//! What is said, and how: options of a query and of every tool.
+//! Options for messages, of a query and of every tool.
 
 use clap::{ArgAction, Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! `--emit` and `--layout`: what is to lie beside the shards, or in their place.
+//! `--emit` and `--layout`: the sidecar files of the shards, and the layout of the output.
 
 use arrow_tfrecord::NullPolicy;
 use clap::{Args, ValueEnum};
@@ -11,7 +11,7 @@ use super::declared::{Declared, Mapping};
 use super::shards::of_shards;
 use super::{Given, Misuse};
 
-/// What is to lie beside the shards.
+/// The sidecar files to write.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[group(skip)]
@@ -47,7 +47,7 @@ pub struct EmitArgs {
     layout: LayoutName,
 }
 
-/// What a set is.
+/// The layout of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LayoutName {
     /// Shards of records.
@@ -56,16 +56,16 @@ enum LayoutName {
     Snapshot,
 }
 
-/// Options of shards that say something of a saved dataset, too.
+/// Shard options that also apply to a saved dataset.
 const OF_SNAPSHOTS: [&str; 4] = ["shards", "compression", "null", "layout"];
 
 impl EmitArgs {
-    /// What is to lie beside the shards.
+    /// Returns the sidecar files to write.
     pub fn emit(&self) -> Emit {
         self.emit.iter().copied().collect()
     }
 
-    /// What the set is, where nulls become this.
+    /// Returns the layout of the output, with its representation of nulls.
     pub fn layout(&self, nulls: NullPolicy) -> Layout {
         match (self.layout, nulls) {
             (LayoutName::Shards, _) => Layout::Shards,
@@ -74,7 +74,7 @@ impl EmitArgs {
         }
     }
 
-    /// Refuses what a saved dataset has no use for.
+    /// Rejects options that do not apply to a saved dataset.
     pub(super) fn check_snapshot(
         &self,
         given: &Given,

@@ -1,4 +1,4 @@
-//! `index`: where each record starts, for readers that jump.
+//! `index`: records the offset of each record, for random access.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ enum Name {
 }
 
 impl IndexArgs {
-    /// What an index is called.
+    /// Returns the naming scheme of the index files.
     pub fn name(&self) -> IndexName {
         match self.name {
             Name::Idx => IndexName::Idx,

@@ -1,4 +1,4 @@
-//! The help of `--table`: the keys of inputs, from their declarations.
+//! The help of `--table`, generated from the declarations of the input keys.
 
 use datafusion_tfrecord::options::{OptionText, plain};
 use tfr_formats::{InputFormat, PATH, input_options};
@@ -12,16 +12,16 @@ The keys, which CREATE EXTERNAL TABLE takes as OPTIONS too, but for path and for
 names, such as field.delim:
 ";
 
-/// Where help on a key begins, and where it ends, on a terminal of 100 columns.
+/// The first and last column of a key's help on a terminal of 100 columns.
 const COLUMNS: [usize; 2] = [24, 90];
 
-/// The long help of `--table`.
+/// Returns the long help of `--table`.
 pub(super) fn table_help() -> String {
     let mut help = BEFORE.to_owned();
     add(&mut help, &PATH);
     let mut formats: &[InputFormat] = &[];
     for option in input_options().filter(|option| option.text().is_listed()) {
-        // The first ones are of every format, as is the path.
+        // The first keys apply to every format, like the path.
         if formats != option.formats && !formats.is_empty() {
             let names: Vec<_> = option.formats.iter().map(|format| format.name()).collect();
             help += &format!("\nfor {}:", names.join(", "));
@@ -32,7 +32,7 @@ pub(super) fn table_help() -> String {
     help
 }
 
-/// Adds a key and its help, in lines of words.
+/// Adds a key and its help, wrapped at word boundaries.
 fn add(help: &mut String, text: &OptionText) {
     let [begin, end] = COLUMNS;
     let mut line = format!("  {:1$}", text.key, begin - 2);

@@ -1,4 +1,4 @@
-//! The main job: a query, what it reads, and where its rows go.
+//! The main job: a query, its inputs, and the output for its rows.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -60,7 +60,7 @@ pub struct QueryArgs {
     pub rows: RowArgs,
 }
 
-/// Where the records go and how they are cut into shards.
+/// Where the records are written and how they are split into shards.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[group(skip)]
@@ -84,7 +84,7 @@ pub struct Output {
     #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
     out: Option<WriteTarget>,
 
-    /// What `out` names.
+    /// The target that `out` names.
     #[arg(skip)]
     target: Option<Target>,
 
@@ -99,7 +99,7 @@ pub struct Output {
     pub dry_run: bool,
 }
 
-/// What a column becomes.
+/// How columns are encoded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Mapping")]
 #[group(skip)]
@@ -127,7 +127,7 @@ pub struct MappingArgs {
     pub declared: Declared<Mapping>,
 }
 
-/// What the run may use.
+/// The resources that the run may use.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Resources")]
 #[group(skip)]
@@ -237,13 +237,13 @@ impl QueryArgs {
 }
 
 impl Output {
-    /// Where the rows go; they are printed if nowhere.
+    /// Returns the output target, or `None` if the rows are printed.
     pub fn target(&self) -> Option<&Target> {
         self.target.as_ref()
     }
 }
 
-/// A name that occurs more than once.
+/// Returns a name that occurs more than once.
 fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))

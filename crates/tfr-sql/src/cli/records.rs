@@ -19,7 +19,7 @@ Examples:
   The bytes of the first record:
     tfr-sql cat --as hex -n 1 part-00000-of-00004.tfrecord";
 
-/// Which records, and how they are shown.
+/// The records to print, and their format.
 #[derive(Debug, Args)]
 pub struct RecordSource {
     /// Files, directories, patterns or URLs; - is standard input

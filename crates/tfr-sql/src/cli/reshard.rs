@@ -1,4 +1,4 @@
-//! `reshard`: the same records in other shards.
+//! `reshard`: moves records to other shards.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

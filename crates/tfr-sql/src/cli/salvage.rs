@@ -1,4 +1,4 @@
-//! `salvage`: what is sound in damaged files.
+//! `salvage`: saves the sound records of damaged files.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

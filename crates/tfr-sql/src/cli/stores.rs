@@ -1,4 +1,4 @@
-//! Where tables lie that are not on this machine.
+//! Options for object stores.
 
 use clap::Args;
 use tfr_files::stores::StoreOptions;
@@ -23,7 +23,7 @@ All else that stores have to know stands in the environment, by the names that t
 Public data is read without credentials where AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true or \
 AZURE_SKIP_SIGNATURE=true. Requests that fail are sent again, as -v tells.";
 
-/// Where tables lie that are not on this machine.
+/// Options for object stores.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Stores")]
 #[group(skip)]
@@ -34,7 +34,7 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// With what the environment says.
+    /// Returns the store options, with those from the environment.
     pub fn options(&self) -> StoreOptions {
         let mut options = StoreOptions::from_environment();
         options.s3_endpoint.clone_from(&self.s3_endpoint);

@@ -1,4 +1,4 @@
-//! `verify`: whether files and sets are whole.
+//! `verify`: checks files and shard sets for damage.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
