@@ -1,4 +1,4 @@
-//! `reshard`: the records of files as a new set, as they are.
+//! `reshard`: writes the records of files as a new shard set, unchanged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     tell(outcome, args.report, &work)
 }
 
-/// What is left as it is, for `--mode ignore`.
+/// Returns the existing output that `--mode ignore` leaves unchanged, if there is one.
 pub fn kept(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
     Ok(match preflight(out, mode, inputs)? {
         Preflight::Ignore { found } => Some(Outcome::Ignored(IgnoredReport::new(out, found))),
@@ -51,7 +51,7 @@ pub fn kept(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Result<Option<Out
     })
 }
 
-/// The same, if another run has put a set there while this one was at work.
+/// Like [`kept`], if another run has published a set during this one.
 pub fn kept_meanwhile<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Option<Outcome> {
     match written {
         Err(Error::Shards(error)) if mode == SaveMode::Ignore => match error.kind() {
@@ -62,7 +62,7 @@ pub fn kept_meanwhile<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Opt
     }
 }
 
-/// Tells what came of it.
+/// Reports the outcome.
 pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> Result<ExitStatus> {
     let report = Report::new(outcome, work.started.elapsed());
     work.printer.note(report.summary());
@@ -72,7 +72,7 @@ pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> 
     Ok(ExitStatus::Done)
 }
 
-/// What the options say of the new shards.
+/// Returns the options of the new shards.
 pub fn rewrite_options(shards: &Declared<Moving>) -> RewriteOptions {
     let write = shards.options();
     let mut options = RewriteOptions::default();
