@@ -177,7 +177,7 @@ impl ShardsReport {
     /// Returns the report of the run that ended with `manifest`.
     pub fn new(out: &Path, manifest: &Manifest, warnings: Vec<String>) -> Self {
         let totals = manifest.totals;
-        // The splits of earlier runs precede those of this run.
+        // The shards of earlier runs precede those of this run.
         let before = match manifest.appended.last() {
             Some(last) => totals.shards.saturating_sub(last.shards),
             None => 0,

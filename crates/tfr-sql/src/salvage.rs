@@ -1,4 +1,4 @@
-//! `salvage`: the sound records of damaged files as a new set, and a line for each finding.
+//! `salvage`: writes the sound records of damaged files as a new shard set, and prints a line for each finding.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::reshard::{kept, kept_meanwhile, rewrite_options, tell};
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
-/// Saves what is sound.
+/// Saves the sound records.
 pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let inputs = match inputs::open(&args.paths, &args.stores, &mut work)? {
         Ok(inputs) => inputs,

@@ -1,8 +1,8 @@
-//! `--out x.parquet` and its kin: the rows of a query as a table in another format, there whole or not at all.
+//! `--out x.parquet` and similar: writes the rows of a query atomically as a table in another format.
 //!
-//! [`WriteTable`] runs the plan and hands each partition's batches to a thread of its own, which has a [`TableFile`]; the
-//! [`TableCommit`] keeps the files where nobody looks until the last one is on disk, the [`TableUpload`] until it can be
-//! uploaded.
+//! [`WriteTable`] runs the plan and passes the batches of each partition to a separate thread, which has a
+//! [`TableFile`]. The [`TableCommit`] keeps the files hidden until the last one is on disk. The [`TableUpload`] keeps
+//! the file locally until it is uploaded.
 
 mod commit;
 mod dictionaries;
@@ -46,27 +46,28 @@ use file::{FileStats, TableFile};
 use types::FileTypes;
 use upload::TableUpload;
 
-/// Batches that wait for the thread that writes them.
+/// Batches queued for the thread that writes them.
 const WAITING_BATCHES: usize = 2;
 
 /// A run that writes a table.
 pub struct WriteTable<'a> {
-    /// Where it goes.
+    /// The target.
     pub target: &'a TableTarget,
-    /// What to do with what is there.
+    /// What to do with an existing target.
     pub mode: SaveMode,
-    /// What the run may use.
+    /// The resources that the run may use.
     pub limits: Limits,
-    /// Where a file waits that is uploaded.
+    /// The directory for a file to be uploaded.
     pub spill: &'a SpillDirectory,
-    /// Who is told.
+    /// Receives notes and warnings.
     pub printer: &'a Printer,
     /// When the command started.
     pub started: Instant,
 }
 
 impl WriteTable<'_> {
-    /// Runs the query and publishes its rows. The report is for the caller to give; there is none after a signal.
+    /// Runs the query and publishes its rows. The caller prints the report. Returns the exit status instead after a
+    /// signal.
     pub async fn run(
         self,
         context: &SessionContext,
@@ -118,7 +119,7 @@ impl WriteTable<'_> {
         match publication {
             Ok(Ok(())) => {}
             Ok(Err(status)) => return Ok(Err(status)),
-            // Another run was quicker.
+            // Another run has published first.
             Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
             Err(error) => return Err(error),
         }
@@ -133,7 +134,8 @@ impl WriteTable<'_> {
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
     }
 
-    /// Refuses columns that the format does not have, two of one name, and none, before anything runs.
+    /// Before anything runs, rejects columns that the format does not support, duplicate column names, and tables
+    /// without columns.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
         let columns: Vec<_> = nested.cloned().collect();
@@ -149,7 +151,7 @@ impl WriteTable<'_> {
         if schema.fields().is_empty() && matches!(self.target.format, TableFormat::Csv | TableFormat::Parquet) {
             return Err(Error::NoColumns { path: self.target.path.clone() });
         }
-        // Readers of JSON keep one of them, those of Parquet refuse the file.
+        // JSON readers keep one of them, Parquet readers reject the file.
         let mut names = HashSet::new();
         match schema.fields().iter().find(|field| !names.insert(field.name())) {
             Some(field) => Err(Error::TwoColumns { path: self.target.path.clone(), column: field.name().clone() }),
@@ -157,7 +159,7 @@ impl WriteTable<'_> {
         }
     }
 
-    /// The plan whose partitions become files, of which an ordered query has one.
+    /// Returns the plan whose partitions become files. An ordered query has one partition.
     fn plan(&self, context: &SessionContext, query: &Query) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = Arc::clone(&query.physical);
         if !query.is_ordered() {
@@ -192,7 +194,7 @@ impl WriteTable<'_> {
         };
         let held = MemoryConsumer::new("table files").register(&context.runtime_env().memory_pool);
         if self.target.format == TableFormat::Parquet {
-            // A share that no sort will count on.
+            // Reserve the encoder's share, so that sorts do not use it.
             held.grow(encoder.row_group_bytes.saturating_mul(total));
         }
         let encoder = Arc::new(encoder);
@@ -211,7 +213,7 @@ impl WriteTable<'_> {
         Ok(files)
     }
 
-    /// The threads that encode columns.
+    /// Creates the threads that encode columns.
     fn pool(&self) -> Result<ThreadPool> {
         ThreadPoolBuilder::new()
             .num_threads(self.limits.threads.get())
@@ -221,16 +223,16 @@ impl WriteTable<'_> {
     }
 }
 
-/// Where the files of a table lie until they are whole.
+/// Where the files of a table are until it is complete.
 enum Place {
-    /// Beside the target.
+    /// Next to the target.
     Here(Box<TableCommit>),
-    /// Here, while the target is elsewhere.
+    /// In a local file, for a target in an object store.
     Store(Box<TableUpload>),
 }
 
 impl Place {
-    /// Where file `index` of `total` is to be created, and what it is called in messages.
+    /// Returns the path of file `index` of `total`, and its name in messages.
     fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
         match self {
             Self::Here(commit) => commit.file(index, total),
@@ -238,7 +240,7 @@ impl Place {
         }
     }
 
-    /// The run that writes the table.
+    /// Returns the run that writes the table.
     fn run(&self) -> &RunId {
         match self {
             Self::Here(commit) => commit.run(),
@@ -247,17 +249,18 @@ impl Place {
     }
 }
 
-/// How columns are encoded, by all files of a table.
+/// The column encoder, shared by all files of a table.
 pub struct Encoder {
-    /// Its settings have a say in what Parquet files are like.
+    /// Its settings affect the layout of Parquet files.
     session: SessionState,
     /// The threads that encode.
     pool: ThreadPool,
-    /// Bytes of encoded columns at which a row group ends, if not by its rows: they stay in memory until then.
+    /// Bytes of encoded columns at which a row group ends, if it does not end by its number of rows. They stay in
+    /// memory until then.
     row_group_bytes: usize,
 }
 
-/// An eighth of the memory is for the row groups of all files.
+/// Bytes of a row group. The row groups of all files share an eighth of the memory.
 fn row_group_bytes(memory: u64, files: usize) -> usize {
     const LEAST: usize = 1 << 20;
     const MOST: usize = 256 << 20;
@@ -265,7 +268,7 @@ fn row_group_bytes(memory: u64, files: usize) -> usize {
     share.clamp(LEAST, MOST)
 }
 
-/// Hands batches to a thread that writes them, since encoding and the disk take their time.
+/// Passes batches to a thread that writes them, because encoding and the disk take time.
 async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) -> Result<FileStats> {
     let (sender, mut receiver) = mpsc::channel(WAITING_BATCHES);
     let writer = SpawnedTask::spawn_blocking(move || {
@@ -275,7 +278,7 @@ async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) ->
                 None => return file.finish().map(Some),
             }
         }
-        // The query has failed, or nobody wants its rows any more.
+        // The query has failed, or the receiver was dropped.
         Ok(None)
     });
     let mut failed = None;
@@ -287,7 +290,7 @@ async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) ->
                 false
             }
         };
-        // If it was the writer that has ended, it will say why.
+        // If the writer has ended, it returns the reason.
         if !sent {
             break;
         }

@@ -1,8 +1,8 @@
-//! [`TableCommit`]: a table on its way to where readers look.
+//! [`TableCommit`]: stages and publishes a table.
 //!
-//! As with shard sets (see `tfrecord_shards`), what is written lies in `.tfr-<run>-<name>` beside the target, a directory
-//! that is locked while the run lives, until one rename makes it visible. There is no manifest; what an earlier run may
-//! have written to a directory is known by its names.
+//! As with shard sets (see `tfrecord_shards`), files are written to the staging directory `.tfr-<run>-<name>` next to
+//! the target. It is locked while the run lives, and one rename makes it visible. There is no manifest: the output of
+//! an earlier run in a directory is recognized by file names.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,14 +18,14 @@ use tfrecord_shards::{
 use crate::cli::TableTarget;
 use crate::error::{Error, Explanation, Result};
 
-/// Names that a message shows.
+/// Maximum number of names in a message.
 const NAMES_SHOWN: usize = 3;
 
-/// A table on its way to where readers look. What is staged is removed when this is dropped.
+/// A table that is not published yet. Dropping it removes the staged files.
 #[derive(Debug)]
 pub struct TableCommit {
     target: TableTarget,
-    /// The target's path without links.
+    /// The target's path, with symbolic links resolved.
     out: PathBuf,
     mode: SaveMode,
     run: RunId,
@@ -33,8 +33,9 @@ pub struct TableCommit {
 }
 
 impl TableCommit {
-    /// Checks that the target may be written to, and makes the staging directory. `inputs` are what the rows come from.
-    /// `found` is called with what earlier runs have left behind, and others are at, also where the target is refused.
+    /// Checks that the target may be written, and creates the staging directory. `inputs` are the inputs of the query.
+    /// `found` is called with the leftovers of earlier runs and the staging of concurrent runs, even if the target is
+    /// rejected.
     pub fn begin(
         target: &TableTarget,
         mode: SaveMode,
@@ -49,12 +50,12 @@ impl TableCommit {
         Ok(Self { target: target.clone(), out, mode, run, staging })
     }
 
-    /// The run that writes the table.
+    /// Returns the run that writes the table.
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Where file `index` of `total` is to be created, and what it is called in messages.
+    /// Returns the path of file `index` of `total`, and its name in messages.
     pub fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
         if !self.target.is_directory {
             return (self.staging.path().join(self.file_name()), self.target.path.clone());
@@ -67,7 +68,7 @@ impl TableCommit {
         self.out.file_name().map(OsString::from).unwrap_or_default()
     }
 
-    /// Lets readers see the table, all files of it closed and synced before.
+    /// Publishes the table. All of its files must have been closed and synced.
     pub fn publish(self) -> Result<()> {
         let published = match self.target.is_directory {
             true => self.publish_directory(),
@@ -77,7 +78,7 @@ impl TableCommit {
             Failed::Refused(error) => error,
             Failed::Io(source) => Error::Publish { path: self.target.path.clone(), source },
         })?;
-        // The table is there, whatever fails from here on.
+        // The table is published, even if a later step fails.
         let synced = self.staging.sync_names();
         if let Err(error) = self.staging.remove_files().and_then(|()| self.remove_leftovers()) {
             let error = Explanation::of(&error).causes.join(": ");
@@ -86,7 +87,7 @@ impl TableCommit {
         synced.map_err(|source| Error::AfterPublish { path: self.target.path.clone(), source })
     }
 
-    /// Removes what killed runs have left, where the table replaces what was there.
+    /// Removes the leftovers of killed runs, where the table replaces an earlier one.
     fn remove_leftovers(&self) -> tfrecord_shards::Result<()> {
         match self.mode {
             SaveMode::Overwrite => remove_leftovers(&self.out).map(drop),
@@ -101,7 +102,7 @@ impl TableCommit {
                 keep_permissions(&self.out, &staged)?;
                 fs::rename(&staged, &self.out)?;
             }
-            // Somebody may have made it since it was looked for.
+            // Another process may have created the target since it was checked.
             _ => match renameat_with(CWD, &staged, CWD, &self.out, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => return Err(self.refused()),
                 Err(error) if is_unsupported(error) => {
@@ -126,14 +127,14 @@ impl TableCommit {
                 renamed => Ok(renamed?),
             };
         }
-        // After the exchange the staging directory holds what was replaced.
+        // After the exchange, the staging directory contains the replaced files.
         match renameat_with(CWD, staging, CWD, &self.out, RenameFlags::EXCHANGE) {
             Err(error) if is_unsupported(error) => Ok(self.replace_by_two_renames()?),
             exchanged => Ok(exchanged.map_err(io::Error::from)?),
         }
     }
 
-    /// Where directories cannot be exchanged.
+    /// For file systems that cannot exchange directories.
     fn replace_by_two_renames(&self) -> io::Result<()> {
         let aside = self.staging.replaced();
         fs::rename(&self.out, aside)?;
@@ -149,7 +150,7 @@ impl TableCommit {
     }
 }
 
-/// Why a table was not published.
+/// The reason that a table was not published.
 enum Failed {
     Refused(Error),
     Io(io::Error),
@@ -161,7 +162,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Whether something is there that will be replaced.
+/// Inspects the target. Returns whether an existing one will be replaced.
 fn inspect(out: &Path, target: &TableTarget, mode: SaveMode) -> Result<bool> {
     let at = |source| Error::Inspect { path: target.path.clone(), source };
     let metadata = match fs::metadata(out) {
@@ -201,7 +202,7 @@ fn names_in(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Lets the new one be open to whom the old one was.
+/// Copies the permissions of the old target to the new one.
 fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
     match fs::metadata(old) {
         Ok(old) => fs::set_permissions(new, old.permissions()),
@@ -209,7 +210,7 @@ fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
     }
 }
 
-/// What kernels and file systems answer that do not know a flag of `renameat2`.
+/// Whether the error means that the kernel or file system does not support a flag of `renameat2`.
 fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
 }
