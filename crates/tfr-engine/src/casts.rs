@@ -1,4 +1,4 @@
-//! Casts that the engine computes wrongly. Their operands are replaced by others that it casts correctly.
+//! Casts that the engine computes incorrectly. Their operands are replaced by operands that it casts correctly.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::expressions::{columns_of, rewrite_expressions};
 use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
 use crate::timestamps::date_trunc;
 
-/// The functions that cast their first argument. The optimizer makes casts of some later.
+/// Functions that cast their first argument. The optimizer replaces some of them by casts later.
 const CASTS: [&str; 5] =
     ["arrow_cast", "arrow_try_cast", "to_timestamp_seconds", "to_timestamp_millis", "to_timestamp_micros"];
 
-/// Any integer.
+/// A decimal type that holds any integer.
 const INTEGERS: DataType = DataType::Decimal128(20, 0);
 
 /// Makes casts exact:
@@ -80,7 +80,7 @@ impl ExactCasts {
         }
     }
 
-    /// What is cast to `to` in the place of `expr`.
+    /// Returns the replacement for `expr` in a cast to `to`.
     fn operand(&self, expr: Expr, to: &DataType, schema: &DFSchema) -> Transformed<Expr> {
         let Ok(from) = expr.get_type(schema) else { return Transformed::no(expr) };
         let (to_unit, to_zone) = match to {

@@ -1,4 +1,4 @@
-//! SQL text to statements, with the precedence of PostgreSQL where the parser has another.
+//! Parses SQL text, with PostgreSQL's precedence where the engine's parser differs.
 
 use std::any::{Any, TypeId};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     match tokens {
         Ok(tokens) => parse_tokens(tokens),
-        // The parser says so.
+        // The parser reports the error.
         Err(_) => DFParserBuilder::new(sql).with_dialect(&SqlDialect).build()?.parse_statements(),
     }
 }
@@ -51,7 +51,7 @@ pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
     match depth::flatten(&mut statements) {
         Ok(()) => Ok(statements),
         Err(error) => {
-            // To drop them would be a recursion as deep as they are.
+            // Dropping them would recurse as deep as they are nested.
             std::mem::forget(statements);
             Err(error)
         }
