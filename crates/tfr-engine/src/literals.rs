@@ -9,7 +9,7 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan};
 
-/// Puts the literals of comparisons on the right in conditions of joins and in filters.
+/// Moves the literals of comparisons to the right in join conditions and filters.
 #[derive(Debug, Default)]
 pub struct LiteralsOnTheRight;
 

@@ -1,4 +1,4 @@
-//! [`RefusedConstructs`]: what the engine would compute as something else.
+//! [`RefusedConstructs`]: rejects constructs that the engine would compute incorrectly.
 
 use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;
