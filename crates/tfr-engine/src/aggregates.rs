@@ -1,7 +1,7 @@
-//! Aggregates that the engine computes by way of another type, so that they are right.
+//! Aggregates that are computed over another type, where the engine's results are wrong.
 //!
-//! * `min` and `max` of floating point numbers: NaN is greater than all other numbers. The engine's answers depended on the
-//!   order of the rows of a group, and on whether the statistics of a file, which leave NaN out, were used.
+//! * `min` and `max` of floating-point numbers: NaN is greater than all other numbers. The engine's results depended on
+//!   the order of the rows in a group, and on whether file statistics, which omit NaN, were used.
 //! * `min` and `max` of intervals: the shortest and the longest. The engine compared their months first.
 
 use std::mem::size_of_val;

@@ -23,12 +23,12 @@ const INTEGERS: DataType = DataType::Decimal128(20, 0);
 
 /// Makes casts exact:
 ///
-/// * Timestamps of a zone become timestamps without one by their local time, as the engine casts them to dates, times and text.
-///   The engine gives the time in UTC.
-/// * Timestamps without a zone become the moments of their local time. The engine does the same, but compares such a cast with
-///   a literal as if the zone were UTC.
-/// * Timestamps become those of a coarser unit by rounding down. The engine rounds times before 1970 up.
-/// * Integers become small decimals, or an error. The engine wraps them around.
+/// * Timestamps with a zone are converted to their local time, without a zone. The engine casts that to dates, times
+///   and text. For a timestamp with a zone, it would use the time in UTC.
+/// * Timestamps without a zone are converted to the instant of their local time. The engine does the same, but compares
+///   such a cast with a literal as if the zone were UTC.
+/// * Timestamps are converted to a coarser unit by rounding down. The engine rounds times before 1970 up.
+/// * Integers are converted to small decimals, or cause an error. The engine wraps them around.
 #[derive(Debug)]
 pub struct ExactCasts {
     at_time_zone: Arc<ScalarUDF>,

@@ -82,7 +82,7 @@ impl ConstantsOfOneSide {
     /// Returns a union without constants that differ between its inputs, or `None` if there are none. It is enough to
     /// hide them in one input.
     fn hide_in_union(&self, union: &UnionExec, config: &Arc<ConfigOptions>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let known = &union.properties().eq_properties;
+        let equivalences = &union.properties().eq_properties;
         let schema = union.schema();
         let differs = |column: &Arc<dyn PhysicalExpr>| {
             // Inputs may have other names.
@@ -90,7 +90,7 @@ impl ConstantsOfOneSide {
                 Arc::new(Column::new(schema.field(column.index()).name(), column.index())) as Arc<dyn PhysicalExpr>
             });
             column
-                .and_then(|column| known.is_expr_constant(&column))
+                .and_then(|column| equivalences.is_expr_constant(&column))
                 .is_some_and(|constant| constant == AcrossPartitions::Heterogeneous)
         };
         let mut parts: Vec<_> = union.children().into_iter().cloned().collect();
@@ -107,11 +107,11 @@ impl ConstantsOfOneSide {
         config: &Arc<ConfigOptions>,
         is_hidden: impl Fn(&Arc<dyn PhysicalExpr>) -> bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (schema, known) = (side.schema(), side.equivalence_properties());
+        let (schema, equivalences) = (side.schema(), side.equivalence_properties());
         let mut hidden = false;
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let mut column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-            if known.is_expr_constant(&column).is_some() && is_hidden(&column) {
+            if equivalences.is_expr_constant(&column).is_some() && is_hidden(&column) {
                 hidden = true;
                 column = unordered(&self.0, column, &schema, config)?;
             }

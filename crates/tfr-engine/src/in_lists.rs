@@ -86,13 +86,13 @@ fn and(left: Expr, right: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
         Pair::Other(expr) => return Ok(expr),
     };
     let merged = match (one.negated, other.negated) {
-        (false, false) => kept(one, |value, values| values.contains(value), &other),
+        (false, false) => filtered(one, |value, values| values.contains(value), &other),
         (true, true) => {
             let list = other.list.into_iter().filter(|value| !one.list.contains(value)).collect::<Vec<_>>();
             InList { list: one.list.into_iter().chain(list).collect(), ..one }
         }
-        (false, true) => kept(one, |value, values| !values.contains(value), &other),
-        (true, false) => kept(other, |value, values| !values.contains(value), &one),
+        (false, true) => filtered(one, |value, values| !values.contains(value), &other),
+        (true, false) => filtered(other, |value, values| !values.contains(value), &one),
     };
     let of_nothing = |expr: Expr| expr.is_null().and(unknown());
     in_list_or(merged, schema, of_nothing, false)
@@ -114,22 +114,27 @@ fn or(left: Expr, right: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if !(one.negated && other.negated) {
         return Ok(Transformed::no(binary(Expr::InList(one), Operator::Or, Expr::InList(other))));
     }
-    let merged = kept(one, |value, values| values.contains(value), &other);
+    let merged = filtered(one, |value, values| values.contains(value), &other);
     let of_nothing = |expr: Expr| expr.is_not_null().or(unknown());
     in_list_or(merged, schema, of_nothing, true)
 }
 
-/// Returns a list, or its value if it has become empty: `otherwise` if the value is NULL, and `known` if it cannot be.
+/// Returns a list, or its value if it has become empty: `otherwise` if the value is NULL, and `if_not_null` if it
+/// cannot be.
 fn in_list_or(
     list: InList,
     schema: &DFSchema,
     otherwise: impl FnOnce(Expr) -> Expr,
-    known: bool,
+    if_not_null: bool,
 ) -> Result<Transformed<Expr>> {
     if !list.list.is_empty() {
         return Ok(Transformed::yes(Expr::InList(list)));
     }
-    Ok(Transformed::yes(if list.expr.nullable(schema).unwrap_or(true) { otherwise(*list.expr) } else { lit(known) }))
+    Ok(Transformed::yes(if list.expr.nullable(schema).unwrap_or(true) {
+        otherwise(*list.expr)
+    } else {
+        lit(if_not_null)
+    }))
 }
 
 /// The operands of an AND or OR.
@@ -183,7 +188,7 @@ fn comparisons(list: InList) -> Expr {
     parts.reduce(|all, part| binary(all, join, part)).unwrap_or_else(|| lit(negated))
 }
 
-fn kept(list: InList, keep: impl Fn(&Expr, &HashSet<&Expr>) -> bool, other: &InList) -> InList {
+fn filtered(list: InList, keep: impl Fn(&Expr, &HashSet<&Expr>) -> bool, other: &InList) -> InList {
     let values: HashSet<&Expr> = other.list.iter().collect();
     InList { list: list.list.into_iter().filter(|value| keep(value, &values)).collect(), ..list }
 }

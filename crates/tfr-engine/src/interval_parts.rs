@@ -111,7 +111,7 @@ impl ScalarUDFImpl for DatePart {
 }
 
 /// Parts for which the engine returns no correct numbers.
-enum Part {
+enum IntervalPart {
     /// A unit below the second. Includes the seconds of the minute.
     Fraction(i64),
     Nanosecond,
@@ -119,18 +119,22 @@ enum Part {
 }
 
 /// Returns the part with this name, if it includes fractions of a second.
-fn below_a_minute(name: &str) -> Option<Part> {
+fn below_a_minute(name: &str) -> Option<IntervalPart> {
     let name = name.trim_matches(['\'', '"']).to_lowercase();
     Some(match name.as_str() {
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => Part::Fraction(1_000_000),
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => Part::Fraction(1_000),
-        "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => Part::Nanosecond,
-        "epoch" => Part::Epoch,
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
+            IntervalPart::Fraction(1_000_000)
+        }
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
+            IntervalPart::Fraction(1_000)
+        }
+        "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => IntervalPart::Nanosecond,
+        "epoch" => IntervalPart::Epoch,
         _ => return None,
     })
 }
 
-impl Part {
+impl IntervalPart {
     fn of(&self, intervals: &ArrayRef) -> ArrayRef {
         let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
         match self {

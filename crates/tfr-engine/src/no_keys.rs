@@ -1,13 +1,13 @@
-//! Keys of groups that are no keys of what is made of the groups.
+//! Group keys that are no longer keys in an operator above.
 //!
-//! A `GROUP BY` or `DISTINCT` below has one row for each key. The engine takes that to hold in two places where it does not:
+//! A `GROUP BY` or `DISTINCT` returns one row for each key. The engine wrongly assumes the same in two places:
 //!
-//! - Above `unnest`, which makes several rows of one (apache/datafusion#24787).
-//! - In groups above a join, in which a row of one side meets several of the other: of `GROUP BY key, other`, `key` was taken for
-//!   the key.
+//! - Above `unnest`, which returns several rows for one (apache/datafusion#24787).
+//! - In groups above a join, where a row of one side matches several rows of the other. In `GROUP BY key, other`, `key`
+//!   alone was assumed to be the key.
 //!
-//! There `SELECT DISTINCT key` returned copies, and `ORDER BY key, other` and `GROUP BY key, other` ignored the other column. So the
-//! columns pass through [`no_key_function`] first.
+//! As a result, `SELECT DISTINCT key` returned duplicates, and `ORDER BY key, other` and `GROUP BY key, other` ignored
+//! the other column. The columns are therefore passed through [`no_key_function`] first.
 
 use std::cell::Cell;
 use std::collections::HashSet;

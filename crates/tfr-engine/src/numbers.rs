@@ -12,9 +12,10 @@ use crate::expressions::rewrite_types;
 
 /// Casts operands before the engine's coercion does:
 ///
-/// * a date to which an interval with a time of day is added, to a timestamp: the engine drops the time;
-/// * a timestamp to which an interval with a finer unit is added, to that unit;
-/// * a decimal that meets a double, to a double: the engine takes both for decimals, and a double may be none.
+/// * a date plus an interval with a time of day: the date becomes a timestamp, because the engine drops the time;
+/// * a timestamp plus an interval with a finer unit: the timestamp gets that unit;
+/// * a decimal and a double: the decimal becomes a double, because the engine converts both to decimals, which cannot
+///   represent every double.
 #[derive(Debug, Default)]
 pub struct ExactOperands;
 

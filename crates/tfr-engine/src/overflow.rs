@@ -60,8 +60,8 @@ impl AnalyzerRule for CheckedIntegers {
 
 impl CheckedIntegers {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        // The engine formats the function's arguments at each level to determine its type. For a long sum, that takes
-        // time quadratic in the number of terms.
+        // The engine builds the function's name at each level to determine its type. For a long sum, that takes time
+        // quadratic in the number of terms.
         let is_ours = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if self.functions().contains(&call.func));
         let is_integer =
             |expr: &Expr| is_ours(expr) || expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());

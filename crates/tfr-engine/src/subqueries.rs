@@ -1,14 +1,16 @@
-//! Subqueries in expressions: `IN`, `EXISTS`, `ANY`, `ALL` and correlated scalar subqueries as joins that compute them exactly.
+//! Rewrites subqueries in expressions (`IN`, `EXISTS`, `ANY`, `ALL` and correlated scalar subqueries) as joins that
+//! compute them exactly.
 //!
-//! The engine decorrelates such predicates only in `WHERE` and `HAVING`, ignores NULLs where it computes them as values, and
-//! reports the rest as unsupported plans. [`Subqueries`] runs before the engine's own rules and leaves no correlated subquery
-//! and no subquery predicate to them:
+//! The engine decorrelates such predicates only in `WHERE` and `HAVING`, ignores NULLs where it computes them as
+//! values, and reports the rest as unsupported plans. [`Subqueries`] runs before the engine's own rules and leaves no
+//! correlated subquery and no subquery predicate to them:
 //!
 //! - A predicate that is a conjunct of a filter becomes a semi or anti join.
-//! - A predicate anywhere else becomes a mark join: the input of the expression gains a boolean column. `IN`, `ANY` and `ALL`
-//!   take a second mark for the rows whose comparison is NULL, so the value is NULL where SQL's three-valued logic asks for it.
-//! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the engine
-//!   would get wrong.
+//! - A predicate anywhere else becomes a mark join: the input of the expression gains a boolean column. `IN`, `ANY` and
+//!   `ALL` have a second mark for the rows whose comparison is NULL. The value is then NULL where SQL's three-valued
+//!   logic requires it.
+//! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the
+//!   engine would compute incorrectly.
 
 mod aggregates;
 mod correlation;

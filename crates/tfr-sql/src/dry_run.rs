@@ -264,8 +264,8 @@ impl fmt::Display for SizeEstimate {
     }
 }
 
-/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one byte
-/// (example.proto, feature.proto).
+/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one
+/// byte (example.proto, feature.proto).
 fn field_len(content: u64) -> u64 {
     let bits = u64::from(u64::BITS - content.leading_zeros());
     1 + bits.div_ceil(7).max(1) + content

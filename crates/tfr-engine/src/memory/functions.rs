@@ -339,7 +339,7 @@ impl Patterns {
         let pattern = if flags.is_empty() { pattern.to_owned() } else { format!("(?{flags}){pattern}") };
         let mut last = self.0.borrow_mut();
         let (_, regex) = match last.take() {
-            Some(known) if known.0 == pattern => last.insert(known),
+            Some(cached) if cached.0 == pattern => last.insert(cached),
             _ => {
                 let regex = Regex::new(&pattern).ok();
                 last.insert((pattern, regex))

@@ -33,11 +33,11 @@ const NOW: [&str; 2] = ["now", "current_date"];
 /// Functions that return one of their arguments.
 const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 
-/// Makes operands that are times have one unit where that loses nothing, before the engine's coercion would choose another:
+/// Converts time operands to one unit where that loses nothing, before the engine's coercion would choose another:
 ///
-/// * a literal of SQL that nanoseconds cannot hold is a timestamp in microseconds;
-/// * literals and `now()` take the unit of the columns that they meet;
-/// * columns that meet in nanoseconds and in another unit are compared by [`Instant`].
+/// * a SQL literal that nanoseconds cannot represent becomes a timestamp in microseconds;
+/// * literals and `now()` get the unit of the columns that they are combined with;
+/// * columns in nanoseconds are compared with columns in another unit by [`Instant`].
 #[derive(Debug)]
 pub(crate) struct ExactTimestamps {
     instant: Arc<ScalarUDF>,

@@ -21,16 +21,16 @@ Examples:
 pub struct DescribeArgs {
     /// A directory of TFRecord files
     ///
-    /// Of a set that tfr-sql has written the shards that its manifest lists; else all files in it and below but hidden ones and
-    /// those that lie beside shards. The columns are those of the manifest, or of a schema.pbtxt in the directory, or as all
-    /// records tell.
+    /// Of a set that tfr-sql has written the shards that its manifest lists; else all files in it and below but hidden
+    /// ones and those that lie beside shards. The columns are those of the manifest, or of a schema.pbtxt in the
+    /// directory, or as all records tell.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
     /// What to write: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and tfds if it can be]
     ///
-    /// As --emit of a query. TensorFlow Datasets wants uncompressed files with names like part-00000-of-00016, all in one
-    /// directory.
+    /// As --emit of a query. TensorFlow Datasets wants uncompressed files with names like part-00000-of-00016, all in
+    /// one directory.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 

@@ -68,19 +68,20 @@ pub struct Output {
     /// Write here: shards to a directory or URL, or a table such as x.parquet
     ///
     /// A name that ends in .parquet, .csv, .json, .jsonl or .arrow is one such file (.gz after .csv, .json and .jsonl
-    /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a directory
-    /// of TFRecord shards. Without this option the rows are printed.
+    /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a
+    /// directory of TFRecord shards. Without this option the rows are printed.
     ///
-    /// In CSV an empty text is "" and a null is nothing, or "" too where it would be an empty line; lists, structs and maps
-    /// are refused. In JSON what no number stands for is "NaN", "Infinity" or "-Infinity". Binary values are hexadecimal
-    /// digits in both. In Parquet times in seconds become milliseconds.
+    /// In CSV an empty text is "" and a null is nothing, or "" too where it would be an empty line; lists, structs and
+    /// maps are refused. In JSON what no number stands for is "NaN", "Infinity" or "-Infinity". Binary values are
+    /// hexadecimal digits in both. In Parquet times in seconds become milliseconds.
     ///
-    /// The output appears whole or not at all: what was written is published when the query has succeeded, shards together
-    /// with _manifest.json and _SUCCESS.
+    /// The output appears whole or not at all: what was written is published when the query has succeeded, shards
+    /// together with _manifest.json and _SUCCESS.
     ///
-    /// Shards also go to s3://, gs://, az:// and abfss://, as uploads that are completed at the end. Beyond a quarter of the
-    /// memory, open uploads wait in --temp-dir, up to 8 MiB for each shard that is open. Let a lifecycle rule of the bucket
-    /// abort uploads that a killed process has left. A table file goes there, too, from --temp-dir, when all of it is written.
+    /// Shards also go to s3://, gs://, az:// and abfss://, as uploads that are completed at the end. Beyond a quarter
+    /// of the memory, open uploads wait in --temp-dir, up to 8 MiB for each shard that is open. Let a lifecycle rule of
+    /// the bucket abort uploads that a killed process has left. A table file goes there, too, from --temp-dir, when all
+    /// of it is written.
     #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
     out: Option<WriteTarget>,
 
@@ -106,10 +107,10 @@ pub struct Output {
 pub struct MappingArgs {
     /// Choose how a column is written, e.g. 'price: string'; repeatable
     ///
-    /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both with a comma between: 'score: bits,
-    /// null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape), string, unscaled
-    /// (Decimal), string, seconds, millis, micros (dates and times), index (strings: the rank among the sorted distinct
-    /// values, for which the query runs once more, or in the vocabulary that --map-file gives).
+    /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both with a comma between: 'score:
+    /// bits, null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape),
+    /// string, unscaled (Decimal), string, seconds, millis, micros (dates and times), index (strings: the rank among
+    /// the sorted distinct values, for which the query runs once more, or in the vocabulary that --map-file gives).
     ///
     /// A part of a nested column is named as its feature is: 'point/x: bits'. A name with a colon or a quote is put in
     /// double quotes: '"a:b": string'.
@@ -118,8 +119,9 @@ pub struct MappingArgs {
 
     /// Read these options from a TOML file
     ///
-    /// What the command line says goes before what the file says. Keys: record-type, null, separator, sequence, strict, and a
-    /// table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat", "other"] }.
+    /// What the command line says goes before what the file says. Keys: record-type, null, separator, sequence, strict,
+    /// and a table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat", "other"]
+    /// }.
     #[arg(long, value_name = "FILE")]
     pub map_file: Option<PathBuf>,
 
@@ -138,11 +140,11 @@ pub struct Resources {
 
     /// Memory for the query before it spills [default: 60% of memory]
     ///
-    /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash joins
-    /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At least
-    /// 8MiB; big sorts over several files want 32MiB for each thread. Batches are cut so that they stay within it, and single
-    /// values that cannot are an error. The default is a share of the least of the machine's memory, what the control
-    /// groups allow, and RLIMIT_AS.
+    /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash
+    /// joins cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At
+    /// least 8MiB; big sorts over several files want 32MiB for each thread. Batches are cut so that they stay within
+    /// it, and single values that cannot are an error. The default is a share of the least of the machine's memory,
+    /// what the control groups allow, and RLIMIT_AS.
     #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     pub memory_limit: Option<NonZeroU64>,
 

@@ -24,15 +24,15 @@ Examples:
 pub struct RecordSource {
     /// Files, directories, patterns or URLs; - is standard input
     ///
-    /// Of a directory that tfr-sql has written, the shards that its manifest lists; of any other, all files that are not
-    /// hidden, by name. Compression is told from the content.
+    /// Of a directory that tfr-sql has written, the shards that its manifest lists; of any other, all files that are
+    /// not hidden, by name. Compression is told from the content.
     #[arg(value_name = "FILES", required = true)]
     pub files: Vec<PathBuf>,
 
     /// json (one object a line), textproto (as protobuf prints tf.train.Example) or hex
     ///
-    /// In json every feature is a list: {"label": [1], "name": ["cat"]}. Bytes that are not UTF-8 are {"b64": "…"}, NaN and
-    /// infinities are strings, and a feature that is there but of no kind is null.
+    /// In json every feature is a list: {"label": [1], "name": ["cat"]}. Bytes that are not UTF-8 are {"b64": "…"}, NaN
+    /// and infinities are strings, and a feature that is there but of no kind is null.
     #[arg(long = "as", value_name = "FORM", default_value = "json", hide_possible_values = true)]
     pub form: RecordForm,
 }

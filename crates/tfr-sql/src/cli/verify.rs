@@ -31,9 +31,9 @@ pub struct VerifyArgs {
 
     /// Remove what killed runs have left of the outputs that are named
     ///
-    /// Before they are checked: staging directories beside and in them, and shards that were about to be appended. Nothing
-    /// of a set is touched, nor what a run that is going on has staged. Outputs may be tables, such as x.parquet, which are not
-    /// checked, and need not be there.
+    /// Before they are checked: staging directories beside and in them, and shards that were about to be appended.
+    /// Nothing of a set is touched, nor what a run that is going on has staged. Outputs may be tables, such as
+    /// x.parquet, which are not checked, and need not be there.
     #[arg(long)]
     pub remove_leftovers: bool,
 
