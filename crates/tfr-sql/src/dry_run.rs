@@ -89,7 +89,7 @@ impl fmt::Display for DryRun {
         let Some(SplitOptions { splits, .. }) = &options.splits else {
             let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
             writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard())?;
-            return self.beside(f);
+            return self.sidecars(f);
         };
         for (index, (name, fraction)) in splits.iter().enumerate() {
             let label = if index == 0 { "shards" } else { "" };
@@ -97,13 +97,13 @@ impl fmt::Display for DryRun {
             let group = Group { plan: self, fraction, sharding, prefix: name };
             writeln!(f, "{label:8}{}{each}{order}: {} ...", group.shards(), group.first_shard())?;
         }
-        self.beside(f)
+        self.sidecars(f)
     }
 }
 
 impl DryRun {
     /// Lists the sidecar files, if any were requested.
-    fn beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn sidecars(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emit = &self.options.emit;
         let mut files: Vec<_> = emit.kinds().flat_map(|kind| kind.file_names().iter().copied()).collect();
         if emit.has(SidecarKind::Index) {

@@ -275,7 +275,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Columns of types that CSV cannot represent.
-    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(told)))]
+    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(with_type)))]
     NestedInCsv {
         /// The target.
         path: PathBuf,
@@ -456,7 +456,7 @@ impl Error {
 }
 
 /// Formats a column with its type.
-fn told(column: &FieldRef) -> String {
+fn with_type(column: &FieldRef) -> String {
     format!("column {:?}: {}", column.name(), column.data_type())
 }
 

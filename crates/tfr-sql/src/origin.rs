@@ -23,7 +23,7 @@ pub fn records_form(table: &DirectoryTable) -> Option<&RecordForm> {
 }
 
 /// Describes the source of the types.
-pub fn told(form: Option<&RecordForm>) -> String {
+pub fn types_source(form: Option<&RecordForm>) -> String {
     match form.map(|form| &form.origin) {
         Some(ColumnOrigin::Manifest) => "the manifest".to_owned(),
         Some(ColumnOrigin::SchemaFile { file }) => file.clone(),

@@ -136,12 +136,12 @@ async fn run(
         }
     };
     match written {
-        Ok(report) => tell(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
+        Ok(report) => print_report(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
         Err(status) => Ok(status),
     }
 }
 
-fn tell(report: &Report, format: Option<ReportFormat>, printer: &Printer) -> Result<()> {
+fn print_report(report: &Report, format: Option<ReportFormat>, printer: &Printer) -> Result<()> {
     for note in report.notes() {
         printer.note(note);
     }

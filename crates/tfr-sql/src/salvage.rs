@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
 use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
-use crate::reshard::{kept, kept_meanwhile, rewrite_options, tell};
+use crate::reshard::{concurrent_output, existing_output, report_outcome, rewrite_options};
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
@@ -21,15 +21,15 @@ pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     };
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let mode = options.mode;
-    if let Some(kept) = kept(&args.out, mode, &inputs::local(&inputs))? {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = existing_output(&args.out, mode, &inputs::local(&inputs))? {
+        return report_outcome(existing, args.report, &work);
     }
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         salvage(&inputs, &out, &options, progress)
     });
-    if let Some(kept) = kept_meanwhile(&args.out, mode, &saved) {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = concurrent_output(&args.out, mode, &saved) {
+        return report_outcome(existing, args.report, &work);
     }
     let Salvage { manifest, findings, .. } = match saved? {
         Ok(saved) => saved,

@@ -62,6 +62,6 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     }
     let text = description.render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
-    work.printer.note(format!("types from {}", origin::told(form)));
+    work.printer.note(format!("types from {}", origin::types_source(form)));
     Ok(ExitStatus::Done)
 }

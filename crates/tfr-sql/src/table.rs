@@ -84,20 +84,20 @@ impl WriteTable<'_> {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
             })
-            .map(|commit| Place::Here(commit.into())),
+            .map(|commit| TableOutput::Local(commit.into())),
             Some(location) => tokio::select! {
-                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(upload.into())),
+                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| TableOutput::Store(upload.into())),
                 status = interrupt.received() => return Ok(Err(status)),
             },
         };
-        let place = match begun {
+        let output = match begun {
             Err(Error::OutputExists { .. }) if self.mode == SaveMode::Ignore => return Ok(Ok(kept())),
             begun => begun?,
         };
         let ended = {
             let _progress = ShownProgress::of_plan(self.printer, Arc::clone(&plan))?;
             tokio::select! {
-                files = self.write(context, plan, &place) => Ok(files?),
+                files = self.write(context, plan, &output) => Ok(files?),
                 status = interrupt.received() => Err(status),
             }
         };
@@ -109,12 +109,12 @@ impl WriteTable<'_> {
             self.printer.warning(finding);
         }
         let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
-        let published = place.run().to_string();
-        let publication = match place {
-            Place::Here(commit) => {
+        let published = output.run().to_string();
+        let publication = match output {
+            TableOutput::Local(commit) => {
                 SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)?.map(Ok)
             }
-            Place::Store(upload) => upload.publish(interrupt).await,
+            TableOutput::Store(upload) => upload.publish(interrupt).await,
         };
         match publication {
             Ok(Ok(())) => {}
@@ -177,7 +177,7 @@ impl WriteTable<'_> {
         &self,
         context: &SessionContext,
         plan: Arc<dyn ExecutionPlan>,
-        place: &Place,
+        output: &TableOutput,
     ) -> Result<Vec<FileStats>> {
         let partitions = plan.output_partitioning().partition_count();
         let task = session::task_context(context, plan.as_ref());
@@ -201,7 +201,7 @@ impl WriteTable<'_> {
         let mut writes = JoinSet::new();
         for (index, rows) in streams.into_iter().enumerate() {
             let types = FileTypes::new(&rows.schema(), self.target.format);
-            let (path, shown) = place.file(index, total);
+            let (path, shown) = output.file(index, total);
             let file = TableFile::create(path, shown, self.target, types, &encoder)?;
             writes.spawn(async move { (index, write_file(rows, file).await) });
         }
@@ -224,18 +224,18 @@ impl WriteTable<'_> {
 }
 
 /// Where the files of a table are until it is complete.
-enum Place {
+enum TableOutput {
     /// Next to the target.
-    Here(Box<TableCommit>),
+    Local(Box<TableCommit>),
     /// In a local file, for a target in an object store.
     Store(Box<TableUpload>),
 }
 
-impl Place {
+impl TableOutput {
     /// Returns the path of file `index` of `total`, and its name in messages.
     fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
         match self {
-            Self::Here(commit) => commit.file(index, total),
+            Self::Local(commit) => commit.file(index, total),
             Self::Store(upload) => upload.file(),
         }
     }
@@ -243,7 +243,7 @@ impl Place {
     /// Returns the run that writes the table.
     fn run(&self) -> &RunId {
         match self {
-            Self::Here(commit) => commit.run(),
+            Self::Local(commit) => commit.run(),
             Self::Store(upload) => upload.run(),
         }
     }
