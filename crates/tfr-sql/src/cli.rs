@@ -65,7 +65,7 @@ Examples:
 
 Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated.";
 
-/// Turn the rows of a SQL query over tables of any format into TFRecord shards, or a table
+/// Write the rows of a SQL query over tables of any format as TFRecord shards, or as a table
 #[derive(Debug, Parser)]
 #[command(
     name = "tfr-sql",
@@ -98,19 +98,19 @@ pub enum Tool {
     Head(HeadArgs),
     /// Print the records of TFRecord files
     Cat(CatArgs),
-    /// Print the columns of a table, in the form of your choice
+    /// Print the columns of a table, in one of several formats
     Schema(SchemaArgs),
     /// Check TFRecord files and shard sets for damage
     Verify(VerifyArgs),
     /// Save the sound records of damaged TFRecord files
     Salvage(SalvageArgs),
-    /// Move the records of TFRecord files to other shards, as they are
+    /// Move the records of TFRecord files to other shards, unchanged
     Reshard(ReshardArgs),
-    /// Write the text index that NVIDIA DALI and others read beside each TFRecord file
+    /// Write the text index that NVIDIA DALI and others read next to each TFRecord file
     Index(IndexArgs),
-    /// Write what other readers look for beside the shards of a directory, whoever wrote them
+    /// Write sidecar files for TFRecord files in a directory, whatever tool wrote them
     Describe(DescribeArgs),
-    /// Print what the features of TFRecord files hold
+    /// Print statistics of the features of TFRecord files
     Stats(StatsArgs),
 }
 

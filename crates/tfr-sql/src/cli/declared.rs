@@ -201,49 +201,49 @@ const RARE: [&str; 8] =
 
 /// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 10] = [
-    ("hosts", "The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard."),
+    (
+        "hosts",
+        "This follows the guideline in TensorFlow's guides. Records of less than 100 MiB in total become one shard.",
+    ),
     (
         "mode",
-        "overwrite replaces what is there, once the new output is complete. append adds shards to the set that is there, if \
-         columns, mapping and compression are the same. ignore does nothing if anything is there, and says so. A directory \
-         that holds anything but an output of tfr-sql is never written to.",
+        "overwrite replaces the existing output, once the new output is complete. append adds shards to an existing \
+         set with the same columns, mapping and compression. ignore writes nothing if output exists, and reports \
+         that. A directory with other files than an output of tfr-sql is never written to.",
     ),
     (
         "shuffle",
-        "Every order is as likely as any other. The same rows and seed give the same shards, byte for byte, in whichever \
-         order, files and threads the rows come. What does not fit into --memory-limit waits in --temp-dir.",
+        "Every order is equally likely. The same rows and seed give the same shards, byte for byte, whatever the \
+         order, files and threads of the input. Rows that do not fit into --memory-limit spill to --temp-dir.",
     ),
     (
         "split",
-        "By the hash of each row's key, so that no key is in two splits, and rows that are added later move none of the \
-         others. Without --split-by the whole record is the key. Shards start with the name of their split, and --shards is \
-         for each: --shards 16, or --shards train=256,val=16. In a query, tf_split('train=0.9,val=0.1', user_id) returns the \
-         same.",
+        "Rows are assigned by a hash of their key, so that no key is in two splits, and rows added later do not move \
+         others. Without --split-by the whole record is the key. Shard names start with the split, and --shards \
+         applies to each split: --shards 16, or --shards train=256,val=16. In a query, \
+         tf_split('train=0.9,val=0.1', user_id) returns the same.",
     ),
     (
         "partition_by",
-        "As Hive, Spark and Impala do. The columns are left out of the records, and found again in the paths when the set is \
-         read. Shards are cut in each directory for itself.",
+        "The layout is that of Hive, Spark and Impala. The columns are left out of the records, and read from the \
+         paths instead. Each directory has its own shards.",
     ),
     (
         "null",
-        "absent: no feature; unset: a feature without a kind; empty: one without values; mask: further features say where \
-         nulls are, by name is_null; drop: as absent, and nulls inside lists are left out. A null inside a list has to be \
-         masked, dropped or given a value.",
+        "absent: no feature; unset: a feature without a kind; empty: one without values; mask: additional features \
+         named is_null mark nulls; drop: as absent, and nulls inside lists are left out. A null inside a list must \
+         be masked, dropped or given a value.",
     ),
     (
         "record_type",
         "In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each \
          value of which is a record.",
     ),
-    (
-        "sequence",
-        "Put commas between names: frames,audio. Lists of lists and of structs are sequences without being named.",
-    ),
+    ("sequence", "Separate names with commas: frames,audio. Lists of lists and of structs are always sequences."),
     (
         "infer_files",
-        "Where neither a manifest nor a schema.pbtxt records them. Of more files a sample is read, evenly spaced. --table has \
-         this as the key infer_files.",
+        "Used where neither a manifest nor a schema.pbtxt records the columns. If there are more files, an evenly \
+         spaced sample is read. --table has the key infer_files for this.",
     ),
-    ("infer_records", "--table has this as the key infer_records."),
+    ("infer_records", "--table has the key infer_records for this."),
 ];

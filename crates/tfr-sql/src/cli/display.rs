@@ -15,11 +15,11 @@ pub struct Display {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: When,
 
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// Say more: settings and plan; twice: what the engine logs
+    /// Print settings and the plan; twice: also what the engine logs
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

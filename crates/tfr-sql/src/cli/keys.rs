@@ -6,10 +6,10 @@ use tfr_formats::{InputFormat, PATH, input_options};
 const BEFORE: &str = "\
 Register an input under a name: NAME=URL[,key=value…]; repeatable
 
-The URL is a path, a pattern of paths, or - for standard input, which is kept in --temp-dir meanwhile; s3://, gs://, az://, \
-abfss://, hdfs:// and https:// lead elsewhere. A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. \
-The keys, which CREATE EXTERNAL TABLE takes as OPTIONS too, but for path and format; Hive text has them also under Hive's \
-names, such as field.delim:
+The URL is a path, a pattern of paths, or - for standard input, which is copied to --temp-dir. Remote URLs start \
+with s3://, gs://, az://, abfss://, hdfs:// or https://. Put a part with a comma in double quotes: --table \
+'t=\"a,b.csv\",delimiter=;'. These are the keys. CREATE EXTERNAL TABLE accepts them as OPTIONS too, except for \
+path and format. For Hive text, Hive's names are accepted as well, such as field.delim:
 ";
 
 /// The first and last column of a key's help on a terminal of 100 columns.
