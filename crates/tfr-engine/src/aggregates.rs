@@ -1,7 +1,7 @@
-//! Aggregates that the engine computes by way of another type, so that they are right.
+//! Aggregates that are computed over another type, where the engine's results are wrong.
 //!
-//! * `min` and `max` of floating point numbers: NaN is greater than all other numbers. The engine's answers depended on the
-//!   order of the rows of a group, and on whether the statistics of a file, which leave NaN out, were used.
+//! * `min` and `max` of floating-point numbers: NaN is greater than all other numbers. The engine's results depended on
+//!   the order of the rows in a group, and on whether file statistics, which omit NaN, were used.
 //! * `min` and `max` of intervals: the shortest and the longest. The engine compared their months first.
 
 use std::mem::size_of_val;
@@ -26,28 +26,28 @@ use datafusion_expr::{
 
 use crate::comparable::values::{comparable_array, length};
 
-/// The aggregates, to be registered in the place of the engine's own.
+/// Returns the aggregates to register in place of the engine's.
 pub fn exact_aggregates() -> Vec<Arc<AggregateUDF>> {
     [min_udaf(), max_udaf()].map(|inner| Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner }))).to_vec()
 }
 
-/// The `min` of [`exact_aggregates`].
+/// Returns the `min` of [`exact_aggregates`].
 pub fn exact_min() -> AggregateUDF {
     AggregateUDF::new_from_impl(ExactAggregate { inner: min_udaf() })
 }
 
-/// An aggregate of the engine, for some types of its argument over other values.
+/// An aggregate of the engine that is computed over converted values for some argument types.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExactAggregate {
     inner: Arc<AggregateUDF>,
 }
 
-/// How the values are represented.
+/// A conversion of the values.
 #[derive(Debug, Clone, PartialEq)]
 struct Representation {
-    /// The type of the aggregate.
+    /// The type of the argument.
     of: DataType,
-    /// The type it is computed in.
+    /// The type that the aggregate is computed in.
     by: DataType,
 }
 
@@ -190,7 +190,7 @@ impl AggregateUDFImpl for ExactAggregate {
 }
 
 impl Representation {
-    /// Values in the type that the aggregate is computed in.
+    /// Converts values to the type that the aggregate is computed in.
     fn represent(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         values.iter().map(|values| self.represent_one(values)).collect()
     }
@@ -229,7 +229,7 @@ impl Representation {
         })
     }
 
-    /// What was computed, in the type of the aggregate.
+    /// Converts results back to the type of the argument.
     fn restore(&self, values: &ArrayRef) -> Result<ArrayRef> {
         Ok(match &self.of {
             DataType::Float64 => Arc::new(
@@ -257,7 +257,7 @@ impl Representation {
     }
 }
 
-/// Bits of a number as an integer that is ordered as the numbers are, and back.
+/// Converts between the bits of a double and an integer with the same order. The function is its own inverse.
 fn ordered_64(bits: i64) -> i64 {
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
@@ -270,7 +270,7 @@ fn ordered_16(bits: i16) -> i16 {
     if bits < 0 { bits ^ i16::MAX } else { bits }
 }
 
-/// The length of an interval, then its parts, as bytes that are ordered as the lengths are.
+/// Encodes an interval as bytes that sort by its length: the length, then the parts.
 fn ordered_interval(interval: IntervalMonthDayNano) -> Vec<u8> {
     const SIGN: u128 = 1 << 127;
     let mut bytes = (length(interval).cast_unsigned() ^ SIGN).to_be_bytes().to_vec();
@@ -280,7 +280,7 @@ fn ordered_interval(interval: IntervalMonthDayNano) -> Vec<u8> {
     bytes
 }
 
-/// The interval of [`ordered_interval`].
+/// Decodes an interval from [`ordered_interval`].
 fn interval_of_ordered(bytes: &[u8]) -> Result<IntervalMonthDayNano> {
     let parts = bytes.get(size_of::<u128>()..).and_then(|parts| {
         let (months, parts) = parts.split_first_chunk()?;
@@ -292,7 +292,7 @@ fn interval_of_ordered(bytes: &[u8]) -> Result<IntervalMonthDayNano> {
     parts.ok_or_else(|| internal_datafusion_err!("an interval of {} bytes", bytes.len()))
 }
 
-/// An accumulator over represented values. Its states are theirs.
+/// An accumulator over converted values. Its states are converted values too.
 #[derive(Debug)]
 struct Represented {
     inner: Box<dyn Accumulator>,
@@ -330,7 +330,7 @@ impl Accumulator for Represented {
     }
 }
 
-/// As [`Represented`], for many groups.
+/// Like [`Represented`], for many groups.
 struct RepresentedGroups {
     inner: Box<dyn GroupsAccumulator>,
     representation: Representation,

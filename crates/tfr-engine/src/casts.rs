@@ -1,4 +1,4 @@
-//! Casts that the engine computes wrongly. Their operands are replaced by others that it casts correctly.
+//! Casts that the engine computes incorrectly. Their operands are replaced by operands that it casts correctly.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::expressions::{columns_of, rewrite_expressions};
 use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
 use crate::timestamps::date_trunc;
 
-/// The functions that cast their first argument. The optimizer makes casts of some later.
+/// Functions that cast their first argument. The optimizer replaces some of them by casts later.
 const CASTS: [&str; 5] =
     ["arrow_cast", "arrow_try_cast", "to_timestamp_seconds", "to_timestamp_millis", "to_timestamp_micros"];
 
-/// Any integer.
+/// A decimal type that holds any integer.
 const INTEGERS: DataType = DataType::Decimal128(20, 0);
 
 /// Makes casts exact:
 ///
-/// * Timestamps of a zone become timestamps without one by their local time, as the engine casts them to dates, times and text.
-///   The engine gives the time in UTC.
-/// * Timestamps without a zone become the moments of their local time. The engine does the same, but compares such a cast with
-///   a literal as if the zone were UTC.
-/// * Timestamps become those of a coarser unit by rounding down. The engine rounds times before 1970 up.
-/// * Integers become small decimals, or an error. The engine wraps them around.
+/// * Timestamps with a zone are converted to their local time, without a zone. The engine casts that to dates, times
+///   and text. For a timestamp with a zone, it would use the time in UTC.
+/// * Timestamps without a zone are converted to the instant of their local time. The engine does the same, but compares
+///   such a cast with a literal as if the zone were UTC.
+/// * Timestamps are converted to a coarser unit by rounding down. The engine rounds times before 1970 up.
+/// * Integers are converted to small decimals, or cause an error. The engine wraps them around.
 #[derive(Debug)]
 pub struct ExactCasts {
     at_time_zone: Arc<ScalarUDF>,
@@ -80,7 +80,7 @@ impl ExactCasts {
         }
     }
 
-    /// What is cast to `to` in the place of `expr`.
+    /// Returns the replacement for `expr` in a cast to `to`.
     fn operand(&self, expr: Expr, to: &DataType, schema: &DFSchema) -> Transformed<Expr> {
         let Ok(from) = expr.get_type(schema) else { return Transformed::no(expr) };
         let (to_unit, to_zone) = match to {

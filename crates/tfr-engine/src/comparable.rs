@@ -1,9 +1,10 @@
-//! Comparisons of floating point numbers and intervals, by the rules of PostgreSQL: NaN equals NaN and is greater than every other
-//! number, 0 equals -0, and intervals compare by their lengths, in which a month has 30 days and a day 24 hours.
+//! Comparisons of floating-point numbers and intervals, by the rules of PostgreSQL. NaN equals NaN and is greater than
+//! every other number, and 0 equals -0. Intervals compare by length, where a month has 30 days and a day 24 hours.
 //!
-//! The engine compares by sign and bits in many places. There `-0.0 IN (0.0, ...)` was false, 0 and -0 were two peers of a
-//! window, a NaN with a sign, as the processor makes it of `inf - inf`, was less than all numbers and a group of its own, and a
-//! month was longer than 31 days. What is compared goes through [`Comparable`] first, where that can matter.
+//! The engine compares by sign and bits in many cases. `-0.0 IN (0.0, ...)` was false, and 0 and -0 were different
+//! peers of a window. A NaN with a sign, which the processor returns for `inf - inf`, was less than all numbers and
+//! formed its own group. A month was longer than 31 days. Where this can matter, compared values are passed through
+//! [`Comparable`] first.
 
 pub(crate) mod values;
 mod windows;
@@ -30,10 +31,10 @@ use values::comparable;
 use values::{is_interval, items_may_be_misread, may_be_misread};
 pub use windows::NoRangesOfIntervals;
 
-/// Functions that search lists. Their results show no value.
+/// Functions that search lists. Their results contain no values of the list.
 const SEARCHES: [&str; 5] = ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];
 
-/// Makes what is compared, sorted and grouped comparable.
+/// Makes compared, sorted and grouped values comparable.
 #[derive(Debug)]
 pub struct ComparableValues(Arc<ScalarUDF>);
 
@@ -65,7 +66,7 @@ impl AnalyzerRule for ComparableValues {
                             changed = true;
                         }
                     }
-                    // The keys of USING must be columns. Their names are resolved by now.
+                    // The keys of USING must be columns. Their names have been resolved by now.
                     if changed {
                         join.join_constraint = JoinConstraint::On;
                     }
@@ -205,7 +206,7 @@ impl ComparableValues {
             if !is_misread(argument, schema) {
                 continue;
             }
-            // Their values would show.
+            // The results contain the converted values.
             if is_of_intervals(argument, schema) && function != "count" {
                 return plan_err!(
                     "{function}(DISTINCT ...) of intervals is not supported: group by the interval first"
@@ -217,7 +218,7 @@ impl ComparableValues {
         Ok(changed)
     }
 
-    /// Groups by comparable keys. Of intervals that are equal a group shows the one with the fewest months, then days.
+    /// Groups by comparable keys. A group of equal intervals shows the one with the fewest months, then days.
     fn grouped(&self, aggregate: Aggregate, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
         let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
         let misread = keys.into_iter().filter(|key| is_misread(key, schema));
@@ -231,7 +232,7 @@ impl ComparableValues {
         with_computed_keys(aggregate, computed)
     }
 
-    /// DISTINCT of comparable columns.
+    /// Rewrites DISTINCT to use comparable columns.
     fn distinct(&self, distinct: Distinct, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
         let columns = schema.columns().into_iter().map(Expr::Column);
         match distinct {
@@ -256,7 +257,7 @@ impl ComparableValues {
         }
     }
 
-    /// A recursive query with UNION, which ends when there are no new rows.
+    /// Rewrites a recursive query with UNION, which ends when there are no new rows.
     fn recursive(&self, query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
         let schema = Arc::clone(&query.schema);
         if !schema.fields().iter().any(|field| may_be_misread(field.data_type())) {
@@ -274,7 +275,7 @@ impl ComparableValues {
         Ok(Transformed::yes(LogicalPlan::RecursiveQuery(query)))
     }
 
-    /// The rows of a plan, with comparable values.
+    /// Returns the rows of a plan with comparable values.
     fn comparable_columns(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = Arc::clone(plan.schema());
         let column = |column: Column| {
@@ -289,8 +290,8 @@ impl ComparableValues {
         LogicalPlanBuilder::from(plan).project(columns)?.build()
     }
 
-    /// A comparison. What is compared with a number stays as it is where NaN and zeros make no difference, so that statistics
-    /// of files are of use.
+    /// Rewrites a comparison. A comparison with a number stays unchanged if NaN and zeros make no difference, so that
+    /// file statistics can be used.
     fn compared(&self, left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Transformed<Expr> {
         let compare =
             |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
@@ -310,7 +311,7 @@ impl ComparableValues {
         }
         match op_of_other {
             Some(Operator::Eq | Operator::NotEq) => Transformed::no(compare(left, right)),
-            // A NaN with a sign is less than all numbers here, and is taken out by the second comparison.
+            // A NaN with a sign is less than all numbers here. The second comparison removes it.
             Some(Operator::Lt | Operator::LtEq) if matches!(other, Expr::Column(_)) => {
                 Transformed::yes(compare(left, right).and(exact))
             }
@@ -321,7 +322,7 @@ impl ComparableValues {
     fn in_list(&self, list: InList, schema: &DFSchema) -> Transformed<Expr> {
         let InList { expr, list, negated } = list;
         let mut list: Vec<Expr> = list.into_iter().map(with_one_zero).collect();
-        // What is compared with numbers alone stays as it is: both zeros are in the list.
+        // Comparisons with numbers only stay unchanged, because the list contains both zeros.
         if list.iter().all(is_number) && !expr.is_volatile() {
             let zeros: Vec<Expr> = list.iter().filter_map(other_zero).collect();
             let changed = !zeros.is_empty();
@@ -352,8 +353,8 @@ impl ComparableValues {
     }
 }
 
-/// An expression whose columns have the tables of the schema. The engine makes a column of a key of a join that is an expression,
-/// and names it once with the tables and once as it is.
+/// Qualifies the columns of an expression with the tables of the schema. If a join key is an expression, the engine
+/// turns it into a column, named once with the tables and once without.
 pub(crate) fn qualified(expr: Expr, schema: &DFSchema) -> Expr {
     let table_of = |column: &Column| match schema.qualified_field_with_unqualified_name(&column.name) {
         Ok((Some(table), _)) => Some(table.clone()),
@@ -374,7 +375,7 @@ fn is_list_of_misread(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| items_may_be_misread(&data_type))
 }
 
-/// Whether the engine may compare the values of an expression by other rules than SQL.
+/// Whether the engine may compare the values of an expression differently from SQL.
 fn is_misread(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| may_be_misread(&data_type))
 }
@@ -383,7 +384,7 @@ fn is_of_intervals(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| is_interval(&data_type))
 }
 
-/// Whether an expression is a number that is written out, and not NaN.
+/// Whether an expression is a numeric literal other than NaN.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => !value.is_nan(),
@@ -393,7 +394,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// A literal without the sign of zero and NaN.
+/// Removes the sign of zero and NaN from a literal.
 fn with_one_zero(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), metadata) => {
@@ -406,7 +407,7 @@ fn with_one_zero(expr: Expr) -> Expr {
     }
 }
 
-/// -0 for 0.
+/// Returns -0 for 0.
 fn other_zero(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(0.0)), metadata) => {

@@ -1,10 +1,13 @@
 //! Constants below outer joins and unions.
 //!
-//! A column that is a constant on one side of an outer join is NULL in rows without a match. The engine takes it for a constant above
-//! the join, too: `LEFT JOIN (SELECT DISTINCT key, true AS found ...) ... ORDER BY found` was not sorted, and windows in such an order
-//! had wrong peers. A column that is another constant in each part of a union is left out of the sort of each part. With a LIMIT the
-//! parts share what they have found of the other columns, and dropped rows of the part that comes first. The columns are hidden from
-//! what is known of the side.
+//! A column that is constant on one side of an outer join is NULL in rows without a match. The engine treats it as
+//! constant above the join, too. `LEFT JOIN (SELECT DISTINCT key, true AS found ...) ... ORDER BY found` was not
+//! sorted, and windows in such an order had wrong peers.
+//!
+//! A column with a different constant in each input of a union is left out of the sort of each input. With a LIMIT,
+//! the inputs share the bounds found for the other columns, and rows of the input that comes first were dropped.
+//!
+//! This rule hides such columns from the engine.
 
 use std::sync::Arc;
 
@@ -22,7 +25,8 @@ use datafusion_expr::ScalarUDF;
 
 use crate::opaque::{unordered, unordered_function};
 
-/// Hides constants of the sides of outer joins that may have no match, and constants of unions that are not the same in all parts.
+/// Hides constants on the sides of outer joins that may have no match, and union constants that differ between the
+/// inputs.
 #[derive(Debug)]
 pub struct ConstantsOfOneSide(Arc<ScalarUDF>);
 
@@ -75,17 +79,18 @@ fn join_type(plan: &dyn ExecutionPlan) -> Option<JoinType> {
 }
 
 impl ConstantsOfOneSide {
-    /// A union without constants that differ between its parts; None if it has none. One part without them is enough.
+    /// Returns a union without constants that differ between its inputs, or `None` if there are none. It is enough to
+    /// hide them in one input.
     fn hide_in_union(&self, union: &UnionExec, config: &Arc<ConfigOptions>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let known = &union.properties().eq_properties;
+        let equivalences = &union.properties().eq_properties;
         let schema = union.schema();
         let differs = |column: &Arc<dyn PhysicalExpr>| {
-            // Parts may have other names.
+            // Inputs may have other names.
             let column = column.downcast_ref::<Column>().map(|column| {
                 Arc::new(Column::new(schema.field(column.index()).name(), column.index())) as Arc<dyn PhysicalExpr>
             });
             column
-                .and_then(|column| known.is_expr_constant(&column))
+                .and_then(|column| equivalences.is_expr_constant(&column))
                 .is_some_and(|constant| constant == AcrossPartitions::Heterogeneous)
         };
         let mut parts: Vec<_> = union.children().into_iter().cloned().collect();
@@ -95,18 +100,18 @@ impl ConstantsOfOneSide {
         UnionExec::try_new(parts).map(Some)
     }
 
-    /// The rows of a side without some of its constants; None if it has none of these.
+    /// Hides some constants of a side. Returns `None` if it has none of them.
     fn hide(
         &self,
         side: &Arc<dyn ExecutionPlan>,
         config: &Arc<ConfigOptions>,
         is_hidden: impl Fn(&Arc<dyn PhysicalExpr>) -> bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (schema, known) = (side.schema(), side.equivalence_properties());
+        let (schema, equivalences) = (side.schema(), side.equivalence_properties());
         let mut hidden = false;
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let mut column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-            if known.is_expr_constant(&column).is_some() && is_hidden(&column) {
+            if equivalences.is_expr_constant(&column).is_some() && is_hidden(&column) {
                 hidden = true;
                 column = unordered(&self.0, column, &schema, config)?;
             }

@@ -1,8 +1,8 @@
-//! How deep a statement may be nested.
+//! Limits the nesting depth of statements.
 //!
-//! The parser reads a chain of operators in a loop, to a tree as deep as the chain is long. All that comes after goes through it by
-//! recursion, and computes types of operands again at every level. Chains of AND and OR, which programs write with thousands of
-//! terms, become trees that are as deep as their logarithm. Everything else has a limit.
+//! The parser reads a chain of operators in a loop, into a tree as deep as the chain is long. All later steps traverse
+//! the tree recursively, and compute operand types again at every level. Programs write chains of AND and OR with
+//! thousands of terms, so these become balanced trees. Everything else has a limit.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -13,16 +13,16 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, Tabl
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Levels of expressions, terms of a set operation, and joins of a query.
+/// Maximum levels of expressions, terms of a set operation, and joins of a query.
 const MAX_DEPTH: usize = 1_000;
 
-/// Levels of parentheses, brackets and types. The parser has a limit of its own for expressions, which is lower.
+/// Maximum levels of parentheses, brackets and types. The parser has its own, lower limit for expressions.
 const MAX_BRACKETS: usize = 250;
 
-/// A chain of AND or OR is made a balanced tree from this length on.
+/// The minimum length of an AND or OR chain that is balanced.
 const LONG_CHAIN: usize = 16;
 
-/// Refuses tokens that the parser would go through by recursion without a limit: those of nested types.
+/// Rejects tokens that the parser would process recursively without a limit: those of nested types.
 pub fn check_brackets(tokens: &[TokenWithSpan]) -> Result<()> {
     let (mut depth, mut types) = (0_usize, 0_usize);
     let mut before = Keyword::NoKeyword;
@@ -45,7 +45,7 @@ pub fn check_brackets(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Makes long chains of AND and OR balanced trees, and refuses other statements that are nested too deep.
+/// Balances long chains of AND and OR, and rejects other statements that are nested too deeply.
 pub fn flatten(statements: &mut VecDeque<Statement>) -> Result<()> {
     let mut flattening = Flattening::default();
     for statement in statements {
@@ -124,7 +124,7 @@ impl VisitorMut for Flattening {
     }
 }
 
-/// Makes a long chain of AND or OR a tree with the same terms in the same order.
+/// Balances a long chain of AND or OR. The terms keep their order.
 fn balance(expr: &mut Expr) {
     let Expr::BinaryOp { op, .. } = expr else { return };
     let chain = op.clone();
@@ -162,7 +162,7 @@ fn balance(expr: &mut Expr) {
     }
 }
 
-/// The operators of a chain, as far as it is no tree yet.
+/// Counts the operators of a chain that are not in a balanced tree yet.
 fn length(expr: &Expr, chain: &BinaryOperator) -> usize {
     let (mut length, mut rest) = (0, expr);
     while let Expr::BinaryOp { left, op, .. } = rest

@@ -1,4 +1,4 @@
-//! SQL text to statements, with the precedence of PostgreSQL where the parser has another.
+//! Parses SQL text, with PostgreSQL's precedence where the engine's parser differs.
 
 use std::any::{Any, TypeId};
 use std::collections::VecDeque;
@@ -19,12 +19,12 @@ use crate::time_zones::AtTimeZone;
 
 /// The engine's default dialect, with three corrections:
 ///
-/// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes all that follows for its
-///   right operand.
-/// * `AT TIME ZONE` is a function call, which gives what PostgreSQL gives: of a timestamp with time zone the local time
-///   there, without a zone. The engine casts, which loses which of the two was meant.
-/// * `- INTERVAL '1 month 1 day'` is the negative of all its parts. The engine puts the sign before the text, and so before the
-///   first of them.
+/// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes everything after it
+///   as its right operand.
+/// * `AT TIME ZONE` is a function call with PostgreSQL's result: for a timestamp with time zone, the local time in that
+///   zone, without a zone. The engine uses a cast, which loses the distinction between the two kinds of timestamps.
+/// * `- INTERVAL '1 month 1 day'` negates all parts. The engine puts the sign before the text, and so only before the
+///   first part.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SqlDialect;
 
@@ -36,7 +36,7 @@ pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     match tokens {
         Ok(tokens) => parse_tokens(tokens),
-        // The parser says so.
+        // The parser reports the error.
         Err(_) => DFParserBuilder::new(sql).with_dialect(&SqlDialect).build()?.parse_statements(),
     }
 }
@@ -51,14 +51,15 @@ pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
     match depth::flatten(&mut statements) {
         Ok(()) => Ok(statements),
         Err(error) => {
-            // To drop them would be a recursion as deep as they are.
+            // Dropping them would recurse as deep as they are nested.
             std::mem::forget(statements);
             Err(error)
         }
     }
 }
 
-/// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its corrections.
+/// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its
+/// corrections.
 ///
 /// # Errors
 /// If the text is not one SQL statement.

@@ -1,4 +1,4 @@
-//! Expressions of plans, rewritten where the types of their parts are known.
+//! Rewrites expressions of plans where the types of their operands are known.
 
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{DFSchema, Result};
@@ -6,7 +6,8 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, LogicalPlan, Operator};
 
-/// The columns that the expressions of a plan may name: those of its inputs, and of the table that it scans.
+/// Returns the columns that the expressions of a plan may refer to: those of its inputs, and of the table that it
+/// scans.
 pub fn columns_of(plan: &LogicalPlan) -> Result<DFSchema> {
     let mut columns = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = plan {
@@ -15,7 +16,7 @@ pub fn columns_of(plan: &LogicalPlan) -> Result<DFSchema> {
     Ok(columns)
 }
 
-/// Rewrites the expressions of a plan, but not of its inputs, each from its leaves up. Columns keep their names.
+/// Rewrites the expressions of a plan, but not of its inputs, bottom-up. Columns keep their names.
 pub fn rewrite_expressions(
     plan: LogicalPlan,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
@@ -28,7 +29,7 @@ pub fn rewrite_expressions(
     })
 }
 
-/// Rewrites the expressions of a plan, of its inputs and of its subqueries, which may change their types.
+/// Rewrites the expressions of a plan, its inputs and its subqueries. The rewrite may change their types.
 pub fn rewrite_types(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
@@ -47,7 +48,7 @@ pub fn rewrite_types(
     Ok(plan.data)
 }
 
-/// Whether an operator compares its operands as they are ordered.
+/// Whether an operator compares the order of its operands.
 pub fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)

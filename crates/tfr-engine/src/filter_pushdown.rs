@@ -1,9 +1,9 @@
-//! Filters that are pushed through columns with the same name.
+//! Filters pushed down through columns with the same name.
 //!
-//! The engine's physical rule finds the columns of a filter by their names. Below a join there may be two of a name, and it
-//! took the wrong one: a filter for one side of a join removed rows of the other. Plans are cut above the steps where a name
-//! does not tell which column is meant; no filter is pushed past a cut. The logical rule, which knows tables, has pushed the
-//! filters of the query before.
+//! The engine's physical rule finds the columns of a filter by name. Below a join there may be two columns of a name,
+//! and the rule took the wrong one: a filter for one side of a join removed rows of the other. Plans are therefore cut
+//! above operators where a name is ambiguous, and no filter is pushed past a cut. The logical rule, which knows the
+//! tables, has already pushed the filters of the query.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,7 +24,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion_common::{Result, internal_err};
 
-/// The engine's rule, between the cuts of a plan.
+/// Applies the engine's rule between the cuts of a plan.
 #[derive(Debug)]
 pub struct UnambiguousFilterPushdown {
     rule: FilterPushdown,
@@ -32,17 +32,17 @@ pub struct UnambiguousFilterPushdown {
 }
 
 impl UnambiguousFilterPushdown {
-    /// Filters of the query.
+    /// Creates the rule for the filters of the query.
     pub fn new() -> Self {
         Self { rule: FilterPushdown::new(), name: "unambiguous_filter_pushdown" }
     }
 
-    /// Filters that come about while the query runs.
+    /// Creates the rule for filters that are created while the query runs.
     pub fn new_post_optimization() -> Self {
         Self { rule: FilterPushdown::new_post_optimization(), name: "unambiguous_filter_pushdown_post" }
     }
 
-    /// Optimizes all below a step that must not be passed.
+    /// Optimizes the inputs of an operator that filters must not pass.
     fn below(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let children = plan.children().into_iter().map(|child| self.optimize(Arc::clone(child), config));
         let children = children.collect::<Result<Vec<_>>>()?;
@@ -81,7 +81,7 @@ impl PhysicalOptimizerRule for UnambiguousFilterPushdown {
     }
 }
 
-/// Whether a step may take the wrong column for one of a filter above it.
+/// Whether a filter pushed into an operator may get the wrong column.
 fn is_ambiguous(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<ProjectionExec>() {
         return has_equal_names(&plan.schema());
@@ -92,7 +92,7 @@ fn is_ambiguous(plan: &Arc<dyn ExecutionPlan>) -> bool {
     }
     match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) => aggregate.group_expr().expr().iter().any(|(key, name)| !is_column(key, name)),
-        // A join of any other kind passes filters by their names alone.
+        // Other joins pass on filters by column name only.
         None => children.len() > 1 && !plan.is::<HashJoinExec>() && has_equal_names(&plan.schema()),
     }
 }
@@ -106,7 +106,7 @@ fn is_column(key: &Arc<dyn PhysicalExpr>, name: &str) -> bool {
     key.downcast_ref::<Column>().is_some_and(|column| column.name() == name)
 }
 
-/// Stands for a part of a plan while the rest is optimized.
+/// Replaces a subplan while the rest is optimized.
 #[derive(Debug)]
 struct Cut(Arc<dyn ExecutionPlan>);
 

@@ -1,10 +1,12 @@
-//! Filters above aggregations that give a row of no rows, or whose keys are volatile.
+//! Filters above aggregations that return a row for no input rows, or whose keys are volatile.
 //!
-//! The engine pushes a filter below an aggregation if its columns are keys of groups. A filter without columns, such as
-//! `HAVING EXISTS (SELECT ...)` or the condition of `JOIN ... ON false`, passes that test. But an aggregation without keys, or
-//! with an empty grouping set, gives a row even of no rows: `SELECT count(*) FROM t HAVING false` had a 0.
+//! The engine pushes a filter below an aggregation if its columns are group keys. A filter without columns, such as
+//! `HAVING EXISTS (SELECT ...)` or the condition of `JOIN ... ON false`, passes that test. But an aggregation without
+//! keys, or with an empty grouping set, returns a row even for no input rows: `SELECT count(*) FROM t HAVING false`
+//! returned a 0.
 //!
-//! A filter on a volatile key, such as `random() < 0.5`, would see other values below the aggregation (apache/datafusion#25415).
+//! A filter on a volatile key, such as `random() < 0.5`, would see other values below the aggregation
+//! (apache/datafusion#25415).
 
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -13,7 +15,7 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_expr::utils::enumerate_grouping_sets;
 use datafusion_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
 
-/// Pushes filters down, but not below such an aggregation.
+/// Pushes filters down, but not below such aggregations.
 #[derive(Debug, Default)]
 pub struct FiltersAboveGlobalAggregates(PushDownFilter);
 
@@ -41,8 +43,8 @@ impl OptimizerRule for FiltersAboveGlobalAggregates {
     }
 }
 
-/// What is below one or several filters. The engine merges them before it pushes them down, and the result may have no columns:
-/// `k = 1` and `k = 2` become `false`.
+/// Returns the input of one or several filters. The engine merges them before it pushes them down, and the result may
+/// have no columns: `k = 1` and `k = 2` become `false`.
 fn below_filters(mut plan: &LogicalPlan) -> &LogicalPlan {
     while let LogicalPlan::Filter(filter) = plan {
         plan = &filter.input;

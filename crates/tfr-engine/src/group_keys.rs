@@ -1,7 +1,7 @@
-//! Keys of groups that are computed below their aggregation.
+//! Computes group keys below their aggregation.
 //!
-//! An aggregation with GROUPING SETS has its keys in one expression. Rules that rewrite a key give it an alias, so that its column
-//! keeps its name; of a key in a grouping set the alias was around all the sets, or lost.
+//! An aggregation with GROUPING SETS has its keys in one expression. Rules that rewrite a key add an alias, so that
+//! its column keeps its name. For a key in a grouping set, the alias enclosed all the sets, or was lost.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use datafusion_expr::expr::GroupingSet;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder};
 
-/// Computes the keys of grouping sets that are not columns below the aggregation. It runs before all rules that rewrite keys.
+/// Computes the keys of grouping sets that are not columns below the aggregation. Runs before all rules that rewrite
+/// keys.
 #[derive(Debug, Default)]
 pub struct ComputedKeys;
 
@@ -39,11 +40,11 @@ impl AnalyzerRule for ComputedKeys {
 /// A key of an aggregation.
 #[derive(Debug)]
 pub struct ComputedKey {
-    /// The key as it is now.
+    /// The current key expression.
     pub key: Expr,
-    /// The values by which rows are grouped.
+    /// The values to group by.
     pub value: Expr,
-    /// An aggregate whose value the group shows in the place of its key.
+    /// An aggregate whose value replaces the key in the output.
     pub shown: Option<Expr>,
 }
 
@@ -53,7 +54,7 @@ impl ComputedKey {
     }
 }
 
-/// Computes some keys of an aggregation below it, and gives its columns their names again above it.
+/// Computes some keys of an aggregation below it, and restores the column names above it.
 pub fn with_computed_keys(aggregate: Aggregate, keys: Vec<ComputedKey>) -> Result<Transformed<LogicalPlan>> {
     if keys.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
@@ -75,7 +76,8 @@ pub fn with_computed_keys(aggregate: Aggregate, keys: Vec<ComputedKey>) -> Resul
         [Expr::GroupingSet(set)] => vec![Expr::GroupingSet(map_keys(set, replaced))],
         _ => all_keys.iter().cloned().map(replaced).collect(),
     };
-    // GROUPING names the keys. The engine replaces it later, and then drops the column of the grouping sets' numbers.
+    // GROUPING refers to the keys. The engine replaces it later, and then drops the column with the numbers of the
+    // grouping sets.
     let mut has_grouping = false;
     let mut named = |expr: Expr| {
         expr.transform_down(|expr| match expr {

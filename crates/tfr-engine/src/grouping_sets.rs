@@ -1,8 +1,8 @@
-//! GROUPING SETS, ROLLUP and CUBE over rows that come in an order.
+//! GROUPING SETS, ROLLUP and CUBE over sorted rows.
 //!
-//! Each row counts in several groups, with NULL in the place of some keys. The engine forgets that this ends the order of its
-//! input (apache/datafusion#16965): it ended groups too early, and gave some twice. The keys are hidden from what is known of
-//! the input.
+//! Each row counts in several groups, with NULL in place of some keys. The engine overlooks that this invalidates the
+//! order of its input (apache/datafusion#16965): it ended groups too early, and returned some twice. This rule hides
+//! the order of the keys.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! IN lists that meet in AND and OR.
+//! IN lists combined by AND and OR.
 //!
-//! The engine's simplification takes two IN lists of one value for sets. It forgets that a list may have NULL or a column in
-//! it, and that the value may be NULL: `x NOT IN (1) OR x NOT IN (2)` became true, `x IN (a) AND x IN (b)` false. This rule
-//! runs before it and leaves nothing that it would get wrong.
+//! The engine's simplification treats two IN lists of one value as sets. It overlooks that a list may contain NULL or
+//! a column, and that the value may be NULL: `x NOT IN (1) OR x NOT IN (2)` became true, `x IN (a) AND x IN (b)`
+//! false. This rule runs earlier and leaves no expression that the engine would simplify incorrectly.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, lit};
 
-/// Merges IN lists as SQL's three values of truth have it.
+/// Merges IN lists by SQL's three-valued logic.
 #[derive(Debug, Default)]
 pub struct MergeInLists;
 
@@ -54,7 +54,7 @@ fn merge(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether lists meet outside of the operands of other operators.
+/// Whether lists are combined outside the operands of other operators.
 fn has_list(expr: &Expr) -> Result<bool> {
     Ok(match expr {
         Expr::InList(_) => true,
@@ -66,7 +66,7 @@ fn has_list(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// NOT of an expression, on the lists themselves.
+/// Negates an expression by negating its lists.
 fn negated(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let not = |expr: Expr| -> Result<Expr> {
         if has_list(&expr)? { Ok(negated(expr, schema)?.data) } else { Ok(Expr::Not(Box::new(expr))) }
@@ -86,20 +86,20 @@ fn and(left: Expr, right: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
         Pair::Other(expr) => return Ok(expr),
     };
     let merged = match (one.negated, other.negated) {
-        (false, false) => kept(one, |value, values| values.contains(value), &other),
+        (false, false) => filtered(one, |value, values| values.contains(value), &other),
         (true, true) => {
             let list = other.list.into_iter().filter(|value| !one.list.contains(value)).collect::<Vec<_>>();
             InList { list: one.list.into_iter().chain(list).collect(), ..one }
         }
-        (false, true) => kept(one, |value, values| !values.contains(value), &other),
-        (true, false) => kept(other, |value, values| !values.contains(value), &one),
+        (false, true) => filtered(one, |value, values| !values.contains(value), &other),
+        (true, false) => filtered(other, |value, values| !values.contains(value), &one),
     };
     let of_nothing = |expr: Expr| expr.is_null().and(unknown());
     in_list_or(merged, schema, of_nothing, false)
 }
 
 fn or(left: Expr, right: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    // So does the engine with equal columns, and then they meet in an AND above.
+    // The engine converts equal columns as well, and the lists would then meet in an AND above.
     if let (Some(one), Some(other)) = (column_list(&left), column_list(&right))
         && one.expr == other.expr
     {
@@ -114,34 +114,39 @@ fn or(left: Expr, right: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if !(one.negated && other.negated) {
         return Ok(Transformed::no(binary(Expr::InList(one), Operator::Or, Expr::InList(other))));
     }
-    let merged = kept(one, |value, values| values.contains(value), &other);
+    let merged = filtered(one, |value, values| values.contains(value), &other);
     let of_nothing = |expr: Expr| expr.is_not_null().or(unknown());
     in_list_or(merged, schema, of_nothing, true)
 }
 
-/// A list, or what it is when it has become empty: `otherwise` if the value is NULL, and `known` if it cannot be.
+/// Returns a list, or its value if it has become empty: `otherwise` if the value is NULL, and `if_not_null` if it
+/// cannot be.
 fn in_list_or(
     list: InList,
     schema: &DFSchema,
     otherwise: impl FnOnce(Expr) -> Expr,
-    known: bool,
+    if_not_null: bool,
 ) -> Result<Transformed<Expr>> {
     if !list.list.is_empty() {
         return Ok(Transformed::yes(Expr::InList(list)));
     }
-    Ok(Transformed::yes(if list.expr.nullable(schema).unwrap_or(true) { otherwise(*list.expr) } else { lit(known) }))
+    Ok(Transformed::yes(if list.expr.nullable(schema).unwrap_or(true) {
+        otherwise(*list.expr)
+    } else {
+        lit(if_not_null)
+    }))
 }
 
 /// The operands of an AND or OR.
 enum Pair {
-    /// Lists that are merged.
+    /// Lists to merge.
     Values(InList, InList),
-    /// Anything else, put together again.
+    /// Anything else, reassembled.
     Other(Transformed<Expr>),
 }
 
-/// Two lists of literals that are not NULL, of one value that is the same in both; else their AND or OR, without lists that
-/// the engine would merge.
+/// Returns two lists to merge, if they contain only literals other than NULL and test the same value. Otherwise
+/// returns their AND or OR, without lists that the engine would merge.
 fn pair(left: Expr, right: Expr, op: Operator) -> Pair {
     match (left, right) {
         (Expr::InList(one), Expr::InList(other)) if one.expr == other.expr => {
@@ -169,7 +174,7 @@ fn has_values(list: &InList) -> bool {
     list.list.iter().all(|value| matches!(value, Expr::Literal(value, _) if !value.is_null()))
 }
 
-/// `x IN (a, b)` as `x = a OR x = b`, unless all of the list are values.
+/// Converts `x IN (a, b)` to `x = a OR x = b`, unless the list contains only values.
 fn comparisons(list: InList) -> Expr {
     if has_values(&list) {
         return Expr::InList(list);
@@ -183,12 +188,12 @@ fn comparisons(list: InList) -> Expr {
     parts.reduce(|all, part| binary(all, join, part)).unwrap_or_else(|| lit(negated))
 }
 
-fn kept(list: InList, keep: impl Fn(&Expr, &HashSet<&Expr>) -> bool, other: &InList) -> InList {
+fn filtered(list: InList, keep: impl Fn(&Expr, &HashSet<&Expr>) -> bool, other: &InList) -> InList {
     let values: HashSet<&Expr> = other.list.iter().collect();
     InList { list: list.list.into_iter().filter(|value| keep(value, &values)).collect(), ..list }
 }
 
-/// `c = 1` and `c IN (1, 2)` as a list, of a column.
+/// Returns `c = 1` and `c IN (1, 2)` as a list, if `c` is a column.
 fn column_list(expr: &Expr) -> Option<InList> {
     match expr {
         Expr::InList(list) if !list.negated && matches!(*list.expr, Expr::Column(_)) => Some(list.clone()),

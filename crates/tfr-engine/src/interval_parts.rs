@@ -1,7 +1,7 @@
-//! `date_part` and `extract` of intervals and of differences of timestamps, by the rules of PostgreSQL.
+//! `date_part` and `extract` of intervals and of timestamp differences, by the rules of PostgreSQL.
 //!
-//! A difference of timestamps is days, and hours, minutes and seconds below them. The engine gave the whole difference in hours, in
-//! minutes and so on, and lost what is below a second of an interval.
+//! A timestamp difference consists of days, hours, minutes and seconds. The engine returned the whole difference in
+//! hours, in minutes and so on, and dropped the fractions of a second of an interval.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl ExprPlanner for Extract {
     }
 }
 
-/// The engine's `date_part`, but for intervals and durations.
+/// Like the engine's `date_part`, except for intervals and durations.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct DatePart(Arc<ScalarUDF>);
 
@@ -110,27 +110,31 @@ impl ScalarUDFImpl for DatePart {
     }
 }
 
-/// Parts that the engine has no numbers for.
-enum Part {
-    /// A fraction of a second, with the seconds of the minute.
+/// Parts for which the engine returns no correct numbers.
+enum IntervalPart {
+    /// A unit below the second. Includes the seconds of the minute.
     Fraction(i64),
     Nanosecond,
     Epoch,
 }
 
-/// The part of a name, if it has decimals of seconds.
-fn below_a_minute(name: &str) -> Option<Part> {
+/// Returns the part with this name, if it includes fractions of a second.
+fn below_a_minute(name: &str) -> Option<IntervalPart> {
     let name = name.trim_matches(['\'', '"']).to_lowercase();
     Some(match name.as_str() {
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => Part::Fraction(1_000_000),
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => Part::Fraction(1_000),
-        "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => Part::Nanosecond,
-        "epoch" => Part::Epoch,
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
+            IntervalPart::Fraction(1_000_000)
+        }
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
+            IntervalPart::Fraction(1_000)
+        }
+        "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => IntervalPart::Nanosecond,
+        "epoch" => IntervalPart::Epoch,
         _ => return None,
     })
 }
 
-impl Part {
+impl IntervalPart {
     fn of(&self, intervals: &ArrayRef) -> ArrayRef {
         let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
         match self {
@@ -148,7 +152,7 @@ impl Part {
     }
 }
 
-/// The seconds of an interval. A year has 365.25 days, as in PostgreSQL.
+/// Returns the seconds of an interval. A year has 365.25 days, as in PostgreSQL.
 #[expect(clippy::cast_precision_loss, reason = "microseconds of years are exact, and the result is a double")]
 fn epoch(interval: IntervalMonthDayNano) -> f64 {
     const MONTHS: i32 = 12;
@@ -160,7 +164,7 @@ fn epoch(interval: IntervalMonthDayNano) -> f64 {
     (nanoseconds / seconds) as f64 + (nanoseconds % seconds) as f64 / SECOND as f64
 }
 
-/// Intervals with months, days and nanoseconds, of intervals with other parts and of durations.
+/// Converts intervals of other units, and durations, to intervals of months, days and nanoseconds.
 fn intervals(array: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(Some(match array.data_type() {
         DataType::Interval(IntervalUnit::MonthDayNano) => Arc::clone(array),
@@ -173,7 +177,7 @@ fn intervals(array: &ArrayRef) -> Result<Option<ArrayRef>> {
     }))
 }
 
-/// Durations as days, and nanoseconds below a day with the same sign.
+/// Converts durations to days, and nanoseconds below a day with the same sign.
 fn of_durations<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, nanoseconds: i64) -> Result<ArrayRef> {
     let per_day = DAY / nanoseconds;
     let intervals = array.as_primitive::<T>().try_unary::<_, IntervalMonthDayNanoType, _>(|value| {

@@ -1,15 +1,16 @@
-//! Fields of structs that are computed close to the scan.
+//! Struct fields computed close to the scan.
 //!
-//! Two rules of the engine copy an expression to where its columns come from. Each copy of a volatile expression has another value, so a
-//! filter and the selected value differed (apache/datafusion#24678). And the rules fail if a column has the name of one that they add
-//! (apache/datafusion#25414). Both only save reading, so such plans are left as they are.
+//! Two rules of the engine copy an expression to the source of its columns. Each copy of a volatile expression has
+//! another value, so a filter and the selected value differed (apache/datafusion#24678). The rules also fail if a
+//! column has the name of one that they add (apache/datafusion#25414). Both rules only reduce reading, so such plans
+//! are left unchanged.
 
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan};
 
-/// One of the engine's rules, for plans without volatile expressions.
+/// Applies one of the engine's rules to plans without volatile expressions.
 #[derive(Debug)]
 pub struct StableLeafExpressions<R>(pub R);
 

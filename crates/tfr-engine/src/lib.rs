@@ -1,8 +1,8 @@
-//! SQL answers that are right: corrects the query engine where its answers are known to be wrong, and refuses by name what it
-//! cannot correct.
+//! Corrects query results: fixes the engine where its answers are known to be wrong, and rejects constructs that it
+//! cannot correct, by name.
 //!
-//! [`exact`] installs all of it in a session. What the parser gets wrong is mended before: parse with [`parse`], not by
-//! `SessionContext::sql`.
+//! [`exact`] installs all corrections in a session. Parser errors are corrected earlier: parse with [`parse`], not
+//! with `SessionContext::sql`.
 
 mod aggregates;
 mod casts;
@@ -81,7 +81,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(memory::padding());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
-    // The first that plans an expression is asked.
+    // The first planner that handles an expression wins.
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
@@ -89,13 +89,14 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
 
-/// The session after its setting `datafusion.execution.time_zone` has changed: `TIMESTAMP WITH TIME ZONE` follows it.
+/// Returns the session after a change of its setting `datafusion.execution.time_zone`, which `TIMESTAMP WITH TIME
+/// ZONE` follows.
 pub fn with_changed_time_zone(state: SessionState) -> SessionState {
     let zoned_types = time_zones::ZonedTypes::new(state.config_options());
     SessionStateBuilder::new_from_existing(state).with_type_planner(Arc::new(zoned_types)).build()
 }
 
-/// The engine's rules, which coerce types, between ours.
+/// Returns our rules, with the engine's rules, which coerce types, between them.
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.splice(0..0, ours_before_coercion());
@@ -103,17 +104,17 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
     rules.push(Arc::new(hidden::HideValues));
-    // Behind those that make casts.
+    // After the rules that create casts.
     rules.push(Arc::new(casts::ExactCasts::default()));
-    // Behind those that make comparisons, groups and sums.
+    // After the rules that create comparisons, groups and sums.
     rules.push(Arc::new(comparable::ComparableValues::default()));
     rules.push(Arc::new(checked));
-    // Behind all that make casts.
+    // After all rules that create casts.
     rules.push(Arc::new(text_casts::CheckTextCasts::default()));
     rules
 }
 
-/// Rules that see the plan as the query has it.
+/// Rules that see the plan as written in the query.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
     [
         Arc::new(no_keys::NoKeysBesideUnnest),
@@ -125,7 +126,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
     ]
 }
 
-/// The engine's rules, with ours before those that they correct.
+/// Returns the engine's rules, with ours before the rules that they correct.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     for rule in &mut rules {
@@ -139,7 +140,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => {}
         }
     }
-    // The engine computes equal expressions once when they are simple.
+    // The engine computes equal expressions once, after simplifying them.
     let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions").map_or(0, |place| place + 1);
     rules.insert(simplified, Arc::new(zoned_literals::ZonedLiterals::default()));
     let push_down = rules.iter().position(|rule| rule.name() == "filters_above_global_aggregates").unwrap_or_default();
@@ -150,7 +151,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The engine's rules, with ours before or in the place of those that they correct.
+/// Returns the engine's rules, with ours before or in place of the rules that they correct.
 fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     for rule in &mut rules {
@@ -166,7 +167,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
     rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
-    // Behind all that know the engine's join.
+    // After all rules that recognize the engine's join.
     rules.push(Arc::new(nested_loops::NestedLoopsInMemory));
     rules
 }

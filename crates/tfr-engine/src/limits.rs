@@ -1,11 +1,12 @@
 //! Limits between sorts, windows and aggregations.
 //!
-//! The engine's rule that places sorts moves the limit of a sort down with it, and below aggregations that need the order, too:
-//! `SELECT DISTINCT ... ORDER BY ... LIMIT` lost rows (apache/datafusion#24927). So limits are steps of their own while it runs, and no
-//! sort passes them. The rule for limits, which runs later, gives them back to sorts.
+//! The engine's rule that places sorts moves the limit of a sort down with it, even below aggregations that require
+//! the order: `SELECT DISTINCT ... ORDER BY ... LIMIT` lost rows (apache/datafusion#24927). While that rule runs,
+//! limits are therefore separate operators, and no sort passes them. The rule for limits, which runs later, merges
+//! them into sorts again.
 //!
-//! What an aggregation is told to stop at holds for the plan as it was then: once its input has got an order, it fails
-//! (apache/datafusion#25350).
+//! The limit at which an aggregation may stop is valid only for the plan at that time: once its input is sorted, the
+//! aggregation fails (apache/datafusion#25350).
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use datafusion::physical_plan::{
 use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion_common::{Result, internal_err};
 
-/// The engine's rule, for which limits are in their places.
+/// Runs the engine's rule with limits as separate operators.
 #[derive(Debug, Default)]
 pub struct LimitsInPlace(EnsureRequirements);
 
@@ -55,7 +56,7 @@ impl PhysicalOptimizerRule for LimitsInPlace {
     }
 }
 
-/// An operator whose limit is a step of its own.
+/// Returns an operator with its limit as a separate operator.
 fn in_place(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let rows = plan.fetch()?;
     if let Some(output) = plan.downcast_ref::<OutputRequirementExec>() {
@@ -84,7 +85,7 @@ fn in_place(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     Some(Arc::new(Limit(limit)))
 }
 
-/// Stands for a limit. It hides how many rows that gives, and needs the order that its input has.
+/// Replaces a limit. Hides its maximum number of rows, and requires the order of its input.
 #[derive(Debug)]
 struct Limit(Arc<dyn ExecutionPlan>);
 
@@ -139,10 +140,10 @@ impl ExecutionPlan for Limit {
     }
 }
 
-/// Takes the limits from aggregations that can no longer stop at them.
+/// Removes the limits from aggregations that can no longer stop at them.
 ///
-/// It stands in the place of the engine's rule that has aggregations keep the first groups of an order, which did so below windows,
-/// which need all groups (apache/datafusion#25066).
+/// Replaces the engine's rule that makes aggregations keep the first groups of an order. That rule did so even below
+/// windows, which require all groups (apache/datafusion#25066).
 #[derive(Debug)]
 pub struct WholeAggregates;
 

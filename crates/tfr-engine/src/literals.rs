@@ -1,15 +1,16 @@
-//! Comparisons with a literal, before filters are pushed down.
+//! Moves literals in comparisons to the right, before filters are pushed down.
 //!
-//! The engine then merges what several filters say of a column: `x > 1 AND x > 2` is `x > 2`. It takes `1 = x AND x = 1` for two values
-//! of `x`, and so for false, and misreads `1 < x AND x >= 1`. Filters have their literals on the right from the engine's simplification
-//! on, but conditions of joins, of which filters are made, have not.
+//! The engine then merges the conditions that several filters put on a column: `x > 1 AND x > 2` is `x > 2`. It
+//! interprets `1 = x AND x = 1` as two different values of `x`, and so as false, and misinterprets `1 < x AND x >= 1`.
+//! In filters, the engine's own simplification has moved literals to the right. In join conditions, which become
+//! filters, it has not.
 
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan};
 
-/// Puts the literals of comparisons on the right in conditions of joins and in filters.
+/// Moves the literals of comparisons to the right in join conditions and filters.
 #[derive(Debug, Default)]
 pub struct LiteralsOnTheRight;
 

@@ -1,8 +1,9 @@
 //! Joins without an equality that exceed the memory limit.
 //!
-//! If the engine's operator may write temporary files, it then spills one side and reads the other several times. It lost and
-//! repeated rows, and an input that cannot be read twice caused an error or a panic (apache/datafusion#24745, #22641, #24676).
-//! So it runs without temporary files, and exceeding the limit is an error. Its inputs may still spill.
+//! If the engine's operator may write temporary files, it spills one side and reads the other several times. It lost
+//! and repeated rows, and an input that cannot be read twice caused an error or a panic (apache/datafusion#24745,
+//! #22641, #24676). It therefore runs without temporary files, and exceeding the limit is an error. Its inputs may
+//! still spill.
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,9 +51,9 @@ impl PhysicalOptimizerRule for NestedLoopsInMemory {
 /// A nested loop join that must not spill.
 #[derive(Debug)]
 pub struct NestedLoopsInMemoryExec {
-    /// The join as it is shown.
+    /// The join as shown in plans.
     join: Arc<dyn ExecutionPlan>,
-    /// The join as it is executed.
+    /// The join that is executed.
     executed: Arc<dyn ExecutionPlan>,
 }
 
@@ -130,7 +131,7 @@ impl ExecutionPlan for NestedLoopsInMemoryExec {
     }
 }
 
-/// The context around a nested loop join.
+/// The context outside a nested loop join.
 #[derive(Debug)]
 struct Outer(Arc<TaskContext>);
 

@@ -1,13 +1,13 @@
-//! Keys of groups that are no keys of what is made of the groups.
+//! Group keys that are no longer keys in an operator above.
 //!
-//! A `GROUP BY` or `DISTINCT` below has one row for each key. The engine takes that to hold in two places where it does not:
+//! A `GROUP BY` or `DISTINCT` returns one row for each key. The engine wrongly assumes the same in two places:
 //!
-//! - Above `unnest`, which makes several rows of one (apache/datafusion#24787).
-//! - In groups above a join, in which a row of one side meets several of the other: of `GROUP BY key, other`, `key` was taken for
-//!   the key.
+//! - Above `unnest`, which returns several rows for one (apache/datafusion#24787).
+//! - In groups above a join, where a row of one side matches several rows of the other. In `GROUP BY key, other`, `key`
+//!   alone was assumed to be the key.
 //!
-//! There `SELECT DISTINCT key` returned copies, and `ORDER BY key, other` and `GROUP BY key, other` ignored the other column. So the
-//! columns pass through [`no_key_function`] first.
+//! As a result, `SELECT DISTINCT key` returned duplicates, and `ORDER BY key, other` and `GROUP BY key, other` ignored
+//! the other column. The columns are therefore passed through [`no_key_function`] first.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ use datafusion_expr::{Distinct, Expr, LogicalPlan, Projection, ScalarUDF, Unnest
 
 use crate::opaque::no_key_function;
 
-/// Hides the keys of rows that are unnested.
+/// Hides the group keys of unnested rows.
 #[derive(Debug, Default)]
 pub struct NoKeysBesideUnnest;
 
@@ -33,13 +33,14 @@ impl AnalyzerRule for NoKeysBesideUnnest {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        // The optimizer makes groups of it, whose columns are keys.
+        // The optimizer turns it into groups, whose columns are keys.
         let is_distinct = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(_)));
         without_keys(plan, |unnest| unnest.input.exists(is_distinct))
     }
 }
 
-/// The planner adds columns that a key tells to `GROUP BY key`, so the keys are hidden from the query around a subquery, too.
+/// The planner adds columns that a key determines to `GROUP BY key`. So the keys of a subquery are also hidden from
+/// the outer query.
 impl RelationPlanner for NoKeysBesideUnnest {
     fn plan_relation(
         &self,
@@ -47,7 +48,7 @@ impl RelationPlanner for NoKeysBesideUnnest {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         thread_local! {
-            /// The planner comes back for the relation that it is to plan.
+            /// The planner calls back for the relation that it is to plan.
             static CAME_BACK: Cell<bool> = const { Cell::new(false) };
         }
         if CAME_BACK.take() || !matches!(relation, TableFactor::Derived { .. } | TableFactor::Table { args: None, .. })
@@ -61,7 +62,7 @@ impl RelationPlanner for NoKeysBesideUnnest {
     }
 }
 
-/// The plan without keys beside what is unnested. `will_have_keys` tells whether any column may become one later.
+/// Hides the keys in the rows of an unnest. `will_have_keys` returns whether any column may become a key later.
 fn without_keys(plan: LogicalPlan, will_have_keys: impl Fn(&Unnest) -> Result<bool>) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|plan| match plan {
@@ -88,7 +89,7 @@ fn without_keys(plan: LogicalPlan, will_have_keys: impl Fn(&Unnest) -> Result<bo
     Ok(plan.data)
 }
 
-/// Hides the keys of joins from groups over them. It runs behind the rule that makes joins of subqueries.
+/// Hides the keys of joins from groups above them. Runs after the rule that converts subqueries to joins.
 #[derive(Debug, Default)]
 pub struct NoKeysOfJoins;
 
@@ -124,7 +125,7 @@ impl AnalyzerRule for NoKeysOfJoins {
     }
 }
 
-/// Whether there is a join below, and something that has keys or will have them.
+/// Whether the plan contains a join, and an operator that has keys or will have them.
 fn joins_groups(plan: &LogicalPlan) -> Result<bool> {
     let is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
     let has_keys = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)));
@@ -136,7 +137,7 @@ fn hide(unnest: Unnest, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Unnest(Unnest::try_new(Arc::new(input), unnest.exec_columns, unnest.options)?))
 }
 
-/// The plan with some of its columns hidden.
+/// Returns the plan with some of its columns hidden.
 fn without_keys_of(plan: &Arc<LogicalPlan>, hidden: &HashSet<usize>) -> Result<LogicalPlan> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(no_key_function);
     let schema = plan.schema();

@@ -1,8 +1,8 @@
 //! Joins by `IS NOT DISTINCT FROM` next to joins by `=`.
 //!
-//! A join of the engine has one setting for all its keys: whether NULL equals NULL. Two of its rules forget that. One adds keys
-//! of `=` to a join in which NULLs are equal, the other puts the keys of several joins together under the setting of one. Rows with
-//! NULL came that `=` does not let through, or were missing. The rules run here without such joins.
+//! A join of the engine has one setting for all its keys: whether NULL equals NULL. Two of its rules overlook that.
+//! One adds `=` keys to a join in which NULLs are equal, the other merges the keys of several joins under the setting
+//! of one. Rows with NULL passed an `=`, or were missing. The rules run here without such joins.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,7 +15,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion
 use datafusion_common::{DFSchemaRef, JoinType, NullEquality, Result};
 use datafusion_expr::{Expr, Extension, Join, LogicalPlan, UserDefinedLogicalNodeCore};
 
-/// Makes keys of the conditions of joins, but for joins in which NULLs are equal.
+/// Extracts join keys from join conditions, except for joins in which NULLs are equal.
 #[derive(Debug, Default)]
 pub struct KeysOfOneKind(ExtractEquijoinPredicate);
 
@@ -44,7 +44,7 @@ fn has_equal_nulls(join: &Join) -> bool {
     join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty()
 }
 
-/// Orders inner joins by their keys, without those in which NULLs are equal.
+/// Orders inner joins by their keys, except for those in which NULLs are equal.
 #[derive(Debug, Default)]
 pub struct CrossJoinsOfOneKind(EliminateCrossJoin);
 
@@ -85,7 +85,7 @@ impl OptimizerRule for CrossJoinsOfOneKind {
     }
 }
 
-/// Stands for a part of a plan while the rest is rewritten.
+/// Replaces a subplan while the rest is rewritten.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Cut(LogicalPlan);
 

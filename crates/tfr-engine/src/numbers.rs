@@ -1,4 +1,4 @@
-//! Types that operators give to their operands, where the engine's choice loses values.
+//! Operand types, where the engine's coercion loses values.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
@@ -12,9 +12,10 @@ use crate::expressions::rewrite_types;
 
 /// Casts operands before the engine's coercion does:
 ///
-/// * a date to which an interval with a time of day is added, to a timestamp: the engine drops the time;
-/// * a timestamp to which an interval with a finer unit is added, to that unit;
-/// * a decimal that meets a double, to a double: the engine takes both for decimals, and a double may be none.
+/// * a date plus an interval with a time of day: the date becomes a timestamp, because the engine drops the time;
+/// * a timestamp plus an interval with a finer unit: the timestamp gets that unit;
+/// * a decimal and a double: the decimal becomes a double, because the engine converts both to decimals, which cannot
+///   represent every double.
 #[derive(Debug, Default)]
 pub struct ExactOperands;
 
@@ -76,14 +77,14 @@ fn cast_to(expr: Expr, data_type: Option<DataType>) -> Expr {
     }
 }
 
-/// The type of an expression, unless that is not known here.
+/// Returns the type of an expression, if it is known here.
 fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     expr.get_type(schema).ok()
 }
 
 type Operand<'a> = (&'a Expr, &'a DataType);
 
-/// What the operands must be cast to.
+/// Returns the types to cast the operands to.
 fn operand_types(left: Operand<'_>, op: Operator, right: Operand<'_>) -> (Option<DataType>, Option<DataType>) {
     let is_sum = matches!(op, Operator::Plus | Operator::Minus);
     if is_sum && let Some(finer) = with_room_for(left.1, right) {
@@ -121,8 +122,8 @@ fn is_decimal(data_type: &DataType) -> bool {
     data_type.is_decimal()
 }
 
-/// Whether an operand is a double that decimals do not hold for sure. A number as SQL has it, `1.5`, is a double to the engine
-/// and a decimal to its writer.
+/// Whether an operand is a double that may not fit into a decimal. A SQL number such as `1.5` is a double to the
+/// engine, but a decimal to its author.
 fn is_double((expr, data_type): Operand<'_>) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => !is_short(*value),
@@ -133,7 +134,8 @@ fn is_double((expr, data_type): Operand<'_>) -> bool {
     }
 }
 
-/// Whether a number has at most 15 digits before and after its decimal point: the engine makes it a `DECIMAL(30, 15)`.
+/// Whether a number has at most 15 digits before and after its decimal point. The engine converts it to `DECIMAL(30,
+/// 15)`.
 fn is_short(value: f64) -> bool {
     const LARGEST: f64 = 1e15;
     let text = value.to_string();
@@ -141,7 +143,8 @@ fn is_short(value: f64) -> bool {
     value.is_finite() && value.abs() < LARGEST && decimals <= 15
 }
 
-/// The timestamp that a date or timestamp must be for an interval to be added without loss, if it is none.
+/// Returns the timestamp type to which an interval can be added without loss, if the date or timestamp does not have
+/// it.
 fn with_room_for(time: &DataType, (interval, interval_type): Operand<'_>) -> Option<DataType> {
     let DataType::Interval(unit) = interval_type else { return None };
     let needed = match interval {

@@ -1,4 +1,4 @@
-//! Functions that return their argument, and hide what the engine knows of its values.
+//! Functions that return their argument, and hide properties of its values from the engine.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-/// The values of an expression, without their order and without being constant.
+/// Returns the values of an expression, hiding their order and that they are constant.
 pub fn unordered(
     function: &Arc<ScalarUDF>,
     expr: Arc<dyn PhysicalExpr>,
@@ -23,14 +23,15 @@ pub fn unordered(
     call(vec![expr, call(Vec::new())?])
 }
 
-/// The function of [`unordered`]. It is volatile, so nothing is derived from what is known of its first argument. Without arguments
-/// it is NULL: the engine takes any function of constants for a constant, and so it has a second argument that is none.
+/// Returns the function of [`unordered`]. It is volatile, so the engine derives nothing from the properties of its
+/// first argument. The engine treats any function of constants as a constant. So the function has a second argument
+/// that is not constant, a call without arguments, which returns NULL.
 pub fn unordered_function() -> Arc<ScalarUDF> {
     let signature = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Volatile);
     Arc::new(ScalarUDF::new_from_impl(Opaque { name: "unordered", signature }))
 }
 
-/// A function whose result is no key of its rows, though its argument may be one.
+/// Returns a function whose result is not a key of its rows, even if its argument is.
 pub fn no_key_function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name: "no_key", signature: Signature::any(1, Volatility::Immutable) }))
 }

@@ -1,4 +1,5 @@
-//! Integer arithmetic that reports an overflow. The engine's wraps around: `9223372036854775807 + 1` was -9223372036854775808.
+//! Integer arithmetic that reports overflows. The engine's wraps around: `9223372036854775807 + 1` was
+//! -9223372036854775808.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl AnalyzerRule for CheckedIntegers {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|plan| {
-            // A limit is a number that the engine checks itself, and the values of VALUES are written out.
+            // A limit is a number that the engine checks itself. The literals of VALUES are left unchanged.
             if matches!(plan, LogicalPlan::Limit(_)) {
                 return Ok(Transformed::no(plan));
             }
@@ -59,7 +60,8 @@ impl AnalyzerRule for CheckedIntegers {
 
 impl CheckedIntegers {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        // The engine names a function at each level to tell its type, which takes the square of a long sum's terms.
+        // The engine builds the function's name at each level to determine its type. For a long sum, that takes time
+        // quadratic in the number of terms.
         let is_ours = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if self.functions().contains(&call.func));
         let is_integer =
             |expr: &Expr| is_ours(expr) || expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
@@ -73,7 +75,7 @@ impl CheckedIntegers {
                 };
                 call(function, vec![*left, *right])
             }
-            // But not the sign of a number that is written out.
+            // Except for the sign of a literal.
             Expr::Negative(inner) if is_integer(&inner) && !matches!(*inner, Expr::Literal(..)) => {
                 call(&self.negate, vec![*inner])
             }
@@ -81,7 +83,7 @@ impl CheckedIntegers {
         })
     }
 
-    /// The functions that plans call.
+    /// Returns the functions that plans call.
     pub fn functions(&self) -> [Arc<ScalarUDF>; 4] {
         [&self.add, &self.subtract, &self.multiply, &self.negate].map(Arc::clone)
     }

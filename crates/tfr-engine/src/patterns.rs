@@ -1,7 +1,7 @@
 //! Regular expressions that match any text.
 //!
-//! The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The empty pattern
-//! matches the same texts, and is not simplified.
+//! The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The
+//! empty pattern matches the same texts, and is not simplified.
 
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -12,7 +12,7 @@ use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 
 use crate::expressions::{columns_of, rewrite_expressions};
 
-/// Puts the empty pattern in the place of `.*`.
+/// Replaces `.*` by the empty pattern.
 #[derive(Debug, Default)]
 pub struct MatchesOfAny;
 
@@ -47,12 +47,12 @@ impl OptimizerRule for MatchesOfAny {
     }
 }
 
-/// Empties a constant pattern that is `.*`. Returns whether it was.
+/// Replaces a constant pattern `.*` by the empty one. Returns whether it did.
 fn empty_if_any(pattern: &mut Expr, schema: &DFSchema) -> Result<bool> {
     let value = match &*pattern {
         Expr::Literal(value, _) => value.clone(),
         other if other.any_column_refs() || other.is_volatile() => return Ok(false),
-        // The engine computes constants before it looks at patterns.
+        // The engine evaluates constants before it inspects patterns.
         other => {
             let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
             let simplified = simplifier.coerce(other.clone(), schema).and_then(|expr| simplifier.simplify(expr));

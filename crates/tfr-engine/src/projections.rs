@@ -1,8 +1,9 @@
 //! Projections over equal ones: `SELECT i + 1 AS i FROM (SELECT i + 1 AS i FROM ...)`.
 //!
-//! The engine's rule drops a projection if its input has the same expressions, although they refer to other columns there: this
-//! query added 1 once (apache/datafusion#24686, fixed after version 55). The rule also compares projections that it has just merged.
-//! So while it runs, each projection that is the input of another has a mark of its own.
+//! The engine's rule drops a projection if its input has the same expressions, although they refer to other columns
+//! there: this query added 1 once (apache/datafusion#24686, fixed after version 55). The rule also compares
+//! projections that it has just merged. While it runs, each projection that is the input of another therefore has a
+//! unique marker.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_expr::expr::Alias;
 use datafusion_expr::{Expr, LogicalPlan, Projection};
 
-/// Begins the names of marks.
+/// Prefix of the marker names.
 const MARK: &str = "\0projection ";
 
-/// The engine's rule, for which no two projections of a chain are equal.
+/// Runs the engine's rule with no two equal projections in a chain.
 #[derive(Debug, Default)]
 pub struct UnequalProjections(OptimizeProjections);
 
@@ -44,7 +45,7 @@ impl OptimizerRule for UnequalProjections {
     }
 }
 
-/// Marks the input of a projection if it is one that computes something.
+/// Marks the input of a projection if it is a projection that computes something.
 fn mark_input(plan: LogicalPlan, marks: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Projection(outer) = &plan else { return Ok(Transformed::no(plan)) };
     let LogicalPlan::Projection(inner) = outer.input.as_ref() else { return Ok(Transformed::no(plan)) };

@@ -1,4 +1,4 @@
-//! [`RefusedConstructs`]: what the engine would compute as something else.
+//! [`RefusedConstructs`]: rejects constructs that the engine would compute incorrectly.
 
 use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;
@@ -9,13 +9,13 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
-/// Refuses by name:
+/// Rejects, by name:
 ///
-/// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be that of the left side alone, NULL where only the right
-///   side has a row.
-/// * `array_sort` in an order that is not a constant: that of the first row would count for all.
-/// * `to_char` and its alias `date_format` with a literal format that has no field of strftime. The result would be the format
-///   itself: `date_format(d, 'yyyy-MM-dd')`, as Spark and Hive write it, is the text `yyyy-MM-dd`.
+/// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
+///   only the right side has a row.
+/// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
+/// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
+///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 

@@ -1,7 +1,7 @@
-//! `TABLESAMPLE`: a random part of the rows of a table.
+//! `TABLESAMPLE`: selects a random sample of a table's rows.
 //!
-//! Whether a row is selected depends on the seed and on the number of the row in the table alone, so a sample does not depend on
-//! the number of threads. The table is read in order for that, by one thread.
+//! The selection depends only on the seed and on the row numbers in the table, so it does not depend on the number of
+//! threads. The table is therefore read in order, by one thread.
 
 mod exec;
 mod table;
@@ -22,7 +22,7 @@ use datafusion_common::{DFSchema, ScalarValue, TableReference, plan_err};
 use exec::Size;
 use table::SampledTable;
 
-/// What to write for a sample of something that is not a table.
+/// The alternative for sampling something other than a table.
 const WAY_OUT: &str = "use WHERE random() < 0.1 instead";
 
 /// Plans tables with a `TABLESAMPLE` clause.
@@ -68,7 +68,7 @@ impl RelationPlanner for TableSamples {
                     return refuse(&format!("{name} is not a table, and only tables can be sampled"), WAY_OUT);
                 };
                 let (size, seed) = clause(*sample, position, context)?;
-                // The engine takes two scans of one name for the same, and computes one of them.
+                // The engine treats two scans of one name as equal, and computes one of them.
                 let scanned = format!("{} ({size}, seed {seed})", scan.table_name);
                 let table = SampledTable::new(source_as_provider(&scan.source)?, size, seed);
                 let table = provider_as_source(Arc::new(table));
@@ -85,8 +85,8 @@ impl RelationPlanner for TableSamples {
     }
 }
 
-/// The size and the seed of a sample. A sample without a seed gets that of its position in the query, so that the same query
-/// selects the same rows again, and two samples in one query select different ones.
+/// Returns the size and the seed of a sample. A sample without a seed gets one from its position in the query: the
+/// same query selects the same rows again, and two samples in one query select different rows.
 fn clause(sample: TableSample, position: u64, context: &mut dyn RelationPlannerContext) -> Result<(Size, u64)> {
     const SUPPORTED: &str = "write TABLESAMPLE BERNOULLI (10 PERCENT), TABLESAMPLE (10 PERCENT) or TABLESAMPLE (1000 ROWS), \
          and perhaps REPEATABLE (42) behind it";
@@ -136,7 +136,7 @@ fn clause(sample: TableSample, position: u64, context: &mut dyn RelationPlannerC
     Ok((size, seed))
 }
 
-/// The number that a constant expression is.
+/// Evaluates a constant numeric expression.
 fn number(expr: Expr, given: &str) -> Result<f64> {
     let simplifier = ExprSimplifier::new(SimplifyContext::default());
     let schema = Arc::new(DFSchema::empty());

@@ -1,7 +1,8 @@
 //! `EXCEPT ALL` and `INTERSECT ALL`.
 //!
-//! The engine plans them as anti and semi joins, which keep or drop all copies of a row at once. With a number for each copy
-//! no two rows are equal, and the joins are right: of three copies on the left and two on the right EXCEPT ALL leaves the third.
+//! The engine plans them as anti and semi joins, which keep or drop all copies of a row at once. Numbering the copies
+//! makes all rows distinct, so that the joins are correct: of three copies on the left and two on the right, EXCEPT
+//! ALL keeps the third.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use datafusion_common::{Column, JoinType, NullEquality, Result};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, SubqueryAlias, WindowFunctionDefinition};
 
-/// The column of the numbers.
+/// The column with the numbers.
 const NUMBER: &str = "__copy";
 
-/// Numbers the copies of rows.
+/// Numbers the copies of equal rows.
 #[derive(Debug, Default)]
 pub struct NumberedCopies;
 
@@ -34,7 +35,7 @@ impl AnalyzerRule for NumberedCopies {
     }
 }
 
-/// Whether a join is what the planner makes of EXCEPT ALL or INTERSECT ALL: it compares all columns of both sides.
+/// Whether a join was planned from EXCEPT ALL or INTERSECT ALL: it compares all columns of both sides.
 fn is_set_operation(join: &Join) -> bool {
     let (left, right) = (join.left.schema(), join.right.schema());
     let is_column = |expr: &Expr, schema: &datafusion_common::DFSchema, index: usize| match expr {
@@ -51,7 +52,7 @@ fn is_set_operation(join: &Join) -> bool {
             .iter()
             .enumerate()
             .all(|(index, (one, other))| is_column(one, left, index) && is_column(other, right, index))
-        // Of rows that are there once all copies are one.
+        // After DISTINCT there are no copies to number.
         && !is_distinct(&join.left)
 }
 
@@ -74,7 +75,7 @@ fn with_numbers(join: Join) -> Result<LogicalPlan> {
         .build()
 }
 
-/// Rows with the number of each among those that are equal.
+/// Returns the rows of `plan`, each with its number among equal rows.
 fn numbered(plan: Arc<LogicalPlan>) -> Result<LogicalPlan> {
     let mut number = WindowFunction::new(WindowFunctionDefinition::WindowUDF(row_number_udwf()), Vec::new());
     number.params.partition_by = plan.schema().columns().into_iter().map(Expr::Column).collect();

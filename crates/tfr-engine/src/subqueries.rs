@@ -1,14 +1,16 @@
-//! Subqueries in expressions: `IN`, `EXISTS`, `ANY`, `ALL` and correlated scalar subqueries as joins that compute them exactly.
+//! Rewrites subqueries in expressions (`IN`, `EXISTS`, `ANY`, `ALL` and correlated scalar subqueries) as joins that
+//! compute them exactly.
 //!
-//! The engine decorrelates such predicates only in `WHERE` and `HAVING`, ignores NULLs where it computes them as values, and
-//! reports the rest as unsupported plans. [`Subqueries`] runs before the engine's own rules and leaves no correlated subquery
-//! and no subquery predicate to them:
+//! The engine decorrelates such predicates only in `WHERE` and `HAVING`, ignores NULLs where it computes them as
+//! values, and reports the rest as unsupported plans. [`Subqueries`] runs before the engine's own rules and leaves no
+//! correlated subquery and no subquery predicate to them:
 //!
 //! - A predicate that is a conjunct of a filter becomes a semi or anti join.
-//! - A predicate anywhere else becomes a mark join: the input of the expression gains a boolean column. `IN`, `ANY` and `ALL`
-//!   take a second mark for the rows whose comparison is NULL, so the value is NULL where SQL's three-valued logic asks for it.
-//! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the engine
-//!   would get wrong.
+//! - A predicate anywhere else becomes a mark join: the input of the expression gains a boolean column. `IN`, `ANY` and
+//!   `ALL` have a second mark for the rows whose comparison is NULL. The value is then NULL where SQL's three-valued
+//!   logic requires it.
+//! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the
+//!   engine would compute incorrectly.
 
 mod aggregates;
 mod correlation;
@@ -40,7 +42,8 @@ impl AnalyzerRule for Subqueries {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut names = Names::default();
         let mut changed = false;
-        // Inner subqueries come first. What they refer to further out stays an outer reference, now inside a join.
+        // Inner subqueries are rewritten first. Their references to queries further out stay outer references, now
+        // inside a join.
         let plan = plan.transform_up_with_subqueries(|plan| {
             let rewritten = if nodes::has_subquery(&plan)? {
                 changed = true;
@@ -48,7 +51,7 @@ impl AnalyzerRule for Subqueries {
             } else {
                 Transformed::no(plan)
             };
-            // A NULL may come where there was none before.
+            // A column may be NULL now that could not be before.
             if changed && !matches!(rewritten.data, LogicalPlan::Subquery(_)) {
                 rewritten.map_data(LogicalPlan::recompute_schema)
             } else {
@@ -71,7 +74,7 @@ impl AnalyzerRule for Subqueries {
     }
 }
 
-/// Names for the columns and relations that the rule adds.
+/// Creates names for the columns and relations that the rule adds.
 #[derive(Debug, Default)]
 struct Names(usize);
 
@@ -86,13 +89,14 @@ impl Names {
 #[derive(Debug)]
 struct Predicate {
     subquery: LogicalPlan,
-    /// The comparison that a row must satisfy, over the columns of the outer rows and of the subquery. `EXISTS` has none.
+    /// The comparison that a row must satisfy, over the columns of the outer rows and of the subquery. `EXISTS` has
+    /// none.
     comparison: Option<Expr>,
     negated: bool,
 }
 
 impl Predicate {
-    /// The predicate that `expr` is, with `NOT` around it folded in. The subquery's value gets a name of its own.
+    /// Parses `expr` as a predicate, folding `NOT` around it. The subquery's value gets a unique name.
     fn new(expr: Expr, names: &mut Names) -> Result<Result<Self, Expr>> {
         let (subquery, comparison, negated) = match expr {
             Expr::Not(inner) if is_predicate(&inner) => {
@@ -122,7 +126,7 @@ impl Predicate {
     }
 }
 
-/// `plan` without a limit that leaves at least one row if there is one.
+/// Removes from `plan` a limit that leaves at least one row if there is one.
 fn without_limit(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     let LogicalPlan::Limit(limit) = plan else { return Ok(plan) };
     let skips = !matches!(limit.get_skip_type()?, SkipType::Literal(0));
@@ -145,7 +149,7 @@ fn compare(left: Expr, op: Operator, right: Expr) -> Expr {
     datafusion::logical_expr::binary_expr(left, op, right)
 }
 
-/// `plan` with its only column under a name of its own, and that column.
+/// Gives the only column of `plan` a unique name. Returns the plan and the column.
 fn named_value(plan: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Expr)> {
     if plan.schema().fields().len() != 1 {
         let columns = plan.schema().field_names().join(", ");
@@ -157,7 +161,7 @@ fn named_value(plan: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Ex
     Ok((plan, Expr::Column(Column::new_unqualified(name))))
 }
 
-/// Whether two evaluations of `plan` may have different rows.
+/// Whether two evaluations of `plan` may return different rows.
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut volatile = false;
     plan.apply_with_subqueries(|plan| {
@@ -173,7 +177,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     Ok(volatile)
 }
 
-/// The refusal of a subquery that cannot be computed exactly, with another way to write it.
+/// Rejects a subquery that cannot be computed exactly, with another way to write it.
 fn refuse<T>(what: &str) -> Result<T> {
     Err(DataFusionError::NotImplemented(format!(
         "{what}; write it as a join instead: LEFT JOIN (SELECT DISTINCT key, true AS found FROM ...) s ON s.key = ..., then \

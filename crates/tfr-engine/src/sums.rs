@@ -1,8 +1,8 @@
 //! `sum` of integers and decimals, and `avg` of integers, in 128 bits.
 //!
-//! The engine's sums wrap around at the width of their type, which is that of the values: 64 bits for integers, 32 for the smallest
-//! decimals. Its averages of integers are sums of doubles, whose last digits depend on the order of the rows. Here a sum that its
-//! type does not hold is an error, and an average is the nearest double of the exact sum.
+//! The engine's sums wrap around at the width of the value type: 64 bits for integers, 32 for the smallest decimals.
+//! Its averages of integers are sums of doubles, whose last digits depend on the order of the rows. Here a sum that
+//! exceeds its type is an error, and an average is the exact sum divided and rounded to the nearest double.
 
 mod accumulators;
 
@@ -23,7 +23,7 @@ use datafusion_expr::{
 
 use accumulators::{DistinctSum, GroupSums, Sum};
 
-/// The aggregates, to be registered in the place of the engine's own.
+/// Returns the aggregates to register in place of the engine's.
 pub fn exact_sums() -> [Arc<AggregateUDF>; 2] {
     let sum = ExactSum { signature: sum_udaf().signature().clone(), inner: sum_udaf(), result: ResultKind::Sum };
     let average = Signature::user_defined(Volatility::Immutable);
@@ -31,17 +31,17 @@ pub fn exact_sums() -> [Arc<AggregateUDF>; 2] {
     [sum, average].map(|aggregate| Arc::new(AggregateUDF::new_from_impl(aggregate)))
 }
 
-/// The type of the sums in the states of accumulators.
+/// The type of sums in accumulator states.
 const STATE: DataType = DataType::Decimal128(38, 0);
 
-/// What an aggregate makes of its sum.
+/// How an aggregate converts its sum to a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ResultKind {
     Sum,
     Average,
 }
 
-/// The engine's `sum` or `avg`, but for integers and decimals.
+/// The engine's `sum` or `avg`, except for integers and decimals.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExactSum {
     inner: Arc<AggregateUDF>,
@@ -153,7 +153,7 @@ impl AggregateUDFImpl for ExactSum {
     }
 }
 
-/// What a sum becomes.
+/// The result of a sum.
 #[derive(Debug, Clone)]
 struct SumType {
     result: ResultKind,
@@ -161,7 +161,7 @@ struct SumType {
 }
 
 impl SumType {
-    /// The results of sums and the numbers of their values. The sum of no values is NULL.
+    /// Returns the results for sums and the numbers of their values. The sum of no values is NULL.
     fn results(&self, sums: Vec<i128>, counts: &[u64]) -> Result<ArrayRef> {
         let present = sums.into_iter().zip(counts).map(|(sum, &count)| (count > 0).then_some((sum, count)));
         if self.result == ResultKind::Average {
@@ -181,7 +181,7 @@ impl SumType {
     }
 }
 
-/// The double that is nearest to a quotient.
+/// Returns the double nearest to a quotient.
 #[expect(
     clippy::cast_precision_loss,
     reason = "the last bit of the quotient stands for all below it, so it is rounded once"
@@ -191,7 +191,7 @@ fn average(sum: i128, count: u64) -> f64 {
     if magnitude == 0 {
         return 0.0;
     }
-    // With all bits of the dividend the quotient has 64 or more.
+    // With the dividend shifted to use all bits, the quotient has 64 or more.
     let shift = magnitude.leading_zeros();
     let (dividend, divisor) = (magnitude << shift, u128::from(count));
     let quotient = (dividend / divisor) | u128::from(dividend % divisor != 0);
@@ -233,7 +233,7 @@ fn out_of_range(sum: i128, data_type: &DataType) -> DataFusionError {
     ))
 }
 
-/// Calls `add` with the rows that have a value, and their values.
+/// Calls `add` with the row and the value of each row that is not null.
 fn for_each_value(values: &ArrayRef, add: impl FnMut(usize, i128) -> Result<()>) -> Result<()> {
     fn of<T: ArrowPrimitiveType<Native: Into<i128>>>(
         values: &ArrayRef,
@@ -255,12 +255,12 @@ fn for_each_value(values: &ArrayRef, add: impl FnMut(usize, i128) -> Result<()>)
     }
 }
 
-/// A sum and one value more.
+/// Adds a value to a sum.
 fn added(sum: i128, value: i128) -> Result<i128> {
     sum.checked_add(value).ok_or_else(|| out_of_range(sum, &STATE))
 }
 
-/// A sum without one of its values.
+/// Subtracts a value from a sum.
 fn without(sum: i128, value: i128) -> Result<i128> {
     sum.checked_sub(value).ok_or_else(|| out_of_range(sum, &STATE))
 }

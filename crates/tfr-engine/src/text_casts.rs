@@ -1,8 +1,9 @@
-//! Casts to text that do not write a failure as a value.
+//! Casts to text that never write an error as a value.
 //!
-//! The engine casts some values that have no text to `<invalid>` or `ERROR: ...`, cuts digits off decimals that have more
-//! than their type, and writes some times outside the day as other times. [`CheckTextCasts`] puts a check below each cast
-//! to text: an error for CAST and for functions that make text, null for TRY_CAST.
+//! The engine casts some values without a text representation to `<invalid>` or `ERROR: ...`, truncates decimals with
+//! more digits than their type, and formats some times outside the day as other times. [`CheckTextCasts`] inserts a
+//! check below each cast to text. It raises an error for CAST and for functions that return text, and returns null for
+//! TRY_CAST.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -26,10 +27,10 @@ use datafusion_expr::{
 
 use crate::expressions::{columns_of, rewrite_expressions};
 
-/// The functions that make text of their first argument, whatever its type.
+/// Functions that format their first argument, whatever its type.
 const TEXT_FUNCTIONS: [&str; 2] = ["to_char", "array_to_string"];
 
-/// Checks the values of casts to text. Comes after type coercion, which adds such casts.
+/// Checks the values of casts to text. Runs after type coercion, which adds such casts.
 #[derive(Debug)]
 pub(crate) struct CheckTextCasts {
     require: Arc<ScalarUDF>,
@@ -43,7 +44,7 @@ impl Default for CheckTextCasts {
     }
 }
 
-/// The functions that the rule puts into plans, for sessions that read plans.
+/// Returns the functions that the rule inserts into plans, for sessions that deserialize plans.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
     let CheckTextCasts { require, null_out } = CheckTextCasts::default();
     [require, null_out]
@@ -66,7 +67,7 @@ impl CheckTextCasts {
             Expr::ScalarFunction(mut call) => {
                 let check = match call.func.name() {
                     name if TEXT_FUNCTIONS.contains(&name) => Some((&self.require, DataType::Utf8)),
-                    // The optimizer makes casts of these later.
+                    // The optimizer replaces these by casts later.
                     "arrow_cast" => target(&call, schema).map(|target| (&self.require, target)),
                     "arrow_try_cast" => target(&call, schema).map(|target| (&self.null_out, target)),
                     _ => None,
@@ -83,7 +84,7 @@ impl CheckTextCasts {
         })
     }
 
-    /// Whether a cast makes text of values that may have none, and that are not checked.
+    /// Whether a cast converts values to text that may have no representation and are not checked yet.
     fn makes_text(&self, expr: &Expr, target: &DataType, schema: &DFSchema) -> bool {
         let is_checked = |call: &ScalarFunction| [&self.require, &self.null_out].contains(&&call.func);
         !matches!(expr, Expr::ScalarFunction(call) if is_checked(call))
@@ -105,12 +106,12 @@ impl AnalyzerRule for CheckTextCasts {
     }
 }
 
-/// The type that a call of `arrow_cast` returns.
+/// Returns the type of a call of `arrow_cast`.
 fn target(call: &ScalarFunction, schema: &DFSchema) -> Option<DataType> {
     Expr::ScalarFunction(call.clone()).get_type(schema).ok()
 }
 
-/// Whether a cast between two types makes text of values that may have none.
+/// Whether a cast between two types converts values to text that may have no representation.
 fn makes_text(source: &DataType, target: &DataType) -> bool {
     match (source, target) {
         (DataType::Dictionary(_, values), target) => makes_text(values, target),
@@ -119,7 +120,7 @@ fn makes_text(source: &DataType, target: &DataType) -> bool {
         (source, DataType::RunEndEncoded(_, values)) => makes_text(source, values.data_type()),
         (source, target) if target.is_string() => may_lack_text(source),
         (DataType::Struct(from), DataType::Struct(to)) => from.iter().zip(to).any(|(by_place, field)| {
-            // Fields are matched by their names, or else by their places.
+            // Fields are matched by name, otherwise by position.
             let source = from.find(field.name()).map_or(by_place, |(_, source)| source);
             makes_text(source.data_type(), field.data_type())
         }),
@@ -131,7 +132,7 @@ fn makes_text(source: &DataType, target: &DataType) -> bool {
     }
 }
 
-/// The type of the items of a list, or of the entries of a map.
+/// Returns the type of the items of a list, or of the entries of a map.
 fn item(data_type: &DataType) -> Option<&DataType> {
     match data_type {
         DataType::List(field)
@@ -144,14 +145,14 @@ fn item(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// What becomes of values without text.
+/// What to return for values without a text representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum WithoutText {
     Refused,
     Null,
 }
 
-/// Returns its argument if all of its values have text.
+/// Returns its argument if all values have a text representation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckText {
     without_text: WithoutText,
@@ -184,7 +185,7 @@ impl ScalarUDFImpl for CheckText {
         }
     }
 
-    /// The name of the argument: columns keep their names.
+    /// Returns the name of the argument, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [argument] = take_function_args(self.name(), args)?;
         Ok(argument.schema_name().to_string())
@@ -226,7 +227,7 @@ impl ScalarUDFImpl for CheckText {
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        // With nulls in other places the order may be another one.
+        // Additional nulls may change the order.
         Ok(match (self.without_text, inputs) {
             (WithoutText::Refused, [input]) => input.sort_properties,
             _ => SortProperties::Unordered,

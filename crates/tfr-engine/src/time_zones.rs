@@ -19,11 +19,11 @@ use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::{ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-/// The zone of `TIMESTAMP WITH TIME ZONE` in a session that names none.
+/// The zone of `TIMESTAMP WITH TIME ZONE` in a session without a time zone setting.
 pub const DEFAULT_ZONE: &str = "UTC";
 
-/// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in the zone of the session, or in UTC. The engine would leave the zone out
-/// of a session that names none.
+/// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in the zone of the session, or in UTC. The engine would drop the
+/// zone in a session without the setting.
 #[derive(Debug)]
 pub struct ZonedTypes(Arc<str>);
 
@@ -52,13 +52,14 @@ impl TypePlanner for ZonedTypes {
 
 /// The function that `AT TIME ZONE` calls.
 ///
-/// A timestamp without time zone is a local time of the zone and becomes that moment. Where clocks were set forward or back
-/// standard time counts, as in PostgreSQL. A timestamp with time zone becomes the local time in the zone.
+/// A timestamp without time zone is a local time in the zone, and is converted to an instant. Where clocks were set
+/// forward or back, standard time applies, as in PostgreSQL. A timestamp with time zone is converted to the local time
+/// in the zone.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct AtTimeZone(Signature);
 
 impl AtTimeZone {
-    /// What SQL calls it.
+    /// The function name in SQL.
     pub const NAME: &str = "at_time_zone";
 }
 
@@ -163,8 +164,8 @@ fn parse_zone(zone: &str) -> Result<Tz> {
     })
 }
 
-/// Moments as local times of a zone, or local times as moments. The result has the zone of `values`, which is a type away
-/// from that of the function: the cast to it changes no value.
+/// Converts instants to local times of a zone, or local times to instants. The result has the zone of `values`, not
+/// yet that of the function's type: the cast to that type changes no value.
 fn moved<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     let is_zoned = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
     let per_second = match T::UNIT {
@@ -185,22 +186,22 @@ fn moved<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz) -> Result<ArrayRef>
                 DataFusionError::Execution(format!("AT TIME ZONE: timestamp {value} ({:?}) is out of range", T::UNIT))
             })
     })?;
-    // Without the zone a cast to one would move the values again; with UTC it does not.
+    // Without its zone, a cast to a type with a zone would shift the values again. With UTC it does not.
     Ok(if is_zoned { Arc::new(moved) } else { Arc::new(moved.with_timezone(DEFAULT_ZONE)) })
 }
 
-/// Seconds that a zone is ahead of UTC at a moment.
+/// Returns the offset of a zone from UTC at an instant, in seconds.
 fn offset_at(zone: Tz, time: NaiveDateTime) -> Option<i64> {
     Some(i64::from(zone.offset_from_utc_datetime(&time).fix().local_minus_utc()))
 }
 
-/// Seconds that a zone is ahead of UTC at a local time.
+/// Returns the offset of a zone from UTC at a local time, in seconds.
 fn offset_of_local(zone: Tz, time: NaiveDateTime) -> Option<i64> {
     let offset = match zone.offset_from_local_datetime(&time) {
         chrono::LocalResult::Single(offset) => offset,
-        // Twice, when clocks were set back: standard time is the second.
+        // The time occurs twice, because clocks were set back: standard time is the second.
         chrono::LocalResult::Ambiguous(_, later) => later,
-        // Never, when they were set forward: the time that counted before.
+        // The time does not occur, because clocks were set forward: use the offset before the change.
         chrono::LocalResult::None => {
             let before = time.checked_sub_signed(TimeDelta::days(1))?;
             return offset_at(zone, before);

@@ -1,8 +1,8 @@
-//! Timestamps that are written out, with and without a time zone.
+//! Timestamp literals with and without a time zone.
 //!
-//! To the engine a literal with a time zone equals one of the same moment without or in another zone. Expressions that differ by that
-//! alone were computed once, and one of them had the type of the other. Such a literal becomes the result of a function here, which
-//! equals nothing.
+//! To the engine, a literal with a time zone equals one for the same instant without a zone or in another zone.
+//! Expressions that differ only in that were computed once, and one of them had the type of the other. Such a literal
+//! is replaced by a function call, which equals nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion_expr::{Expr, LogicalPlan, ScalarUDF};
 
 use crate::opaque::unordered_function;
 
-/// Tells expressions apart that differ by the time zone of a literal.
+/// Distinguishes expressions that differ only in the time zone of a literal.
 #[derive(Debug)]
 pub struct ZonedLiterals(Arc<ScalarUDF>);
 
@@ -40,7 +40,7 @@ impl OptimizerRule for ZonedLiterals {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        // What each expression is with its zones.
+        // The debug text of each expression, with its zones.
         let mut seen: HashMap<Expr, String> = HashMap::new();
         let mut ambiguous = false;
         plan.apply_expressions(|expr| {

@@ -1,8 +1,8 @@
-//! The command line: what a user may ask for, and nothing else.
+//! The command line: the options that a user can set.
 //!
-//! [`Cli`] is parsed by clap: a query with its options ([`QueryArgs`]), or one of the tools ([`Tool`]). The values are
-//! already of the types that the crates below use, so a bad size, choice or level is refused here, with exit code 2 and
-//! before anything is opened. Defaults are the library's.
+//! [`Cli`] is parsed by clap: a query with its options ([`QueryArgs`]), or one of the tools ([`Tool`]). Values have
+//! the types of the library crates, so an invalid size, choice or level is rejected here, with exit code 2 and before
+//! anything is opened. The libraries provide the defaults.
 
 mod declared;
 mod describe;
@@ -65,7 +65,7 @@ Examples:
 
 Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated.";
 
-/// Turn the rows of a SQL query over tables of any format into TFRecord shards, or a table
+/// Write the rows of a SQL query over tables of any format as TFRecord shards, or as a table
 #[derive(Debug, Parser)]
 #[command(
     name = "tfr-sql",
@@ -98,24 +98,24 @@ pub enum Tool {
     Head(HeadArgs),
     /// Print the records of TFRecord files
     Cat(CatArgs),
-    /// Print the columns of a table, in the form of your choice
+    /// Print the columns of a table, in one of several formats
     Schema(SchemaArgs),
     /// Check TFRecord files and shard sets for damage
     Verify(VerifyArgs),
     /// Save the sound records of damaged TFRecord files
     Salvage(SalvageArgs),
-    /// Move the records of TFRecord files to other shards, as they are
+    /// Move the records of TFRecord files to other shards, unchanged
     Reshard(ReshardArgs),
-    /// Write the text index that NVIDIA DALI and others read beside each TFRecord file
+    /// Write the text index that NVIDIA DALI and others read next to each TFRecord file
     Index(IndexArgs),
-    /// Write what other readers look for beside the shards of a directory, whoever wrote them
+    /// Write sidecar files for TFRecord files in a directory, whatever tool wrote them
     Describe(DescribeArgs),
-    /// Print what the features of TFRecord files hold
+    /// Print statistics of the features of TFRecord files
     Stats(StatsArgs),
 }
 
 impl Cli {
-    /// Parses arguments and checks what clap's rules cannot express.
+    /// Parses the arguments and checks the rules that clap cannot express.
     pub fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         match Self::command().try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
@@ -162,7 +162,7 @@ impl Tool {
     }
 }
 
-/// The command whose usage an error shows.
+/// Returns the command whose usage an error shows.
 fn usage_of(tool: Option<&Tool>) -> Command {
     let mut command = Cli::command();
     command.build();
@@ -172,7 +172,7 @@ fn usage_of(tool: Option<&Tool>) -> Command {
     }
 }
 
-/// The error of an argument behind the query, of which clap would guess that it is a tool.
+/// Returns the error for an argument after the query, which clap would take for a tool name.
 fn stray(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
     let argument = match error.kind() {
         ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand)?.to_string(),
@@ -192,7 +192,7 @@ fn stray(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
     Some(usage_of(None).error(ErrorKind::UnknownArgument, message))
 }
 
-/// The tool that was probably meant.
+/// Returns the tool name most similar to `word`.
 pub fn similar_tool(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     let names = Cli::command().get_subcommands().map(|tool| tool.get_name().to_owned()).collect::<Vec<_>>();
@@ -204,7 +204,7 @@ pub fn similar_tool(word: &str) -> Option<String> {
         .map(|(_, name)| name)
 }
 
-/// Arguments that make no sense together.
+/// Arguments that cannot be combined.
 #[derive(Debug)]
 struct Misuse {
     kind: ErrorKind,
@@ -225,7 +225,7 @@ impl Misuse {
     }
 }
 
-/// The options of a query that were given, as opposed to those that have a default.
+/// The query options that were given, as opposed to those with defaults.
 #[derive(Debug)]
 struct Given(Vec<Arg>);
 
@@ -233,7 +233,7 @@ impl Given {
     fn of(matches: &ArgMatches) -> Self {
         let is_given = |option: &&Arg| {
             let id = option.get_id().as_str();
-            // Asking for one that is not there panics.
+            // clap panics if asked for an id that it does not know.
             matches.ids().any(|known| known == id) && matches.value_source(id) == Some(ValueSource::CommandLine)
         };
         let mut command = Cli::command();
@@ -241,12 +241,12 @@ impl Given {
         Self(command.get_arguments().filter(is_given).filter(|option| !option.is_global_set()).cloned().collect())
     }
 
-    /// The first of these options that was given, as help shows it.
+    /// Returns the first of these options that was given, as help shows it.
     fn first_of(&self, ids: &[&str]) -> Option<String> {
         self.0.iter().find(|option| ids.contains(&option.get_id().as_str())).map(Arg::to_string)
     }
 
-    /// Everything that belongs to a query makes no sense before a tool.
+    /// Rejects query options before a tool.
     fn refuse_with(&self, tool: &Tool) -> Result<(), Misuse> {
         match self.0.first() {
             Some(option) => Err(Misuse::conflict(format!(

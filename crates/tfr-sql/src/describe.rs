@@ -1,4 +1,4 @@
-//! `describe`: the sidecars of a directory, whoever wrote it.
+//! `describe`: writes the sidecars of a directory, whatever tool wrote the records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::exit::ExitStatus;
 use crate::printer::counted;
 use crate::tool::Work;
 
-/// Reads the records, and writes what tells of them.
+/// Reads the records and writes their sidecars.
 pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let dir = local(&args.dir)?;
     if !dir.is_dir() {
@@ -66,7 +66,7 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// A path that is no URL.
+/// Returns `path` if it is not a URL.
 pub fn local(path: &Path) -> Result<&Path> {
     match path.to_str().filter(|text| is_remote(text)) {
         Some(url) => Err(Error::RemoteInput { url: url.into() }),
@@ -74,7 +74,8 @@ pub fn local(path: &Path) -> Result<&Path> {
     }
 }
 
-/// What is to be written. Of what was not `asked` for by name, that is left out which these records cannot have.
+/// Returns the sidecars to write. Those that are not possible for these records are left out unless `asked` for by
+/// name.
 fn sidecars(description: &Description, dir: &Path, emit: &Emit, asked: bool, work: &Work<'_>) -> Result<Vec<Sidecar>> {
     let set = EmittedSet {
         location: dir.display().to_string(),
@@ -100,7 +101,7 @@ fn sidecars(description: &Description, dir: &Path, emit: &Emit, asked: bool, wor
     }
 }
 
-/// What may be written: not in the place of what others have written, unless that is asked for.
+/// Rejects sidecars that would replace files written by other tools, unless the user allows that.
 fn writable(
     sidecars: Vec<Sidecar>,
     target: &Path,

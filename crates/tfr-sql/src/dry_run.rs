@@ -1,7 +1,8 @@
-//! `--dry-run`: what would be written, from what planning knows.
+//! `--dry-run`: prints the planned output, without running the query.
 //!
-//! Nothing is read beyond what planning reads (footers, and the head of CSV files) and nothing is created. So sizes are
-//! bounds, not guesses: a number, a date or a flag has a shortest and a longest form; what is not known is named.
+//! Reads only what planning reads (footers, and the head of CSV files), and creates nothing. Sizes are therefore
+//! bounds: a number, a date or a flag has a minimum and a maximum encoded length. Columns of unbounded length are
+//! listed.
 
 use std::fmt;
 
@@ -21,15 +22,15 @@ use crate::printer::{bytes, counted, grouped};
 use crate::query::Query;
 use crate::session::Limits;
 
-/// The plan of a write, which prints itself.
+/// The plan of a write. Its `Display` prints it.
 pub struct DryRun {
     mapping: Mapping,
     options: WriteOptions,
     rows: Precision<usize>,
-    /// Whether files are read.
+    /// Whether the query reads files.
     has_files: bool,
     size: SizeEstimate,
-    /// Bytes of memory that there are to sort in.
+    /// Bytes of memory available for sorting.
     memory: u64,
 }
 
@@ -88,7 +89,7 @@ impl fmt::Display for DryRun {
         let Some(SplitOptions { splits, .. }) = &options.splits else {
             let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
             writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard())?;
-            return self.beside(f);
+            return self.sidecars(f);
         };
         for (index, (name, fraction)) in splits.iter().enumerate() {
             let label = if index == 0 { "shards" } else { "" };
@@ -96,13 +97,13 @@ impl fmt::Display for DryRun {
             let group = Group { plan: self, fraction, sharding, prefix: name };
             writeln!(f, "{label:8}{}{each}{order}: {} ...", group.shards(), group.first_shard())?;
         }
-        self.beside(f)
+        self.sidecars(f)
     }
 }
 
 impl DryRun {
-    /// Tells the files beside the shards, if any were asked for.
-    fn beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Lists the sidecar files, if any were requested.
+    fn sidecars(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emit = &self.options.emit;
         let mut files: Vec<_> = emit.kinds().flat_map(|kind| kind.file_names().iter().copied()).collect();
         if emit.has(SidecarKind::Index) {
@@ -111,7 +112,7 @@ impl DryRun {
         if files.is_empty() { Ok(()) } else { writeln!(f, "beside  {}", files.join(", ")) }
     }
 
-    /// Whether all rows are taken in before one is written.
+    /// Whether all rows are collected before the first is written.
     fn is_sorted(&self) -> bool {
         let WriteOptions { shuffle, splits, partition_by, sharding, .. } = &self.options;
         shuffle.is_some() || splits.is_some() || !partition_by.is_empty() || matches!(sharding, Sharding::Hosts(_))
@@ -128,10 +129,10 @@ impl DryRun {
     }
 }
 
-/// Rows that have shards of their own: all of them, or those of a split.
+/// Rows with their own shards: all of them, or those of a split.
 struct Group<'a> {
     plan: &'a DryRun,
-    /// How many of all rows they are, more or less.
+    /// Their approximate fraction of all rows.
     fraction: f64,
     sharding: Sharding,
     prefix: &'a str,
@@ -143,7 +144,7 @@ impl Group<'_> {
     }
 
     fn shards(&self) -> String {
-        // Directories have some of the rows each, nobody knows how many.
+        // The number of rows in each partition directory is unknown.
         let is_divided = !self.plan.options.partition_by.is_empty();
         let rows = self.plan.rows.get_value().filter(|_| !is_divided).map(|rows| self.share(*rows as u64));
         let size = &self.plan.size;
@@ -185,7 +186,8 @@ impl Group<'_> {
             Sharding::Count(total) if partition_by.is_empty() => {
                 ShardName { prefix, index: 0, total: total.get(), compression }.to_string()
             }
-            // In an object store a name is final before the number of shards is known, but where all rows are there first.
+            // In an object store, names are final before the number of shards is known, unless all rows are sorted
+            // first.
             _ if out.local().is_none() && !self.plan.is_sorted() => {
                 ObjectNames { prefix, total: None, compression, run: None }.name(0, 0)
             }
@@ -204,16 +206,16 @@ fn about_shards(least: Option<u64>, most: Option<u64>) -> String {
     }
 }
 
-/// Bytes of framed records, between bounds.
+/// Bounds on the bytes of framed records.
 #[derive(Debug, Default, PartialEq)]
 struct SizeEstimate {
-    /// The least, if rows are known.
+    /// The minimum, if the number of rows is known.
     least: Option<u64>,
-    /// The most, if rows are known, without the columns in `unknown`.
+    /// The maximum, if the number of rows is known, without the columns in `unknown`.
     most: Option<u64>,
-    /// Whether rows are exact.
+    /// Whether the number of rows is exact.
     exact_rows: bool,
-    /// Columns whose values may have any length.
+    /// Columns whose values have no maximum length.
     unknown: Vec<String>,
 }
 
@@ -223,8 +225,8 @@ impl SizeEstimate {
         let mut estimate = Self { exact_rows: statistics.num_rows.is_exact().unwrap_or(false), ..Self::default() };
         let frame = (HEADER_LEN + FOOTER_LEN) as u64;
         let longest = mapping.columns().iter().map(|column| row_bounds(column).1).fold(0, u64::saturating_add);
-        // Around its features an Example has their tag and length (example.proto, field 1), of one byte or more; a
-        // SequenceExample has them around each of its two parts.
+        // An Example encloses its features in a tag and a length of at least one byte (example.proto, field 1). A
+        // SequenceExample does so for each of its two parts.
         let around = |content| field_len(content) - content;
         let (shortest, longest) = match mapping.record_type() {
             RecordType::Bytes => (0, 0),
@@ -262,19 +264,19 @@ impl fmt::Display for SizeEstimate {
     }
 }
 
-/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one byte
-/// (example.proto, feature.proto).
+/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one
+/// byte (example.proto, feature.proto).
 fn field_len(content: u64) -> u64 {
     let bits = u64::from(u64::BITS - content.leading_zeros());
     1 + bits.div_ceil(7).max(1) + content
 }
 
-/// Bytes of one entry of the map of features: a key, and a feature that holds a list of `content` bytes.
+/// Bytes of one entry of the feature map: a key, and a feature with a list of `content` bytes.
 fn entry_len(key: &str, content: u64) -> u64 {
     field_len(field_len(key.len() as u64) + field_len(field_len(content)))
 }
 
-/// The longest varint of 64 bits.
+/// The maximum length of a 64-bit varint, in bytes.
 const MAX_VARINT_LEN: u64 = 10;
 
 /// Bytes of one column's features over all rows.
@@ -288,7 +290,7 @@ impl ColumnBounds {
     fn of(column: &ColumnMapping, statistics: Option<&ColumnStatistics>, rows: Option<u64>) -> Self {
         let rows = rows.unwrap_or_default();
         let nulls = statistics.map_or(Precision::Absent, |statistics| statistics.null_count);
-        // Some rules write something for a null, too.
+        // Some rules write a value for a null, too.
         let leaves_out =
             matches!(column.nulls, NullRule::Policy(NullPolicy::Absent | NullPolicy::Error | NullPolicy::Drop));
         let present_most = match (column.nullable, nulls) {
@@ -305,8 +307,8 @@ impl ColumnBounds {
     }
 }
 
-/// Least and most bytes of a column's features in one row that has a value, and whether some values that may have any
-/// length are not counted.
+/// Returns the minimum and maximum bytes of a column's features in a row with a value, and whether values of unbounded
+/// length are left out of the count.
 fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
     let (mut least, mut most, mut is_unknown) = (0, 0, false);
     for feature in &column.features {
@@ -316,7 +318,7 @@ fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
             continue;
         }
         let (shortest, longest) = values.map_or((0, 0), |(least, most)| (field_len(least), field_len(most)));
-        // A part of a column may be left out for a null of its own.
+        // Part of a column may be left out because of its own null.
         let is_whole = column.features.len() == 1 && feature.name == column.column;
         least += if is_whole { entry_len(&feature.name, shortest) } else { 0 };
         most += entry_len(&feature.name, longest);
@@ -324,7 +326,7 @@ fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
     (least, most, is_unknown)
 }
 
-/// Least and most bytes of a feature's values, if they do not have any length.
+/// Returns the minimum and maximum bytes of a feature's values, or `None` if their length is unbounded.
 fn value_bounds(column: &ColumnMapping, feature: &FeatureMapping) -> Option<(u64, u64)> {
     let (least, most) = match feature.kind {
         FeatureKind::Float => (4, 4),
@@ -339,7 +341,7 @@ fn value_bounds(column: &ColumnMapping, feature: &FeatureMapping) -> Option<(u64
     }
 }
 
-/// Bytes of the longest varint that values of a type become; negative numbers take all ten.
+/// Bytes of the longest varint for values of a type. Negative numbers take all ten.
 fn longest_varint(data_type: &DataType) -> u64 {
     match data_type {
         DataType::Boolean => 1,

@@ -1,4 +1,4 @@
-//! What went wrong, told once: [`Error`] for the command's own refusals, [`Explanation`] for any chain of errors.
+//! Errors: [`Error`] for errors of the command itself, [`Explanation`] for the text of any error chain.
 
 mod columns;
 mod conversions;
@@ -35,42 +35,42 @@ pub use explanation::Explanation;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why the command did not do what it was asked.
+/// An error of the command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The query, or the data it met.
+    /// The query failed, or its data is invalid.
     #[error(transparent)]
     Engine(#[from] DataFusionError),
     /// The mapping of the query's columns.
     #[error(transparent)]
     Mapping(#[from] arrow_tfrecord::Error),
-    /// A set of shards: what is where it goes, or what is in it.
+    /// A shard set cannot be written or read.
     #[error(transparent)]
     Shards(#[from] tfrecord_shards::Error),
-    /// A description of a table, or a record as text.
+    /// A table description or a record as text.
     #[error(transparent)]
     Sidecar(#[from] tfrecord_sidecars::Error),
-    /// A file that the command itself reads.
+    /// A file that the command itself reads cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
         /// The file; `standard input` for `-`.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A mapping file that says what cannot be.
+    /// An invalid mapping file.
     #[error("{}: line {line}: {found}: {reason}", path.display())]
     MapFile {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The line's text, which has the key.
+        /// The text of the line, which contains the key.
         found: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// The text holds no statement.
+    /// The text contains no statement.
     #[error("the SQL text is empty")]
     EmptyQuery,
     /// One word, where a query was expected.
@@ -78,43 +78,43 @@ pub enum Error {
     Word {
         /// The word.
         word: String,
-        /// What the parser says.
+        /// The parser's error.
         source: DataFusionError,
     },
-    /// Columns with names that are words of SQL.
+    /// Column names that are reserved words of SQL.
     #[error("{source}")]
     ReservedWords {
         /// The words as typed.
         words: Vec<String>,
-        /// What the parser says.
+        /// The parser's error.
         source: DataFusionError,
     },
-    /// A statement that has no business before the query.
+    /// A statement that is not allowed before the query.
     #[error("only SET and CREATE EXTERNAL TABLE may stand before the query, found: {0}")]
     Preamble(String),
-    /// A table of a format that is not read.
+    /// A table in an unsupported format.
     #[error("CREATE EXTERNAL TABLE: {0} is no format that is read")]
     UnsupportedFormat(String),
     /// The last statement yields no rows.
     #[error("the last statement must be a query, found: {0}")]
     NotAQuery(String),
-    /// A table that is neither registered nor in quotes.
+    /// A table name that is neither registered nor quoted.
     #[error("no table named {name}")]
     UnknownTable {
         /// The name as typed.
         name: String,
-        /// The name that was probably meant.
+        /// The most similar registered name.
         similar: Option<String>,
         /// All registered names.
         known: Vec<String>,
     },
-    /// Parts with dots between them that name no table: most likely a path.
+    /// A dotted name that matches no table: most likely an unquoted path.
     #[error("no table named {name}")]
     UnquotedPath {
         /// The name as typed.
         name: String,
     },
-    /// A setting that an option has, or that the shards of equal runs depend on.
+    /// A setting that an option controls, or that reproducible output depends on.
     #[error("SET {name} is not supported")]
     FixedSetting {
         /// The setting.
@@ -122,135 +122,135 @@ pub enum Error {
         /// What to do instead.
         instead: &'static str,
     },
-    /// Two columns would have the same name, and the query names at least one of them by its expression alone.
+    /// Two columns would have the same name, and the query leaves at least one of them unnamed.
     #[error("two columns would be named {0:?}")]
     AmbiguousName(String),
-    /// An ordered query that has to be counted first and may yield other rows the second time.
+    /// An ordered query that must be counted first but may return different rows the second time.
     #[error(
         "cannot cut the rows into {shards} ordered shards: they are counted first, and their number may differ each time"
     )]
     VaryingRows {
-        /// Shards that were asked for.
+        /// The requested number of shards.
         shards: NonZeroUsize,
     },
-    /// No place for what does not fit into memory.
+    /// The spill directory cannot be created.
     #[error("{}: cannot be used to spill into", path.display())]
     SpillDirectory {
-        /// The directory to make another in.
+        /// Its parent directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No place for a table that is piped in, or the pipe broke.
+    /// The copy of standard input cannot be written, or standard input cannot be read.
     #[error("{}: standard input cannot be copied here", path.display())]
     SpoolInput {
         /// The copy.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Files of a table format are read as they are, and no value may be lost.
+    /// The query reads the files of a table format directly, which --strict does not allow.
     #[error("{}: the files of {} are read as they are, which --strict does not allow", owner.directory, owner.format.table())]
     BareFilesStrict {
         /// The table.
         owner: Owner,
     },
-    /// The text of the query and a table are piped in.
+    /// Both the query text and a table are read from standard input.
     #[error("standard input is both the query, by --file -, and a table, by the path -")]
     StandardInputTwice,
-    /// Threads or the watch for signals.
+    /// Threads or the signal handler cannot be started.
     #[error("cannot start {what}")]
     Start {
-        /// The part that did not start.
+        /// The component that did not start.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The default of `--memory-limit` is a share of something unknown.
+    /// The default of `--memory-limit` depends on the memory size, which cannot be determined.
     #[error("cannot tell how much memory there is")]
     UnknownMemory(#[source] sysinfo::Error),
     /// A bug.
     #[error("internal error: {0}")]
     Panic(String),
-    /// A pattern that names no files as it is written.
+    /// An invalid file pattern.
     #[error("{pattern}: not a pattern: {reason}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: &'static str,
     },
-    /// A tool that works beside its files is to do so at a URL.
+    /// A tool that writes next to its input files was given a URL.
     #[error("{url}: only beside local files can this be done")]
     RemoteInput {
         /// The URL.
         url: LocationText,
     },
-    /// Somebody else's file has the name of one that is to be written.
+    /// A sidecar's name is taken by a file that another tool wrote.
     #[error("{}: is there already, and was not written by tfr-sql", path.display())]
     SidecarThere {
         /// The file.
         path: PathBuf,
     },
-    /// A file or directory beside the job itself cannot be written.
+    /// A file or directory other than the main output cannot be written.
     #[error("{}: cannot be written", path.display())]
     Write {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A table by a SerDe.
+    /// A table with a SerDe.
     #[error("ROW FORMAT SERDE '{class}': tables are read by their format, not by a class")]
     RowFormatSerde {
         /// The class.
         class: String,
     },
-    /// Several characters between cells, of which Hive itself takes the first alone.
+    /// A delimiter of several characters. Hive itself uses only the first one.
     #[error("FIELDS TERMINATED BY '{delimiter}': Hive takes one character here")]
     RowFormatDelimiter {
         /// The characters.
         delimiter: String,
     },
-    /// `ROW FORMAT` and `OPTIONS` say the same thing.
+    /// `ROW FORMAT` and `OPTIONS` specify the same option.
     #[error("option {key:?} is told by ROW FORMAT and by OPTIONS, or twice")]
     RowFormatTwice {
         /// The option.
         key: &'static str,
     },
-    /// A pattern without files.
+    /// A pattern that matches no files.
     #[error("{pattern}: no file fits this pattern")]
     NoMatch {
         /// The pattern.
         pattern: String,
     },
-    /// A TFRecord file that is damaged, or cannot be read.
+    /// A TFRecord file is damaged or cannot be read.
     #[error("{}: {error}", path.display())]
     Records {
         /// The file; `standard input` for `-`.
         path: PathBuf,
-        /// What is wrong, and where. Part of the text, so no source.
+        /// The defect and its position. It is part of the text, so it is not a source.
         error: tfrecord_framing::Error,
     },
-    /// A record that is no `tf.train.Example`.
+    /// A record is not a valid `tf.train.Example`.
     #[error("{}: {position}: {error}", path.display())]
     Record {
         /// The file.
         path: PathBuf,
         /// The record.
         position: Position,
-        /// What is wrong with it. Part of the text, so no source.
+        /// The defect. It is part of the text, so it is not a source.
         error: tfrecord_sidecars::Error,
     },
-    /// Columns that cells of CSV cannot hold.
-    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(told)))]
+    /// Columns of types that CSV cannot represent.
+    #[error("{}: a CSV cell holds one value, found {}", path.display(), listed(columns.iter().map(with_type)))]
     NestedInCsv {
         /// The target.
         path: PathBuf,
         /// The columns.
         columns: Vec<FieldRef>,
     },
-    /// A column of a type that Parquet has none for.
+    /// A column of a type that Parquet does not support.
     #[error("{}: column {:?}: Parquet has no type for {}", path.display(), column.name(), column.data_type())]
     NotInParquet {
         /// The target.
@@ -258,7 +258,7 @@ pub enum Error {
         /// The column.
         column: FieldRef,
     },
-    /// Columns that readers of a table could not tell apart.
+    /// Columns that readers of the table could not distinguish.
     #[error("{}: two columns are called {column:?}", path.display())]
     TwoColumns {
         /// The target.
@@ -266,35 +266,35 @@ pub enum Error {
         /// Their name.
         column: String,
     },
-    /// A table without columns, of a format whose rows are nothing but values.
+    /// A table without columns, in a format that stores only values.
     #[error("{}: the query has no columns, and such a file holds no rows without them", path.display())]
     NoColumns {
         /// The target.
         path: PathBuf,
     },
-    /// A file of a table.
+    /// A file of a table cannot be written.
     #[error("{}: cannot be written", path.display())]
     WriteFile {
         /// The file.
         path: PathBuf,
-        /// The disk, or a type that the format does not have.
+        /// The cause: an I/O error, or a type that the format does not support.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The rows of a table that cannot be shown in the format asked for.
+    /// Rows that cannot be represented in the requested format.
     #[error("cannot print the rows")]
     Format(#[source] ArrowError),
-    /// Standard output.
+    /// Writing to standard output failed.
     #[error("cannot write to standard output")]
     Stdout(#[source] io::Error),
 }
 
 impl Error {
-    /// Whether the reader of standard output went away, which is no failure.
+    /// Whether the reader of standard output closed the pipe, which is not a failure.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether the arguments are at fault rather than the query or the data.
+    /// Whether the arguments caused the error, rather than the query or the data.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -308,12 +308,12 @@ impl Error {
         )
     }
 
-    /// The error of a task that did not come to its end.
+    /// The error of a task that ended early.
     pub fn stopped(error: impl Display) -> Self {
         Self::Panic(error.to_string())
     }
 
-    /// What a panic said.
+    /// Returns the message of a panic.
     pub fn panic(panic: &(dyn Any + Send)) -> Self {
         let message =
             panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -401,8 +401,8 @@ impl Error {
     }
 }
 
-/// A column with its type.
-fn told(column: &FieldRef) -> String {
+/// Formats a column with its type.
+fn with_type(column: &FieldRef) -> String {
     format!("column {:?}: {}", column.name(), column.data_type())
 }
 
@@ -411,7 +411,8 @@ fn cast_to(column: &FieldRef, sql: &str) -> String {
     format!("CAST({name} AS {sql}) AS {name}")
 }
 
-/// How to select one type of a union and which one each row has; a cast would make nulls of all types but one.
+/// Returns SQL that selects one type of a union, or reports the type of each row. A cast would make the values of all
+/// other types null.
 fn one_of_union(column: &FieldRef) -> Option<String> {
     let DataType::Union(fields, _) = column.data_type() else { return None };
     let mut fields = fields.iter().map(|(_, field)| field);
@@ -420,7 +421,7 @@ fn one_of_union(column: &FieldRef) -> Option<String> {
     Some(format!("select one type of it, union_extract({name}, '{one}'), and which one a row has, union_tag({name})"))
 }
 
-/// A name as it can be typed: in quotes where the parser needs them.
+/// Returns a name as it can be typed: quoted where the parser requires it.
 fn quoted(name: &str) -> String {
     match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
         true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
@@ -428,7 +429,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// The first names of a list that may be very long.
+/// Returns the first names of a list that may be very long.
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 20;
     let more = names.len().saturating_sub(SHOWN);

@@ -1,15 +1,15 @@
-//! How a run ended, as the shell sees it.
+//! The exit status of a run.
 
 use std::process::ExitCode;
 
 /// The command's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// The rows are written or printed; also when the reader of standard output went away.
+    /// The rows were written or printed. Also returned when the reader of standard output closed the pipe.
     Done,
     /// The query or the data failed.
     Failed,
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Usage,
     /// Ctrl-C (SIGINT).
     Interrupted,
@@ -18,7 +18,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// The number the shell gets: 128 + the signal's number after a signal, as shells report it.
+    /// Returns the exit code: after a signal, 128 + the signal's number, as shells report it.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,

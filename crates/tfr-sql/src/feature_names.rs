@@ -1,7 +1,8 @@
-//! Names of columns that the query computes and does not name: the text of the expression.
+//! Names for columns that the query computes without naming them: the text of the expression.
 //!
-//! The engine's names hold tables, which are paths here, and the types of literals: `l.parquet.k + Int64(1)`. They would become
-//! features, and differ with the place of the input. [`rename`] calls the column `k + 1` instead.
+//! The engine's names contain table names, which are paths here, and the types of literals: `l.parquet.k + Int64(1)`.
+//! They would become feature names, and change with the location of the input. [`rename`] calls the column `k + 1`
+//! instead.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -14,13 +15,14 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Error, Result};
 
-/// Gives the columns of `plan` that `statement` does not name the text of their expressions. Names of `relations` are left out.
+/// Renames the columns of `plan` that `statement` leaves unnamed, to the text of their expressions. Names of
+/// `relations` are left out.
 pub fn rename(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<String>) -> Result<LogicalPlan> {
     let Statement::Query(query) = statement else { return Ok(plan) };
     let Some(select) = first_select(&query.body) else { return Ok(plan) };
     let columns = plan.schema().columns();
     let mut names: Vec<Option<String>> = vec![None; columns.len()];
-    // Items that stand for any number of columns are in the middle of those that stand for one.
+    // Items that expand to several columns may precede and follow items that are one column.
     let single = |item: &&SelectItem| is_single(item);
     let items = &select.projection;
     let before = items.iter().take_while(single).count();
@@ -56,8 +58,8 @@ pub fn rename(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<Str
     Ok(LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build)?)
 }
 
-/// Names the unnamed expressions of the queries inside `statement`, whose names `SELECT *` passes on, and those with a subquery,
-/// which the engine would all call the same. Returns whether there was one.
+/// Names the unnamed expressions of the queries inside `statement`, whose names `SELECT *` passes on. Also names those
+/// with a subquery, to which the engine would all give the same name. Returns whether it named any.
 pub fn name_inner(statement: &mut Statement, relations: &BTreeSet<String>) -> bool {
     let mut naming = InnerNames { relations, depth: 0, named: false };
     let _: ControlFlow<()> = statement.visit(&mut naming);
@@ -66,7 +68,7 @@ pub fn name_inner(statement: &mut Statement, relations: &BTreeSet<String>) -> bo
 
 struct InnerNames<'a> {
     relations: &'a BTreeSet<String>,
-    /// Queries around the one that is visited.
+    /// The number of queries around the current one.
     depth: usize,
     named: bool,
 }
@@ -99,7 +101,7 @@ impl VisitorMut for InnerNames<'_> {
     }
 }
 
-/// The query whose names the result has.
+/// Returns the query whose column names the result has.
 fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -112,14 +114,14 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
 fn first_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
-        // Visited on its own.
+        // It is visited on its own.
         SetExpr::Query(_) => None,
         SetExpr::SetOperation { left, .. } => first_select_mut(left),
         _ => None,
     }
 }
 
-/// Whether an item is one column: neither `*` nor the fields of a struct.
+/// Whether an item is one column: neither `*` nor the expanded fields of a struct.
 fn is_single(item: &SelectItem) -> bool {
     match item {
         SelectItem::UnnamedExpr(Expr::Function(function)) => !function.name.to_string().eq_ignore_ascii_case("unnest"),
@@ -139,7 +141,7 @@ fn has_query(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// The name of an item that has none and is not a column.
+/// Returns a name for an item that has none and is not a column.
 fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
     let SelectItem::UnnamedExpr(expr) = item else { return None };
     let mut expr = expr.clone();
@@ -150,7 +152,7 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
         match expr {
             Expr::Identifier(name) => plain(name),
             Expr::CompoundIdentifier(parts) => {
-                // A struct's field is written like a table's column.
+                // A struct field is written like the column of a table.
                 if parts.len() > 1 && parts.first().is_some_and(|first| relations.contains(&first.value)) {
                     parts.remove(0);
                 }
@@ -176,7 +178,7 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// Removes quotes that the name does not need.
+/// Removes unnecessary quotes.
 fn plain(name: &mut Ident) {
     let word = |character: char| character.is_alphanumeric() || character == '_';
     if name.value.chars().all(word) && !name.value.starts_with(|first: char| first.is_numeric()) {

@@ -1,4 +1,4 @@
-//! `index`: where each record starts, in a file beside the records.
+//! `index`: writes the offset of each record to a file next to the records.
 
 use tfrecord_shards::{Indexing, index};
 
@@ -9,7 +9,7 @@ use crate::inputs;
 use crate::printer::counted;
 use crate::tool::Work;
 
-/// Writes an index for each file, and says which.
+/// Writes an index for each file, and reports its name.
 pub fn run(args: &IndexArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let paths = inputs::expand(&args.paths)?;
     let name = args.name();

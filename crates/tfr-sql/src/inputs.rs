@@ -1,4 +1,4 @@
-//! What a tool is to look at: paths, patterns of paths as shells have them, and URLs.
+//! The inputs of a tool: paths, shell-style patterns, and URLs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::exit::ExitStatus;
 use crate::stored::ObjectStores;
 use crate::tool::Work;
 
-/// What the paths, patterns and URLs lead to, in their order, unless a signal came.
+/// Returns the files that the paths, patterns and URLs name, in order, or the exit status after a signal.
 pub fn open(paths: &[PathBuf], stores: &StoreArgs, work: &mut Work<'_>) -> Result<Result<Vec<Input>, ExitStatus>> {
     let mut reached = None;
     let mut inputs = Vec::with_capacity(paths.len());
@@ -33,7 +33,7 @@ pub fn open(paths: &[PathBuf], stores: &StoreArgs, work: &mut Work<'_>) -> Resul
     Ok(Ok(inputs))
 }
 
-/// Those of them that lie in the file system.
+/// Returns the inputs in the local file system.
 pub fn local(inputs: &[Input]) -> Vec<PathBuf> {
     let path = |input: &Input| match input {
         Input::Path(path) => Some(path.clone()),
@@ -42,13 +42,13 @@ pub fn local(inputs: &[Input]) -> Vec<PathBuf> {
     inputs.iter().filter_map(path).collect()
 }
 
-/// The URL that a path is. What is there by this name is a path all the same.
+/// Parses `path` as a URL. An existing file of that name takes precedence.
 fn url(path: &Path) -> Option<LocationText> {
     let url = path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err());
     url.map(LocationText::from)
 }
 
-/// The paths, each pattern replaced by what it fits, by name. A path that is there is no pattern, whatever it is called.
+/// Replaces each pattern by the paths that it matches, sorted by name. An existing path is not treated as a pattern.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
@@ -76,7 +76,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(expanded)
 }
 
-/// As shells do it: `*` fits neither `/` nor the dot of a hidden file.
+/// Shell rules: `*` matches neither `/` nor the leading dot of a hidden file.
 const OPTIONS: glob::MatchOptions =
     glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 

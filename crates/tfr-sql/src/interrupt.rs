@@ -1,4 +1,4 @@
-//! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which makes one of Ctrl-C and SIGTERM.
+//! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which creates one that Ctrl-C and SIGTERM trigger.
 
 use std::future;
 use std::io;
@@ -11,27 +11,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::ExitStatus;
 
-/// A file has reached the limit that `ulimit -f` sets; 25 on Linux and macOS (signal(7)). The write fails with an error
-/// of its own if the signal does not end the process.
+/// Sent when a file reaches the limit set by `ulimit -f`; 25 on Linux and macOS (signal(7)). If the signal does not
+/// end the process, the write fails with its own error.
 const SIGXFSZ: i32 = 25;
 
-/// Asks a run to clean up and stop. Clones ask the same run.
+/// Asks a run to clean up and stop. Clones refer to the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     first: Arc<OnceLock<ExitStatus>>,
-    /// Cancelled once the status is set.
+    /// Cancelled after the status has been set.
     stop: CancellationToken,
 }
 
 impl Interrupt {
-    /// Asks the run to stop and to return `status`. Returns false if it was asked before.
+    /// Asks the run to stop and to return `status`. Returns false if it was already asked.
     pub fn request(&self, status: ExitStatus) -> bool {
         let is_first = self.first.set(status).is_ok();
         self.stop.cancel();
         is_first
     }
 
-    /// Waits for the request. Returns how the run is to end.
+    /// Waits for the request. Returns the exit status of the run.
     pub(crate) async fn received(&self) -> ExitStatus {
         self.stop.cancelled().await;
         match self.already() {
@@ -40,26 +40,26 @@ impl Interrupt {
         }
     }
 
-    /// Returns how the run is to end, if it was asked to stop.
+    /// Returns the exit status if the run was asked to stop.
     pub(crate) fn already(&self) -> Option<ExitStatus> {
         self.first.get().copied()
     }
 
-    /// Returns a token that is cancelled by the request, for work that nothing else can interrupt.
+    /// Returns a token that the request cancels, for work that cannot be interrupted in any other way.
     pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 }
 
-/// Takes over Ctrl-C and SIGTERM: the first asks the run to stop, each further one calls `kill`, which should end the
-/// process. Also ignores SIGXFSZ, which would end the process in the middle of a write.
+/// Handles Ctrl-C and SIGTERM: the first asks the run to stop, each further one calls `kill`, which should end the
+/// process. Also ignores SIGXFSZ, which would otherwise end the process in the middle of a write.
 ///
-/// The signals have a thread of their own, so that they are answered while the query's runtime is busy or shutting down.
+/// Signals are handled on their own thread, so they are answered while the query's runtime is busy or shutting down.
 pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();
-        // What is watched stays taken over when nobody waits for it.
+        // The handler stays installed after this stream is dropped.
         drop(signal(SignalKind::from_raw(SIGXFSZ))?);
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };

@@ -1,8 +1,9 @@
-//! `tfr-sql` as a library: the rows of a SQL query as TFRecord shards, as a table, or as text; and a toolbox for TFRecord
-//! files.
+//! `tfr-sql` as a library: writes the rows of a SQL query as TFRecord shards, as a table or as text, and provides
+//! tools for TFRecord files.
 //!
-//! [`run`] does what the command does with the same arguments. A caller has its own [`Interrupt`] to stop it and its own
-//! [`Listener`] for rows, messages and progress; the command has [`watch_signals`] and [`Terminal`].
+//! [`run`] does what the command does with the same arguments. The caller passes its own [`Interrupt`], to stop the
+//! run, and its own [`Listener`], which receives rows, messages and progress. The command uses [`watch_signals`] and
+//! [`Terminal`].
 
 mod cli;
 mod describe;
@@ -60,13 +61,14 @@ pub use listener::{Event, Listener, Progress};
 pub use secrets::Secrets;
 pub use terminal::Terminal;
 
-/// Runs a query or a tool of the toolbox. Returns once it has ended and cleaned up.
+/// Runs a query or a tool. Returns after it has ended and cleaned up.
 ///
-/// `arguments` are those of the command, beginning with its name. `interrupt` is called once the query text has been read,
-/// which cannot be interrupted when it comes from standard input. Errors, also a panic, are events of `listener`.
+/// `arguments` are the arguments of the command, starting with the program name. `interrupt` is called after the query
+/// text has been read: reading it from standard input cannot be interrupted. Errors and panics are reported to
+/// `listener` as events.
 ///
-/// Queries are planned by recursion on the calling thread: deep ones need a large stack. `--shards N` opens N files at once,
-/// which the process's limit must allow.
+/// Queries are planned recursively on the calling thread: deeply nested ones need a large stack. `--shards N` opens N
+/// files at once, which the process's file limit must allow.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     interrupt: impl FnOnce() -> io::Result<Interrupt>,

@@ -1,4 +1,4 @@
-//! [`Listener`]: the caller's side of a run, which receives its rows, messages and progress.
+//! [`Listener`]: receives the rows, messages and progress of a run on behalf of the caller.
 
 use std::io;
 use std::time::Duration;
@@ -6,29 +6,31 @@ use std::time::Duration;
 use crate::cli::Display;
 use crate::secrets::Secrets;
 
-/// Receives what a run prints. [`Terminal`](crate::Terminal) is the listener of the command.
+/// Receives the output of a run. [`Terminal`](crate::Terminal) is the listener of the command.
 ///
-/// Texts of events contain no secrets of the arguments or of the SQL text, but control characters as they are in the data.
+/// Event texts contain no secrets from the arguments or the SQL text. Control characters in the data are passed on
+/// unchanged.
 pub trait Listener: Send + Sync {
-    /// Called once, when the arguments have been parsed and before anything runs. A logger can hide the `secrets` that may be
-    /// in its records.
+    /// Called once, after the arguments have been parsed and before anything runs. A logger can use `secrets` to
+    /// redact its records.
     fn begin(&self, display: &Display, secrets: &Secrets) {
         let _ = (display, secrets);
     }
 
-    /// Receives a message or progress. Called by several threads.
+    /// Receives a message or progress. May be called from several threads.
     fn event(&self, event: Event<'_>);
 
     /// Writes rows, a plan or a report to the run's output. An error of [`io::ErrorKind::BrokenPipe`] ends the run with
     /// success.
     fn data(&self, data: &[u8]) -> io::Result<()>;
 
-    /// Whether a person reads the data. Rows are then printed as a table, otherwise as CSV, unless the arguments decide.
+    /// Returns whether a person reads the data. Rows are then printed as a table, otherwise as CSV, unless the
+    /// arguments specify a format.
     fn is_terminal(&self) -> bool {
         false
     }
 
-    /// Returns how often to report progress; never if `None`.
+    /// Returns the interval between progress reports, or `None` for no reports.
     fn progress_interval(&self) -> Option<Duration> {
         None
     }
@@ -38,9 +40,9 @@ pub trait Listener: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The help or version that the arguments ask for, with ANSI styles.
+    /// The help or version text that the arguments request, with ANSI styles.
     Help(&'a str),
-    /// The arguments are wrong: the message and the usage, with ANSI styles.
+    /// The arguments are invalid: the message and the usage, with ANSI styles.
     Usage(&'a str),
     /// Information, such as the closing summary.
     Note(&'a str),
@@ -50,20 +52,20 @@ pub enum Event<'a> {
     Error {
         /// What failed.
         message: &'a str,
-        /// Why, from the outermost cause in.
+        /// The causes, from the outermost in.
         causes: &'a [String],
-        /// What to do about it.
+        /// How to fix it.
         hint: Option<&'a str>,
     },
-    /// Progress, at the [interval](Listener::progress_interval) that the listener asks for; `None` when the work ends.
+    /// Progress, at the [interval](Listener::progress_interval) that the listener requests; `None` when the work ends.
     Progress(Option<&'a Progress>),
 }
 
-/// How far the run is.
+/// The progress of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// The finished share of the work, from 0 to 1, if its size is known.
+    /// The finished fraction of the work, from 0 to 1, if its size is known.
     pub share: Option<f64>,
-    /// Rows, speed and time left, in words.
+    /// Rows, speed and remaining time, as text.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! The command `tfr-sql`: the library's [`run`](tfr_sql::run) with this process's arguments, signals and terminal.
+//! The `tfr-sql` command: calls [`run`](tfr_sql::run) with this process's arguments, signals and terminal.
 
 use std::backtrace::Backtrace;
 use std::panic;
@@ -8,18 +8,19 @@ use std::thread;
 
 use tfr_sql::{ExitStatus, Terminal, watch_signals};
 
-/// As the engine's own command does: batches come and go, and the C library would hand the memory of each back.
+/// The engine's own command uses mimalloc too: batches are allocated and freed all the time, and the C library would
+/// return the memory of each to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Bytes of stack of the thread that plans, which goes through plans by recursion. Memory is taken as it is touched; where not
-/// even so many addresses may be had, less has to do.
+/// Stack sizes in bytes for the planning thread, which traverses plans recursively. The system allocates stack memory
+/// on first touch. The smaller size is used where the address space is too small for the larger one.
 const PLANNING_STACKS: [usize; 2] = [256 << 20, 32 << 20];
 
 fn main() -> ExitCode {
     for bytes in PLANNING_STACKS {
         if let Ok(thread) = thread::Builder::new().name("main".to_owned()).stack_size(bytes).spawn(command) {
-            // Nothing panics outside of what is caught.
+            // The thread catches every panic that can occur.
             return thread.join().unwrap_or(ExitStatus::Failed).into();
         }
     }
@@ -27,14 +28,15 @@ fn main() -> ExitCode {
 }
 
 fn command() -> ExitStatus {
-    // A panic ends as an error that is printed once; where it came from is for those who look for it.
+    // A panic becomes an error that is printed once. The backtrace goes to the log.
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
-    // The shards of `--shards N` are all open until the last row. Where the limit cannot be raised, opening them says so.
+    // The shards of `--shards N` are all open until the last row. If the limit cannot be raised, opening them reports
+    // the error.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     tfr_sql::run(std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
 }
 
-/// Leaves at once, whatever is going on: the second Ctrl-C.
+/// Exits immediately, for the second Ctrl-C.
 #[expect(clippy::exit, reason = "the one place that may, because the user insists")]
 fn quit(status: ExitStatus) {
     std::process::exit(status.code().into());

@@ -1,4 +1,4 @@
-//! [`MapFile`]: `--map-file`, the mapping as TOML. `schemas/mapping-file.schema.json` describes it.
+//! [`MapFile`]: the TOML mapping file of `--map-file`. `schemas/mapping-file.schema.json` describes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, de};
 
 use crate::error::{Error, Result};
 
-/// What the file says: all of it can be left out.
+/// The contents of a mapping file. Every key is optional.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MapFile {
@@ -22,15 +22,15 @@ pub struct MapFile {
     pub separator: Option<String>,
     pub sequence: BTreeSet<String>,
     pub strict: bool,
-    /// By the name of a column, or of a part of one.
+    /// Entries by the name of a column, or of a part of one.
     pub columns: BTreeMap<String, ColumnEntry>,
 }
 
-/// What is said of one column: a rule as `--map` has it, or a table.
+/// The entry of one column: a rule in the syntax of `--map`, or a table.
 #[derive(Debug, Default, PartialEq)]
 pub struct ColumnEntry {
     pub rule: ColumnRule,
-    /// Its values, by rank.
+    /// The values, by rank.
     pub vocabulary: Option<Vec<String>>,
 }
 
@@ -85,7 +85,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
         let Table { map, null, vocabulary } = Table::deserialize(MapAccessDeserializer::new(map))?;
         let mut rule = ColumnRule::default();
-        // A vocabulary is for ranks.
+        // A vocabulary implies ranks.
         rule.choice = map.or(vocabulary.is_some().then_some(Choice::Index));
         rule.nulls = null;
         Ok(ColumnEntry { rule, vocabulary })

@@ -1,4 +1,4 @@
-//! What the command line and `--map-file` say of the columns of a query, as options of the mapping.
+//! Builds the mapping options of a query from the command line and `--map-file`.
 
 mod parts;
 
@@ -17,11 +17,11 @@ use crate::map_file::MapFile;
 use crate::printer::Printer;
 use crate::query::Query;
 
-/// Distinct values of a column that is written as ranks: more of them are hardly labels.
+/// Maximum number of distinct values of a column written as ranks. A column with more values hardly contains labels.
 const MOST_VALUES: usize = 1 << 20;
 
-/// The options in the mapping's own words. What the command line says goes before what the file says. A column is found
-/// whatever its case when only one fits, as in SQL.
+/// Returns the options of the mapping. The command line takes precedence over the file. A column name matches
+/// regardless of case if only one column fits, as in SQL.
 pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
     let file = args.map_file.as_deref().map(MapFile::read).transpose()?.unwrap_or_default();
     let mut options = MappingOptions::default();
@@ -46,12 +46,12 @@ pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
         }
         options = options.with_rule(column, rule);
     }
-    // The command line may have chosen another form than that of the file.
+    // The command line may have replaced the file's rule.
     options.vocabularies.retain(|column, _| options.choices.get(column) == Some(&Choice::Index));
     Ok(options)
 }
 
-/// Names of columns as they were typed.
+/// Column names as typed.
 struct Names<'a> {
     typed: Vec<&'a String>,
     schema: &'a Schema,
@@ -59,7 +59,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The name of a column, or of a part of one, as in the schema.
+    /// Returns the name in the schema of a column, or of a part of one.
     fn find(&self, typed: &str) -> String {
         let names = || self.schema.fields().iter().map(|field| field.name());
         let part = |name: &str| {
@@ -83,15 +83,15 @@ impl Names<'_> {
     }
 }
 
-/// A column that is to be written as ranks, or a part of one.
+/// A column, or a part of one, that is written as ranks.
 struct Ranked {
     /// Its name in the options.
     name: String,
-    /// The place of the column in the schema.
+    /// The index of the column in the schema.
     column: usize,
 }
 
-/// What is to be written as ranks and has no vocabulary.
+/// Returns the ranked columns and parts without a vocabulary.
 fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<Ranked> {
     let ranked = options.choices.iter().filter(|(_, choice)| **choice == Choice::Index).map(|(name, _)| name);
     let ranked = ranked.filter(|name| !options.vocabularies.contains_key(*name));
@@ -102,7 +102,7 @@ fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<Ranked> 
     ranked.filter_map(|name| Some(Ranked { name: name.clone(), column: column(name)? })).collect()
 }
 
-/// The options with a vocabulary of no values where one is still to be gathered: enough to plan with.
+/// Adds an empty vocabulary where one is still to be collected, which is enough for planning.
 pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
     for ranked in without_vocabulary(&options, schema) {
         options.vocabularies.insert(ranked.name, Vec::new());
@@ -110,7 +110,7 @@ pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
     options
 }
 
-/// The options with the sorted distinct values of each column that is written as ranks, by running the query once more.
+/// Adds the sorted distinct values of each ranked column, collected by running the query once more.
 pub async fn with_vocabularies(
     mut options: MappingOptions,
     context: &SessionContext,
@@ -122,7 +122,7 @@ pub async fn with_vocabularies(
     if columns.is_empty() {
         return Ok(options);
     }
-    // What is refused is refused before the pass.
+    // Reject invalid mappings before running the query.
     Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
     let names: Vec<_> = columns.iter().map(|ranked| ranked.name.as_str()).collect();
     printer.note(format!("gathering the vocabulary of {}", names.join(", ")));

@@ -1,10 +1,9 @@
-//! Names as people type them: a table or column is found whatever its case when only one fits.
+//! Case-insensitive name resolution: a table or column matches regardless of case if only one fits.
 //!
-//! The session keeps identifiers as they are written, so that columns keep their case on the way to features. What the
-//! engine then does not find exactly is looked for again here: [`plan`] corrects the statement where exactly one name
-//! differs from what was typed by case alone, and plans again. Names in double quotes are taken at their word.
-//! The column lists of `USING (...)`, `EXCEPT (...)` and field names inside structs carry no position in the engine's
-//! errors and are not corrected.
+//! The session keeps identifiers as written, so that columns keep their case when they become features. If the engine
+//! does not find a name exactly, [`plan`] corrects the statement where exactly one name differs only by case, and
+//! plans again. Names in double quotes are not corrected. Nor are the column lists of `USING (...)` and `EXCEPT (...)`
+//! and field names inside structs, because the engine's errors give no position for them.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -25,7 +24,7 @@ use tfr_files::FilesFunction;
 use crate::error::{Error, Result};
 use crate::feature_names;
 
-/// Plans `statement`, correcting the case of its table and column names. Columns without a name get the text of their
+/// Plans `statement`, correcting the case of its table and column names. Unnamed columns get the text of their
 /// expressions.
 pub async fn plan(context: &SessionContext, mut statement: Statement) -> Result<LogicalPlan> {
     if let Some(statement) = sql_mut(&mut statement) {
@@ -33,7 +32,7 @@ pub async fn plan(context: &SessionContext, mut statement: Statement) -> Result<
     }
     let relations = relations(&mut statement);
     let mut named = statement.clone();
-    // Not if the query refers to inner columns by the engine's names.
+    // Not used if the query refers to inner columns by the engine's names.
     if sql_mut(&mut named).is_some_and(|statement| feature_names::name_inner(statement, &relations))
         && let Ok(plan) = plan_corrected(context, &mut named).await
     {
@@ -50,7 +49,7 @@ fn renamed(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<String
     }
 }
 
-/// All names of tables in `statement`.
+/// Returns the names of all tables in `statement`.
 fn relations(statement: &mut Statement) -> BTreeSet<String> {
     let Relations { used, ctes, aliases, .. } = Relations::of(statement);
     used.into_iter().map(|table| table.value).chain(ctes).chain(aliases).collect()
@@ -71,21 +70,21 @@ async fn plan_corrected(context: &SessionContext, statement: &mut Statement) -> 
     }
 }
 
-/// The names, in quotes, by which `statement` refers to paths: `'events/*.parquet'`.
+/// Returns the quoted names by which `statement` refers to paths: `'events/*.parquet'`.
 pub fn quoted_tables(statement: &mut Statement) -> BTreeSet<String> {
     let mut relations = Relations::of(statement);
     relations.used.retain(|table| table.quote_style.is_some() && !relations.ctes.contains(&table.value));
     relations.used.into_iter().map(|table| table.value).collect()
 }
 
-/// Refers to the path `from` by another name, in quotes too.
+/// Replaces the quoted path `from` by another quoted name.
 pub fn rename_quoted(statement: &mut Statement, from: &str, to: &str) {
     if let Some(statement) = sql_mut(statement) {
         let _ = statement.visit(&mut RenameTable { from, to, quoted: true });
     }
 }
 
-/// What `statement` gives to the table function `files`: paths, URLs and patterns.
+/// Returns the arguments of the table function `files` in `statement`: paths, URLs and patterns.
 pub fn listed_files(statement: &mut Statement) -> BTreeSet<String> {
     Relations::of(statement).files
 }
@@ -120,7 +119,7 @@ fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Res
     Ok(())
 }
 
-/// Tables of the session's default schema, which is where `--table` and `CREATE EXTERNAL TABLE` put them.
+/// Returns the tables in the session's default schema, where `--table` and `CREATE EXTERNAL TABLE` register them.
 fn registered_tables(context: &SessionContext) -> BTreeSet<String> {
     let state = context.state();
     let defaults = &state.config_options().catalog;
@@ -131,13 +130,13 @@ fn registered_tables(context: &SessionContext) -> BTreeSet<String> {
         .unwrap_or_default()
 }
 
-/// Whether a name of several parts is a table's.
+/// Whether a dotted name is the name of a table.
 fn is_table(context: &SessionContext, name: &TableReference) -> bool {
     context.table_exist(name.clone()).unwrap_or_default()
 }
 
-/// All names that a statement could mean. Inside a subquery the engine does not count those of the query around it among
-/// the valid ones.
+/// All names that a statement could refer to. Inside a subquery, the engine does not list the names of the outer query
+/// as valid.
 struct KnownNames {
     relations: BTreeSet<String>,
     columns: BTreeSet<String>,
@@ -166,8 +165,8 @@ impl KnownNames {
     }
 }
 
-/// Relations of a statement by the number of their names' parts, what it gives to `files`, its common table expressions,
-/// and what it calls them.
+/// The relations of a statement by the number of parts in their names, the arguments of `files`, the common table
+/// expressions, and the aliases.
 #[derive(Default)]
 struct Relations {
     used: Vec<Ident>,
@@ -222,7 +221,7 @@ impl VisitorMut for Relations {
     }
 }
 
-/// An argument that is a text.
+/// Returns an argument that is a string literal.
 fn text(argument: &FunctionArg) -> Option<&str> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
@@ -233,7 +232,7 @@ fn text(argument: &FunctionArg) -> Option<&str> {
     }
 }
 
-/// A name without catalog and schema.
+/// Returns a name without catalog and schema.
 fn sole_part(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] => Some(ident),
@@ -241,7 +240,7 @@ fn sole_part(name: &ObjectName) -> Option<&Ident> {
     }
 }
 
-/// A name with a schema, and perhaps a catalog, without quotes.
+/// Returns an unquoted name with a schema, and perhaps a catalog.
 fn unquoted_parts(name: &ObjectName) -> Option<TableReference> {
     let parts: Option<Vec<_>> = name
         .0
@@ -261,7 +260,7 @@ fn unquoted_parts(name: &ObjectName) -> Option<TableReference> {
 struct RenameTable<'a> {
     from: &'a str,
     to: &'a str,
-    /// Whether it stands in quotes now.
+    /// Whether the name is quoted now.
     quoted: bool,
 }
 
@@ -279,7 +278,7 @@ impl VisitorMut for RenameTable<'_> {
     }
 }
 
-/// Corrects the columns that `error` says are missing; whether there was one to correct.
+/// Corrects the columns that `error` reports as missing. Returns whether it corrected any.
 fn correct_columns(statement: &mut SqlStatement, error: &DataFusionError, known: &KnownNames) -> bool {
     let mut corrected = false;
     for missing in missing_columns(error) {
@@ -296,7 +295,7 @@ fn correct_columns(statement: &mut SqlStatement, error: &DataFusionError, known:
 struct Missing<'a> {
     typed: &'a Column,
     valid: &'a [Column],
-    /// Where it stands in the text; everywhere if the engine does not say.
+    /// Its position in the text, or `None` for all positions if the engine does not report it.
     span: Option<Span>,
 }
 
@@ -318,8 +317,8 @@ fn missing_columns(error: &DataFusionError) -> Vec<Missing<'_>> {
 }
 
 impl Missing<'_> {
-    /// The one valid column that differs by case alone. Columns of the same name in several tables count as one here:
-    /// the engine will say that the name is ambiguous, or know that a join made them equal.
+    /// Returns the one valid column that differs only by case. Columns of the same name in several tables count as
+    /// one: the engine will report the name as ambiguous, or know that a join made them equal.
     fn sole_match(&self) -> Option<&Column> {
         let relation = |column: &Column| column.relation.as_ref().map(|relation| relation.table().to_lowercase());
         let same_relation = |column: &Column| self.typed.relation.is_none() || relation(column) == relation(self.typed);
@@ -337,7 +336,7 @@ impl Missing<'_> {
         self.typed.name != found.name || (self.typed.relation.is_some() && self.typed.relation != found.relation)
     }
 
-    /// Puts `found` in the place of the missing column, if `expr` is that place.
+    /// Replaces the missing column by `found`, if `expr` is at its position.
     fn correct(&self, expr: &mut Expr, found: &Column) -> bool {
         match expr {
             Expr::Identifier(name) if self.typed.relation.is_none() && self.is_at(name) && self.is_typed(name) => {
@@ -369,19 +368,19 @@ impl Missing<'_> {
     }
 }
 
-/// `name` in quotes, in the place of `replaced`.
+/// Returns `name` quoted, at the position of `replaced`.
 fn quoted(name: &str, replaced: &Ident) -> Ident {
     Ident::with_quote_and_span('"', replaced.span, name)
 }
 
-/// The column of `schema` that `typed` names: itself, or the only one that differs by case alone.
+/// Returns the column of `schema` that `typed` names: an exact match, or the only one that differs only by case.
 pub fn column(typed: &str, schema: &Schema) -> String {
     let known: BTreeSet<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let found = if known.contains(typed) { None } else { sole_match(typed, &known) };
     found.unwrap_or(typed).to_owned()
 }
 
-/// The one known name that is `name` but for its case.
+/// Returns the only known name that differs from `name` at most by case.
 fn sole_match<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let mut fitting = known.iter().filter(|known| known.to_lowercase() == name);
@@ -389,7 +388,7 @@ fn sole_match<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     fitting.next().is_none().then_some(first)
 }
 
-/// The known name nearest to `name`, if it is near: less than half of it differs.
+/// Returns the known name most similar to `name`, if less than half of it differs.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     known

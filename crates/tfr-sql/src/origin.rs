@@ -1,4 +1,4 @@
-//! What told the columns of TFRecord files, in words.
+//! Describes where the columns of TFRecord files come from.
 
 use datafusion_tfrecord::TfRecordFormat;
 use datafusion_tfrecord::read::{ColumnOrigin, RecordForm};
@@ -6,10 +6,10 @@ use tfr_files::DirectoryTable;
 
 use crate::printer::counted;
 
-/// Where the user said what to read, and so how the options are written there.
+/// Where the user named the input, which determines how its options are spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
-    /// A path in a query or behind a tool.
+    /// A path in a query or an argument of a tool.
     Argument,
     /// `--table`.
     TableKey,
@@ -17,13 +17,13 @@ pub enum Spelling {
     SqlOption,
 }
 
-/// How rows stand in the files, if these are TFRecord files.
+/// Returns the record format of the files, if they are TFRecord files.
 pub fn records_form(table: &DirectoryTable) -> Option<&RecordForm> {
     table.format().downcast_ref::<TfRecordFormat>().map(TfRecordFormat::form)
 }
 
-/// What told the types.
-pub fn told(form: Option<&RecordForm>) -> String {
+/// Describes the source of the types.
+pub fn types_source(form: Option<&RecordForm>) -> String {
     match form.map(|form| &form.origin) {
         Some(ColumnOrigin::Manifest) => "the manifest".to_owned(),
         Some(ColumnOrigin::SchemaFile { file }) => file.clone(),
@@ -35,13 +35,13 @@ pub fn told(form: Option<&RecordForm>) -> String {
     }
 }
 
-/// What to say of a table whose columns are those of a part of its records: others may have more of them.
+/// Returns a note about a table whose columns were inferred from a sample of its records: other records may have more.
 pub fn note(table: &DirectoryTable, name: &str, spelling: Spelling) -> Option<String> {
     let (sample, way_out) = sample(&records_form(table)?.origin, spelling)?;
     Some(format!("note: the columns of '{name}' are those of only {sample}; {way_out}"))
 }
 
-/// The part of the records that told the columns, and how to have all of them looked at.
+/// Returns the sample that the columns were inferred from, and the option to read all records.
 fn sample(origin: &ColumnOrigin, spelling: Spelling) -> Option<(String, String)> {
     let ColumnOrigin::Records { looked_into, files, records, is_all: false } = origin else { return None };
     let (records, all_files) = (counted(*records, "record"), counted(*files as u64, "file"));

@@ -1,4 +1,4 @@
-//! [`Printer`]: the run's side of its listener, which gets no secrets; and the words of numbers.
+//! [`Printer`]: passes the output of a run to its listener, with secrets hidden. Also formats numbers as text.
 
 use std::borrow::Cow;
 use std::fmt::Display as Message;
@@ -12,7 +12,7 @@ use crate::exit::ExitStatus;
 use crate::listener::{Event, Listener, Progress};
 use crate::secrets::Secrets;
 
-/// Hands data, messages and progress to the listener. Cheap to clone.
+/// Passes data, messages and progress to the listener. Cheap to clone.
 #[derive(Clone)]
 pub struct Printer {
     listener: Arc<dyn Listener>,
@@ -20,12 +20,12 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// A printer that hides `secrets`.
+    /// Creates a printer that hides `secrets`.
     pub fn new(listener: Arc<dyn Listener>, secrets: Secrets) -> Self {
         Self { listener, secrets }
     }
 
-    /// Tells the listener that the arguments are valid.
+    /// Reports to the listener that the arguments are valid.
     pub fn begin(&self, display: &Display) {
         self.listener.begin(display, &self.secrets);
     }
@@ -35,7 +35,7 @@ impl Printer {
         self.secrets.add_sql(sql);
     }
 
-    /// Reports help, or what is wrong with the arguments. Returns how the run ends.
+    /// Reports help, or an error in the arguments. Returns the exit status.
     pub fn usage(&self, error: &clap::Error) -> ExitStatus {
         let text = error.render().ansi().to_string();
         if error.use_stderr() {
@@ -46,7 +46,7 @@ impl Printer {
         ExitStatus::Done
     }
 
-    /// Reports that the run failed, why, and what to do about it.
+    /// Reports the error that ended the run, its causes and a hint.
     pub fn error(&self, explanation: Explanation) {
         let mut texts = explanation.causes.iter().map(|cause| self.secrets.hide(cause).into_owned());
         let message = texts.next().unwrap_or_default();
@@ -60,17 +60,17 @@ impl Printer {
         self.listener.event(Event::Warning(&self.secrets.hide(&message.to_string())));
     }
 
-    /// Reports the closing summary and the like.
+    /// Reports the closing summary and other information.
     pub fn note(&self, message: impl Message) {
         self.listener.event(Event::Note(&self.secrets.hide(&message.to_string())));
     }
 
-    /// Reports progress, or that the work has ended.
+    /// Reports progress, or the end of the work if `None`.
     pub fn progress(&self, progress: Option<&Progress>) {
         self.listener.event(Event::Progress(progress));
     }
 
-    /// How often to report progress.
+    /// Returns the interval between progress reports.
     pub fn progress_interval(&self) -> Option<Duration> {
         self.listener.progress_interval()
     }
@@ -80,13 +80,13 @@ impl Printer {
         self.listener.data(text)
     }
 
-    /// Whether data goes to a person.
+    /// Whether a person reads the data.
     pub fn is_terminal(&self) -> bool {
         self.listener.is_terminal()
     }
 }
 
-/// Shows control characters instead of obeying them: `\u{1b}` for an escape. Line ends and tabs stay.
+/// Escapes control characters: `\u{1b}` for ESC. Line ends and tabs are kept.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(obeyed) {
@@ -103,7 +103,7 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// `count` with thousands separated, as in `6,001,215`.
+/// Formats `count` with thousands separators: `6,001,215`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -116,12 +116,12 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-/// `1 row`, `2,000 rows`.
+/// Formats a count with its noun: `1 row`, `2,000 rows`.
 pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// `3.2 MiB`.
+/// Formats a size: `3.2 MiB`.
 pub fn bytes(count: u64) -> String {
     bytesize::ByteSize(count).display().iec().to_string()
 }

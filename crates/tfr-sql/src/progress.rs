@@ -1,7 +1,7 @@
-//! How far the run is: rows, bytes a second, share of the input, time left.
+//! Measures the progress of a run: rows, bytes per second, fraction of the input, time left.
 //!
-//! The engine counts while it runs. [`ShownProgress`] walks the running plan as often as the listener wants and reads those
-//! counters.
+//! The engine counts while it runs. [`ShownProgress`] reads the counters of the running plan at the interval that the
+//! listener requests.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -22,13 +22,13 @@ use crate::printer::{Printer, bytes, grouped};
 /// Reports progress until it is dropped.
 pub struct ShownProgress {
     printer: Printer,
-    /// Hangs up to end the thread.
+    /// Dropped to end the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ShownProgress {
-    /// Reports what `read` returns, now and at the interval that the listener asks for.
+    /// Reports the result of `read`, now and at the interval that the listener requests.
     pub fn start(printer: &Printer, read: impl Fn() -> Progress + Send + 'static) -> Result<Self> {
         let mut shown = Self { printer: printer.clone(), end: None, thread: None };
         let Some(every) = printer.progress_interval() else { return Ok(shown) };
@@ -46,7 +46,7 @@ impl ShownProgress {
         Ok(shown)
     }
 
-    /// Reports how far a running plan is.
+    /// Reports the progress of a running plan.
     pub fn of_plan(printer: &Printer, plan: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let started = Instant::now();
         Self::start(printer, move || Counters::read(plan.as_ref()).progress(started.elapsed()))
@@ -57,25 +57,25 @@ impl Drop for ShownProgress {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // Nothing is reported after the end. A panic of the thread has ended it too.
+            // Wait for the thread, so that nothing is reported after the end. A panic of the thread has ended it too.
             let _ = thread.join();
             self.printer.progress(None);
         }
     }
 }
 
-/// What the plan has done so far.
+/// The work that the plan has done so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Counters {
-    /// Rows written, or read while nothing is written.
+    /// Rows written, or rows read if none have been written.
     rows: u64,
-    /// Bytes written, or read while nothing is written.
+    /// Bytes written, or bytes read if none have been written.
     bytes: u64,
-    /// Bytes of input files, each weighted by the part of it that is scanned.
+    /// Bytes of input files, each weighted by the fraction that has been scanned.
     scanned: f64,
     /// Bytes of all input files.
     input: f64,
-    /// All rows, once they are taken in and sorted, and only then written.
+    /// The number of all rows, if they are sorted before the first is written and all have arrived.
     sorted: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Counters {
             }
         }
         match writes {
-            // Rows that are to be sorted come in first.
+            // Rows to sort are all read before the first is written.
             Some((0, taken_in, _)) if taken_in > 0 => read.rows = taken_in,
             Some((written, taken_in, bytes)) => {
                 (read.rows, read.bytes) = (written, bytes);
@@ -121,16 +121,17 @@ impl Counters {
             .ok()
             .and_then(|statistics| statistics.num_rows.get_value().copied())
             .unwrap_or_default() as u64;
-        // Rows tell best; bytes are read ahead, and fall short of the size when columns are left out.
+        // Rows are the best measure. Bytes are read ahead, and do not add up to the file size when columns are
+        // skipped.
         let read = if expected_rows > 0 { ratio(rows, expected_rows) } else { ratio(bytes, size) };
-        // Rows fall short too, when row groups are skipped; then whole files tell.
+        // Row counts fall short too, when row groups are skipped. Then whole files are the measure.
         let processed = ratio(count(&metrics, "files_processed"), files().count() as u64);
         self.scanned += size as f64 * read.max(processed).min(1.0);
     }
 
     fn progress(&self, elapsed: Duration) -> Progress {
         let seconds = elapsed.as_secs_f64().max(0.001);
-        // Without sizes of the input, its share is unknown.
+        // Without input sizes, the fraction is unknown.
         let share_of = |share| (self.input > 0.0).then_some(share);
         if let Some(sorted) = self.sorted {
             let share = ratio(self.rows, sorted);
@@ -142,7 +143,7 @@ impl Counters {
         let share = share_of(self.scanned / self.input);
         if let Some(share) = share {
             message.push_str(&format!(", {:.0} % of the input", share * 100.0));
-            // The first moments say nothing about the rest.
+            // The first moments are not representative.
             if share > 0.01 && share < 1.0 && seconds > 1.0 {
                 let left = Duration::from_secs_f64((seconds / share * (1.0 - share)).min(1e9));
                 message.push_str(&format!(", {:#} left", HumanDuration(left)));

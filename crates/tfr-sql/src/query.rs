@@ -1,4 +1,4 @@
-//! [`Query`]: SQL text to a plan, by way of the tables it needs.
+//! [`Query`]: parses and plans SQL text, and registers the tables that it needs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,24 +30,24 @@ use crate::used;
 
 /// A planned query.
 pub struct Query {
-    /// Its text, without the statements before it.
+    /// Its text, without the preceding statements.
     pub text: String,
-    /// What it means.
+    /// The logical plan.
     pub logical: LogicalPlan,
-    /// How it runs.
+    /// The physical plan.
     pub physical: Arc<dyn ExecutionPlan>,
-    /// What it may read: paths and URLs as the user wrote them.
+    /// The possible inputs: paths and URLs as the user wrote them.
     pub inputs: BTreeSet<String>,
-    /// How it was asked, for the manifest: the statements before it, and the tables of `--table`.
+    /// Details for the manifest: the preceding statements, and the tables of `--table`.
     pub recorded: BTreeMap<String, Value>,
-    /// What the user should know of its tables.
+    /// Notes for the user about the tables.
     pub notes: Vec<String>,
-    /// The tables of a table format whose files it reads as they are.
+    /// The tables of table formats whose files the query reads directly.
     pub owners: Vec<Owner>,
 }
 
 impl Query {
-    /// Parses `text`, registers the tables, runs the statements before the query and plans it.
+    /// Parses `text`, registers the tables, runs the preceding statements and plans the query.
     pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str, spill: &SpillDirectory) -> Result<Self> {
         let mut stdin = StandardInput::new(spill, matches!(args.source(), QuerySource::Stdin));
         let mut statements = parse(text)?;
@@ -115,7 +115,8 @@ impl Query {
         Ok(Self { text, logical, physical, inputs, recorded, notes, owners })
     }
 
-    /// Refuses files that belong to a table of a table format where no value may differ from what the table has.
+    /// With `strict`, rejects files that belong to a table of a table format, whose values may differ from the
+    /// table's.
     pub fn check_strict(&self, strict: bool) -> Result<()> {
         match self.owners.first() {
             Some(owner) if strict => Err(Error::BareFilesStrict { owner: owner.clone() }),
@@ -123,7 +124,7 @@ impl Query {
         }
     }
 
-    /// Whether the user asked for an order: a sort decides it, and nothing above mixes the rows again.
+    /// Whether the query specifies an order: its outermost operators keep the order of a sort.
     pub fn is_ordered(&self) -> bool {
         fn sorted(plan: &LogicalPlan) -> bool {
             match plan {
@@ -137,7 +138,7 @@ impl Query {
         sorted(&self.logical)
     }
 
-    /// Whether the order that the user asked for has no say in which rows there are, as it has with a LIMIT.
+    /// Whether the requested order does not affect which rows are returned, as it would with a LIMIT.
     pub fn is_sorted_in_full(&self) -> bool {
         let limits = |plan: &LogicalPlan| {
             matches!(plan, LogicalPlan::Limit(_)) || matches!(plan, LogicalPlan::Sort(sort) if sort.fetch.is_some())
@@ -145,8 +146,8 @@ impl Query {
         self.is_ordered() && !self.logical.exists(|plan| Ok(limits(plan))).unwrap_or(true)
     }
 
-    /// Whether it may yield another number of rows each time: what selects them is above or has an expression such as
-    /// `random()`.
+    /// Whether the query may return another number of rows each time: an operator that selects rows has a volatile
+    /// expression, such as `random()`, in it or below it.
     pub fn varies(&self) -> Result<bool> {
         let mut varies = false;
         self.logical.apply_with_subqueries(|plan| {
@@ -160,14 +161,14 @@ impl Query {
         Ok(varies)
     }
 
-    /// What planning knows of the rows.
+    /// Returns the statistics that planning has of the rows.
     pub fn statistics(&self) -> Result<Arc<Statistics>> {
         Ok(StatisticsContext::new().compute(self.physical.as_ref(), &StatisticsArgs::new())?)
     }
 }
 
-/// The name of the table at `path`: the path itself, without what may be secret in it. Two that differ in their secrets alone
-/// are told apart by a number.
+/// Returns the table name for `path`: the path itself, without secrets. A number distinguishes paths that differ only
+/// in their secrets.
 fn table_name(context: &SessionContext, path: &LocationText) -> Result<String> {
     let shown = path.to_string();
     let mut name = shown.clone();
@@ -179,7 +180,7 @@ fn table_name(context: &SessionContext, path: &LocationText) -> Result<String> {
     Ok(name)
 }
 
-/// The statements of `text`; one word alone was hardly meant to be one.
+/// Parses the statements of `text`. A single word gets an error of its own.
 fn parse(text: &str) -> Result<VecDeque<Statement>> {
     row_format::parse(text).map_err(|error| match (text.trim(), error) {
         (word, Error::Engine(source))
@@ -195,7 +196,8 @@ fn parse(text: &str) -> Result<VecDeque<Statement>> {
     })
 }
 
-/// The words over which the parser stumbled, if all is well with double quotes around them: they were meant as names.
+/// Returns the reserved words that the parser rejected, if the text is valid with them in double quotes: they were
+/// meant as names.
 fn reserved_words(text: &str, error: &DataFusionError) -> Option<Vec<String>> {
     const MOST: usize = 8;
     let (mut text, mut words) = (text.to_owned(), Vec::new());
@@ -214,7 +216,7 @@ fn reserved_words(text: &str, error: &DataFusionError) -> Option<Vec<String>> {
     None
 }
 
-/// The word that the parser did not expect, and the byte at which it begins: `found: values at Line: 1, Column: 8`.
+/// Returns the word that the parser did not expect, and its byte offset: `found: values at Line: 1, Column: 8`.
 fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
     let (_, place) = message.rsplit_once(" at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
@@ -230,15 +232,15 @@ fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
         .map(|word| (before + offset, word))
 }
 
-/// How a path in quotes is read.
+/// Returns the options for reading a quoted path.
 pub fn input_options(inference: &Declared<Inference>) -> InputOptions {
     let mut options = InputOptions::default();
-    // Not as keys, which other formats would refuse.
+    // Set directly, not as keys, which other formats would reject.
     inference.apply(&mut options.tfrecord);
     options
 }
 
-/// Whether an expression in `plan` may have another value each time.
+/// Whether `plan` contains a volatile expression, whose value may differ each time.
 fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut volatile = false;
     plan.apply_with_subqueries(|node| {
@@ -250,7 +252,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     Ok(volatile)
 }
 
-/// Settings that are not for SQL, and what is there instead.
+/// Settings that cannot be set in SQL, and their replacements.
 const FIXED_SETTINGS: [(&str, &str); 4] = [
     (
         "datafusion.execution.enable_file_stream_work_stealing",
@@ -261,13 +263,13 @@ const FIXED_SETTINGS: [(&str, &str); 4] = [
     ("datafusion.runtime.max_spill_merge_fan_in", "leave it; --memory-limit bounds the merge of what was spilled"),
 ];
 
-/// Does what `SET` asks for, where the engine does not do it or would undo what our options say.
+/// Applies a `SET` statement, where the engine ignores it or would override our options. Returns whether it did.
 fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     let name = set.variable.to_lowercase();
     if let Some((name, instead)) = FIXED_SETTINGS.into_iter().find(|(fixed, _)| *fixed == name) {
         return Err(Error::FixedSetting { name: name.to_owned(), instead });
     }
-    // The engine would spill elsewhere from then on.
+    // The engine would then spill to another directory.
     let own = name == "datafusion.runtime.max_temp_directory_size";
     if own {
         let size = SessionContext::parse_capacity_limit(&name, &set.value)?;
@@ -276,7 +278,7 @@ fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     Ok(own)
 }
 
-/// Runs a statement that stands before the query. Returns the table that it creates.
+/// Runs a statement that precedes the query. Returns the table that it creates.
 async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<Option<Box<CreateExternalTable>>> {
     let allowed = match &statement {
         Statement::CreateExternalTable(_) => true,
@@ -294,7 +296,7 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
     }
     let time_zone = &mut state.config_mut().options_mut().execution.time_zone;
     if matches!(statement, Statement::CreateExternalTable(_)) && time_zone.is_none() {
-        // The engine would leave the zone of a TIMESTAMP WITH TIME ZONE out.
+        // Without it, the engine would drop the zone of a TIMESTAMP WITH TIME ZONE.
         *time_zone = Some("UTC".to_owned());
     }
     let plan = state.statement_to_plan(statement).await?;
@@ -317,7 +319,8 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
     Ok(table)
 }
 
-/// Whether a statement asks for rows; explanations of such a statement are rows too, if not ones to write.
+/// Whether a statement returns rows. With `explanations`, EXPLAIN of such a statement counts too: its rows can be
+/// printed, but not written.
 fn is_query(statement: &Statement, explanations: bool) -> bool {
     match statement {
         Statement::Statement(statement) => match **statement {

@@ -1,4 +1,5 @@
-//! What a manifest tells of how a query was asked, beside its text: the statements before it, and how tables are read.
+//! The details of a query that the manifest records in addition to its text: the preceding statements, and how tables
+//! are read.
 
 use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
@@ -9,7 +10,7 @@ use tfr_formats::{InputFormat, TableSpec};
 
 use crate::secrets::Secrets;
 
-/// A statement as text. Of its `OPTIONS` only the names, as values may be secrets.
+/// Returns a statement as text. Of its `OPTIONS`, only the names are included, because values may be secrets.
 pub fn statement(statement: &Statement) -> String {
     let text = statement.to_string();
     let secrets = Secrets::default();
@@ -24,7 +25,7 @@ pub fn statement(statement: &Statement) -> String {
     }
 }
 
-/// The locations and the dialect of a table: the options of `--table` that say something else than is the default.
+/// Returns the locations and the dialect of a table: the options of `--table` that differ from their defaults.
 pub fn table(spec: &TableSpec) -> Value {
     let (csv, usual) = (&spec.options.csv, tfr_formats::csv::CsvOptions::default());
     let (records, unsaid) = (&spec.options.tfrecord, ReadOptions::default());
@@ -82,7 +83,7 @@ pub fn table(spec: &TableSpec) -> Value {
         json!(spec.locations.iter().map(LocationText::to_string).collect::<Vec<_>>()),
     )]);
     table.extend(given.into_iter().filter(|(_, differs, _)| *differs).map(|(key, _, value)| (key.to_owned(), value)));
-    // What other formats alone have, as it was given.
+    // Options specific to other formats, as given.
     let is_above = |format: &InputFormat| matches!(format, InputFormat::Csv | InputFormat::TfRecord);
     let others = spec.options.given().filter(|(_, _, formats)| !formats.iter().any(is_above));
     table.extend(others.map(|(key, value, _)| (key.to_owned(), json!(value))));

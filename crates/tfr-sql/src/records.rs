@@ -1,4 +1,4 @@
-//! `head` and `cat`: records as text, one after the other.
+//! `head` and `cat`: print records as text.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -16,13 +16,13 @@ use crate::inputs;
 use crate::printer::Printer;
 use crate::tool::Work;
 
-/// Bytes of text that are sent at once.
+/// Bytes of text that are sent at a time.
 const TEXT_BLOCK: usize = 64 << 10;
 
-/// Records that are read at once; a pipe that is slow to fill is not waited for longer than one read.
+/// Records that are read at a time. For a slow pipe, at most one read is waited for.
 const RECORDS: usize = 1024;
 
-/// Prints records, at most `limit`.
+/// Prints up to `limit` records.
 pub fn print(source: RecordSource, stores: &StoreArgs, limit: Option<u64>, mut work: Work<'_>) -> Result<ExitStatus> {
     let printer = work.printer.clone();
     let mut inputs = Vec::with_capacity(source.files.len());
@@ -55,22 +55,22 @@ pub fn print(source: RecordSource, stores: &StoreArgs, limit: Option<u64>, mut w
     Ok(printed.unwrap_or_else(|status| status))
 }
 
-/// What is read after the other.
+/// An input argument.
 enum Named {
     StandardInput,
-    /// All that one pattern or path leads to.
+    /// All files that one pattern or path names.
     Files(Vec<Input>),
 }
 
-/// Records on their way to standard output.
+/// Converts records to text and sends it to standard output.
 struct RecordText<'a> {
     printer: &'a Printer,
     form: RecordForm,
-    /// How many more records are wanted.
+    /// The number of records still to print.
     left: u64,
-    /// What has not been sent yet.
+    /// Text that has not been sent yet.
     text: Vec<u8>,
-    /// Whether records are missing that should be there.
+    /// Whether records are missing because of damage.
     incomplete: bool,
 }
 
@@ -101,7 +101,7 @@ impl RecordText<'_> {
         Ok(())
     }
 
-    /// Adds the records of one file. Those before damage are sent before the error is told.
+    /// Adds the records of one file. Records before a defect are sent before the error is reported.
     fn add(&mut self, input: impl Read, path: &Path) -> Result<()> {
         let mut reader = RecordReader::detect(input);
         let mut records = Records::new();
@@ -119,7 +119,7 @@ impl RecordText<'_> {
                 }
             }
             self.left -= records.len() as u64;
-            // Whoever feeds a pipe slowly wants to see what has come.
+            // The writer of a slow pipe expects to see its records soon.
             self.send()?;
             match read {
                 Ok(0) => break,
@@ -151,7 +151,7 @@ impl RecordText<'_> {
     }
 }
 
-/// Sixteen bytes a line: where they stand, each in hexadecimal, and as text what is printable ASCII of them.
+/// Formats sixteen bytes a line: the offset, each byte in hexadecimal, and the printable ASCII characters.
 fn hex_dump(bytes: &[u8]) -> String {
     const ACROSS: usize = 16;
     let mut text = String::with_capacity(bytes.len().div_ceil(ACROSS) * 78);

@@ -1,4 +1,4 @@
-//! What a run did: the summary for a person, and `--report json` for a program.
+//! The result of a run: a summary for a person, and `--report json` for a program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tfrecord_shards::{Manifest, ShardEntry};
 
 use crate::printer::{bytes, counted, grouped};
 
-/// Version of the report's form: it changes when a reader of the earlier form would go wrong.
+/// Version of the report format. It increases with each incompatible change.
 const VERSION: u32 = 1;
 
 /// The outcome of a run. `schemas/report.schema.json` describes its JSON form.
@@ -30,37 +30,37 @@ struct Program {
     version: &'static str,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug, Serialize)]
 #[serde(tag = "report", rename_all = "lowercase")]
 pub enum Outcome {
-    /// A query's rows, or the records of files, as a set of shards.
+    /// A shard set was written, with a query's rows or the records of files.
     Shards(ShardsReport),
-    /// A query's rows as a table.
+    /// A table was written, with a query's rows.
     Table(TableReport),
-    /// Nothing, for something was there.
+    /// Nothing was written, because the output exists.
     Ignored(IgnoredReport),
-    /// What is wrong with files.
+    /// Defects found in files.
     Verify(VerifyReport),
-    /// What was saved of damaged files.
+    /// Records saved from damaged files.
     Salvage(SalvageReport),
 }
 
-/// A published set of shards.
+/// A published shard set.
 #[derive(Debug, Serialize)]
 pub struct ShardsReport {
     /// The directory of the shards, as the user wrote it.
     pub out: String,
-    /// The run's id, which the manifest has too.
+    /// The run's id, as in the manifest.
     pub run: String,
     /// Records written.
     pub rows: u64,
     /// Shards written.
     pub shards: u64,
-    /// Those of them without a row.
+    /// Shards without rows.
     #[serde(skip)]
     empty: u64,
-    /// What each split got, in their order.
+    /// Counts for each split, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub splits: Vec<SplitReport>,
     /// Partition directories written to.
@@ -70,23 +70,23 @@ pub struct ShardsReport {
     pub framed_bytes: u64,
     /// Bytes of the shards on disk.
     pub file_bytes: u64,
-    /// The set that the shards were added to, with them.
+    /// The whole set, if the shards were appended to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<SetReport>,
-    /// What the user was warned of.
+    /// Warnings that the user received.
     pub warnings: Vec<String>,
 }
 
-/// A set that has grown.
+/// A shard set after appending.
 #[derive(Debug, Serialize)]
 pub struct SetReport {
     /// Records in it.
     pub rows: u64,
-    /// Shards of it.
+    /// Shards in it.
     pub shards: u64,
 }
 
-/// What a split got.
+/// Counts of a split.
 #[derive(Debug, Serialize)]
 pub struct SplitReport {
     /// Its name.
@@ -97,12 +97,12 @@ pub struct SplitReport {
     pub shards: u64,
 }
 
-/// An output that was left as it was.
+/// An existing output that was left unchanged.
 #[derive(Debug, Serialize)]
 pub struct IgnoredReport {
     /// The output, as the user wrote it.
     pub out: String,
-    /// Some of what is there.
+    /// Some of the existing files.
     pub found: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ pub struct IgnoredReport {
 pub struct TableReport {
     /// The file or directory, as the user wrote it.
     pub out: String,
-    /// What the names of such files end in: `csv.gz`.
+    /// The suffix of the file names: `csv.gz`.
     pub format: String,
     /// The run's id.
     pub run: String,
@@ -123,10 +123,10 @@ pub struct TableReport {
     pub file_bytes: u64,
 }
 
-/// What is wrong with files.
+/// Defects found in files.
 #[derive(Debug, Serialize)]
 pub struct VerifyReport {
-    /// Whether nothing is.
+    /// Whether there are no findings.
     pub ok: bool,
     /// TFRecord files.
     pub files: u64,
@@ -136,55 +136,55 @@ pub struct VerifyReport {
     pub framed_bytes: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
-    /// What killed runs had left, and is gone now; none if that was not asked for.
+    /// Leftovers of killed runs that were removed; `None` if removal was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Vec<String>>,
-    /// What is wrong, in the order of the files.
+    /// The defects, in the order of the files.
     pub findings: Vec<FindingReport>,
 }
 
-/// What was saved of damaged files.
+/// Records saved from damaged files.
 #[derive(Debug, Serialize)]
 pub struct SalvageReport {
     /// The new set.
     #[serde(flatten)]
     pub shards: ShardsReport,
-    /// What was lost, in the order of the files.
+    /// The defects that caused losses, in the order of the files.
     pub findings: Vec<FindingReport>,
 }
 
-/// One thing that is wrong.
+/// One defect.
 #[derive(Debug, Serialize)]
 pub struct FindingReport {
     /// The file or directory.
     pub path: String,
-    /// The word for what it is.
+    /// The kind of defect.
     pub kind: &'static str,
-    /// The sentence that a person gets.
+    /// The description for a person.
     pub text: String,
-    /// The record, where it is about one.
+    /// The number of the record, if the defect is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<u64>,
-    /// The first byte that is lost, before compression.
+    /// The offset of the first lost byte, before compression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub byte: Option<u64>,
-    /// Bytes that are lost.
+    /// The number of lost bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
 impl ShardsReport {
-    /// What the run that ended with `manifest` has written.
+    /// Returns the report of the run that ended with `manifest`.
     pub fn new(out: &Path, manifest: &Manifest, warnings: Vec<String>) -> Self {
         let totals = manifest.totals;
-        // Those of the runs before stand before them.
+        // The shards of earlier runs precede those of this run.
         let before = match manifest.appended.last() {
             Some(last) => totals.shards.saturating_sub(last.shards),
             None => 0,
         };
         let shards = || manifest.shards.iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
         let sum = |figure: fn(&ShardEntry) -> u64| shards().map(figure).sum::<u64>();
-        // Of a saved dataset a row has several.
+        // In a saved dataset, a row is several records.
         let records_per_row = manifest.options.get("records_per_element").and_then(Value::as_u64).unwrap_or(1).max(1);
         let directories: BTreeSet<_> = shards().map(|shard| &shard.partition_values).collect();
         let split = |name: &str| {
@@ -207,12 +207,12 @@ impl ShardsReport {
         }
     }
 
-    /// How many of the shards hold no row although there are some.
+    /// Returns the number of shards without rows, if other shards have some.
     pub fn empty_shards(&self) -> u64 {
         if self.rows == 0 { 0 } else { self.empty }
     }
 
-    /// What was written, for a person.
+    /// Returns the summary of what was written.
     fn written(&self, rows: &str) -> String {
         let size = match self.framed_bytes == self.file_bytes {
             true => bytes(self.file_bytes),
@@ -231,14 +231,14 @@ impl ShardsReport {
 }
 
 impl IgnoredReport {
-    /// An output with something in it.
+    /// Creates the report of an output that was not empty.
     pub fn new(out: &Path, found: Vec<String>) -> Self {
         Self { out: out.display().to_string(), found }
     }
 }
 
 impl Report {
-    /// The report of a run that took so long.
+    /// Creates the report of a run of this duration.
     pub fn new(outcome: Outcome, elapsed: Duration) -> Self {
         Self {
             version: VERSION,
@@ -248,7 +248,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing was written because there was nothing.
+    /// Whether nothing was written because there were no rows or records.
     pub fn is_empty(&self) -> bool {
         match &self.outcome {
             Outcome::Shards(shards) => shards.rows == 0,
@@ -259,7 +259,7 @@ impl Report {
         }
     }
 
-    /// What is worth a word beside the summary.
+    /// Returns notes to print in addition to the summary.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_empty() {
@@ -274,12 +274,12 @@ impl Report {
         notes
     }
 
-    /// One JSON object on one line.
+    /// Returns the report as a JSON object on one line.
     pub fn to_json(&self) -> String {
         format!("{}\n", serde_json::json!(self))
     }
 
-    /// One line for a person.
+    /// Returns the summary, one line for a person.
     pub fn summary(&self) -> String {
         let seconds = self.seconds;
         match &self.outcome {

@@ -1,4 +1,4 @@
-//! `reshard`: the records of files as a new set, as they are.
+//! `reshard`: writes the records of files as a new shard set, unchanged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     };
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let mode = options.mode;
-    if let Some(kept) = kept(&args.out, mode, &inputs::local(&inputs))? {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = existing_output(&args.out, mode, &inputs::local(&inputs))? {
+        return report_outcome(existing, args.report, &work);
     }
     let moved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         reshard(&inputs, &out, &options, progress)
     });
-    if let Some(kept) = kept_meanwhile(&args.out, mode, &moved) {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = concurrent_output(&args.out, mode, &moved) {
+        return report_outcome(existing, args.report, &work);
     }
     let Reshard { manifest, findings, .. } = match moved? {
         Ok(moved) => moved,
@@ -40,19 +40,19 @@ pub fn run(args: &ReshardArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let warnings: Vec<_> = findings.iter().map(ToString::to_string).collect();
     warnings.iter().for_each(|warning| work.printer.warning(warning));
     let outcome = Outcome::Shards(ShardsReport::new(&args.out, &manifest, warnings));
-    tell(outcome, args.report, &work)
+    report_outcome(outcome, args.report, &work)
 }
 
-/// What is left as it is, for `--mode ignore`.
-pub fn kept(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
+/// Returns the existing output that `--mode ignore` leaves unchanged, if there is one.
+pub fn existing_output(out: &Path, mode: SaveMode, inputs: &[PathBuf]) -> Result<Option<Outcome>> {
     Ok(match preflight(out, mode, inputs)? {
         Preflight::Ignore { found } => Some(Outcome::Ignored(IgnoredReport::new(out, found))),
         _ => None,
     })
 }
 
-/// The same, if another run has put a set there while this one was at work.
-pub fn kept_meanwhile<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Option<Outcome> {
+/// Like [`existing_output`], if another run has published a set during this one.
+pub fn concurrent_output<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Option<Outcome> {
     match written {
         Err(Error::Shards(error)) if mode == SaveMode::Ignore => match error.kind() {
             ErrorKind::NotEmpty { found, .. } => Some(Outcome::Ignored(IgnoredReport::new(out, found.clone()))),
@@ -62,8 +62,8 @@ pub fn kept_meanwhile<T>(out: &Path, mode: SaveMode, written: &Result<T>) -> Opt
     }
 }
 
-/// Tells what came of it.
-pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> Result<ExitStatus> {
+/// Reports the outcome.
+pub fn report_outcome(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> Result<ExitStatus> {
     let report = Report::new(outcome, work.started.elapsed());
     work.printer.note(report.summary());
     if format.is_some() {
@@ -72,7 +72,7 @@ pub fn tell(outcome: Outcome, format: Option<ReportFormat>, work: &Work<'_>) -> 
     Ok(ExitStatus::Done)
 }
 
-/// What the options say of the new shards.
+/// Returns the options of the new shards.
 pub fn rewrite_options(shards: &Declared<Moving>) -> RewriteOptions {
     let write = shards.options();
     let mut options = RewriteOptions::default();

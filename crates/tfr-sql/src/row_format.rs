@@ -1,8 +1,9 @@
-//! What Hive's `CREATE EXTERNAL TABLE` has and the engine's has not, as options by other words.
+//! Translates Hive clauses of `CREATE EXTERNAL TABLE` that the engine does not support into options.
 //!
-//! `ROW FORMAT DELIMITED` and `TBLPROPERTIES` are taken out of the tokens and put among the options of the statement; properties that
-//! say nothing of how files are read are left out. So are the columns of a table `STORED AS TEXTFILE`, where Hive would understand
-//! them: `MAP<STRING,INT>`, `BINARY` and the length of a `VARCHAR` are Hive's, and so is a `TIMESTAMP`, which reaches to the year 9999.
+//! `ROW FORMAT DELIMITED` and `TBLPROPERTIES` are removed from the tokens and added to the `OPTIONS` of the statement.
+//! Properties that do not affect how files are read are dropped. The columns of a table `STORED AS TEXTFILE` become an
+//! option too, if Hive would understand them: `MAP<STRING,INT>`, `BINARY` and the length of a `VARCHAR` have Hive's
+//! meaning, and so does `TIMESTAMP`, which reaches to the year 9999.
 
 use std::collections::VecDeque;
 
@@ -18,15 +19,15 @@ use tfr_formats::hive_text::HiveColumns;
 
 use crate::error::{Error, Result};
 
-/// The properties of a table that say how its files are read.
+/// Table properties that specify how files are read.
 const PROPERTIES: [&str; 3] = ["skip.header.line.count", "skip.footer.line.count", "serialization.null.format"];
 
-/// The statements of `text`.
+/// Parses the statements of `text`.
 pub fn parse(text: &str) -> Result<VecDeque<Statement>> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
     let (tokens, clauses) = match tokens.map(split) {
         Ok(split) => split?,
-        // The engine says so.
+        // The engine reports the error.
         Err(_) => (Vec::new(), Vec::new()),
     };
     let mut statements = match clauses.is_empty() {
@@ -45,17 +46,18 @@ pub fn parse(text: &str) -> Result<VecDeque<Statement>> {
     Ok(statements)
 }
 
-/// A clause, as options.
+/// A clause, converted to options.
 struct Clause {
-    /// Of which statement.
+    /// The index of its statement.
     statement: usize,
     options: Vec<(&'static str, String)>,
 }
 
-/// Takes the clauses out of the statements that create tables.
+/// Removes the clauses from the statements that create tables.
 fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)> {
     let (mut kept, mut clauses) = (Vec::with_capacity(tokens.len()), Vec::new());
-    // The words of the statement so far, how deep in parentheses the next token is, and where among those kept it begins.
+    // The words of the statement so far, the parenthesis depth of the next token, and the index in `kept` where the
+    // statement begins.
     let (mut statement, mut words, mut depth, mut start) = (0, Vec::new(), 0_usize, 0);
     let mut index = 0;
     while let Some(token) = tokens.get(index) {
@@ -86,7 +88,7 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                 words.push(word.keyword);
             }
             Token::Whitespace(_) => {}
-            // Whatever it is, the statement is not empty.
+            // Any token means that the statement is not empty.
             _ => words.push(Keyword::NoKeyword),
         }
         kept.push(token.clone());
@@ -95,8 +97,9 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
     Ok((kept, clauses))
 }
 
-/// Takes the columns out of the statement that begins at `start`, if it creates a table of Hive's text and Hive would understand them
-/// all; SQL has other types, quotes and constraints. Columns of the path among them are left to SQL, too.
+/// Removes the columns from the statement that begins at `start`, if it creates a Hive text table and Hive would
+/// understand them all. SQL has other types, quotes and constraints. If columns from the path are among them, SQL
+/// parses them all.
 fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'static str, String)>> {
     let statement = kept.get(start..)?;
     let open = statement.iter().position(|token| token.token == Token::LParen)?;
@@ -117,7 +120,7 @@ fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'st
     })?;
     let (columns, behind) = (columns.get(1..close)?, columns.get(close + 1..)?);
     let is_named = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
-    // Who gives the option `schema`, too, is told that the columns are declared twice.
+    // If the option `schema` is given too, the error reports that the columns are declared twice.
     let is_option = |token: &TokenWithSpan| {
         is_named(token, "schema") || token.token == Token::SingleQuotedString("schema".to_owned())
     };
@@ -145,7 +148,7 @@ fn keywords(tokens: &[TokenWithSpan]) -> impl Iterator<Item = Keyword> {
     })
 }
 
-/// Columns as they were written, but for names without quotes, which are in lower case as everywhere in SQL.
+/// Returns the columns as written, except that unquoted names are lower-cased, as everywhere in SQL.
 fn hive_text(columns: &[TokenWithSpan]) -> String {
     let mut text = String::new();
     for token in columns {
@@ -159,7 +162,7 @@ fn hive_text(columns: &[TokenWithSpan]) -> String {
     text
 }
 
-/// What stands behind `TBLPROPERTIES`, as far as it says how to read files, and how many tokens it has.
+/// Returns the properties after `TBLPROPERTIES` that affect how files are read, and the number of their tokens.
 fn properties(tokens: &[TokenWithSpan]) -> (Vec<(&'static str, String)>, usize) {
     let len = tokens.iter().position(|token| token.token == Token::RParen).map_or(0, |close| close + 1);
     let texts = tokens.iter().take(len).filter_map(|token| match &token.token {
@@ -185,12 +188,12 @@ fn is_list(tokens: &[TokenWithSpan], from: usize) -> bool {
     next(tokens, from) == Some(&Token::LParen)
 }
 
-/// The next token that is no space.
+/// Returns the next token that is not whitespace.
 fn next(tokens: &[TokenWithSpan], from: usize) -> Option<&Token> {
     tokens.iter().skip(from).map(|token| &token.token).find(|token| !matches!(token, Token::Whitespace(_)))
 }
 
-/// What stands behind `ROW`, and how many tokens it has.
+/// Returns the options after `ROW`, and the number of their tokens.
 fn clause(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usize)> {
     let mut parser = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.to_vec());
     let format = parser.parse_row_format().map_err(DataFusionError::from)?;

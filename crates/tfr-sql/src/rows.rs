@@ -1,4 +1,4 @@
-//! Rows for people and for pipes: [`RowWriter`] turns record batches into text, batch by batch.
+//! [`RowWriter`]: converts record batches to text, batch by batch.
 
 mod csv;
 mod json;
@@ -16,10 +16,10 @@ use arrow_tfrecord::text::find_without_text;
 use crate::cli::RowFormat;
 
 /// Rows of one aligned table. Widths must be known before the first line, so a longer result is printed as several
-/// tables rather than held in memory.
+/// tables, to bound the memory used.
 const TABLE_ROWS: usize = 1000;
 
-/// Writes rows in one format. Every call appends whole lines.
+/// Writes rows in one format. Each call appends whole lines.
 pub struct RowWriter {
     format: RowFormat,
     schema: SchemaRef,
@@ -29,12 +29,12 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// A writer of rows with `schema`.
+    /// Creates a writer of rows with `schema`.
     pub fn new(format: RowFormat, schema: SchemaRef) -> Self {
         Self { format, schema, rows: 0, table: Vec::new() }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -42,7 +42,7 @@ impl RowWriter {
     /// Appends `batch` to `out`.
     ///
     /// # Errors
-    /// A value that has no text: a [`NoTextError`](arrow_tfrecord::text::NoTextError).
+    /// If a value has no text representation: a [`NoTextError`](arrow_tfrecord::text::NoTextError).
     pub fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -80,7 +80,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Appends what is still due: the last table, the end of the array, the header of an empty result.
+    /// Appends the remaining text: the last table, the end of the array, or the header of an empty result.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         match self.format {
             RowFormat::Table if self.rows == 0 || !self.table.is_empty() => {
@@ -155,7 +155,7 @@ fn write_markdown(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowErr
     Ok(())
 }
 
-/// A pipe ends a cell and a line end ends the table, unless they are written otherwise.
+/// Escapes pipes and line ends, which would end a cell or the table.
 fn markdown_cell(text: &str) -> String {
     text.replace('|', "\\|").replace("\r\n", "<br>").replace(['\n', '\r'], "<br>")
 }

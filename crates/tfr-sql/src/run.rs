@@ -1,4 +1,4 @@
-//! The main job: SQL text, then a plan, then rows on standard output or on disk.
+//! The main job: plans SQL text, and prints or writes its rows.
 
 use std::fs;
 use std::io;
@@ -29,15 +29,15 @@ use crate::spill::SpillDirectory;
 use crate::table::WriteTable;
 use crate::write::{self, WriteShards};
 
-/// Runs the query that the command line asks for. `interrupt` is called when the query's text has been read.
+/// Runs the query of the command line. `interrupt` is called after the query text has been read.
 pub fn query(args: &QueryArgs, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
-    // Before Ctrl-C is taken over: reading standard input cannot be cancelled otherwise.
+    // Read before Ctrl-C is handled: otherwise reading standard input could not be cancelled.
     let text = read_query(args.source())?;
     printer.hide_secrets_of(&text);
     let limits = Limits::new(&args.resources)?;
     log::info!("{limits}");
     let interrupt = interrupt()?;
-    // After Ctrl-C is taken over, before what may spill: removed last, on every way out.
+    // Created after Ctrl-C is handled and before anything can spill, so that it is removed last on every exit path.
     let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
@@ -50,7 +50,7 @@ pub fn query(args: &QueryArgs, printer: &Printer, interrupt: impl FnOnce() -> Re
     if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, args.output.target()) {
         printer.note("stopped; nothing was written");
     }
-    // What has to end in order has ended; a write to a pipe that nobody reads has not.
+    // Everything that must finish has finished. A write to a pipe that nobody reads may still be blocked.
     runtime.shutdown_background();
     status
 }
@@ -79,7 +79,7 @@ async fn run(
     let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
     let query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
-            // If it failed, that is why, or does not matter any more.
+            // The request to stop explains the error, or makes it irrelevant.
             (_, Some(status)) => return Ok(status),
             (query, None) => query?,
         },
@@ -105,7 +105,7 @@ async fn run(
                 }
                 DryRun::new(&options, &query, limits)?
             }
-            // Of any directory, the plan is the same.
+            // The plan does not depend on the directory.
             _ => DryRun::new(&write::options(args, limits, &query, &PathBuf::new().into(), mapping), &query, limits)?,
         };
         let text = text.to_string();
@@ -136,12 +136,12 @@ async fn run(
         }
     };
     match written {
-        Ok(report) => tell(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
+        Ok(report) => print_report(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
         Err(status) => Ok(status),
     }
 }
 
-fn tell(report: &Report, format: Option<ReportFormat>, printer: &Printer) -> Result<()> {
+fn print_report(report: &Report, format: Option<ReportFormat>, printer: &Printer) -> Result<()> {
     for note in report.notes() {
         printer.note(note);
     }
@@ -165,7 +165,7 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
         let mut text = Vec::new();
         rows.write(&batch?, &mut text).map_err(Error::Format)?;
         if !text.is_empty() {
-            // The rows are progress enough from here on.
+            // From here on the rows themselves show progress.
             progress = None;
             send(printer, text).await?;
         }
@@ -183,7 +183,7 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
     Ok(())
 }
 
-/// Writes to standard output on a thread of its own, since a pipe may block for as long as its reader likes.
+/// Writes to standard output on its own thread, because a pipe may block for as long as its reader likes.
 async fn send(printer: &Printer, text: Vec<u8>) -> Result<()> {
     let printer = printer.clone();
     let written = spawn_blocking(move || printer.data(&text)).await;

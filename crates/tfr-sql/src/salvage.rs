@@ -1,4 +1,4 @@
-//! `salvage`: the sound records of damaged files as a new set, and a line for each finding.
+//! `salvage`: writes the sound records of damaged files as a new shard set, and prints a line for each finding.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
 use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
-use crate::reshard::{kept, kept_meanwhile, rewrite_options, tell};
+use crate::reshard::{concurrent_output, existing_output, report_outcome, rewrite_options};
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
-/// Saves what is sound.
+/// Saves the sound records.
 pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let inputs = match inputs::open(&args.paths, &args.stores, &mut work)? {
         Ok(inputs) => inputs,
@@ -21,15 +21,15 @@ pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     };
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let mode = options.mode;
-    if let Some(kept) = kept(&args.out, mode, &inputs::local(&inputs))? {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = existing_output(&args.out, mode, &inputs::local(&inputs))? {
+        return report_outcome(existing, args.report, &work);
     }
     let saved = work.with_progress(args.threads, move |progress, pool| {
         options.pool = Some(Arc::clone(pool));
         salvage(&inputs, &out, &options, progress)
     });
-    if let Some(kept) = kept_meanwhile(&args.out, mode, &saved) {
-        return tell(kept, args.report, &work);
+    if let Some(existing) = concurrent_output(&args.out, mode, &saved) {
+        return report_outcome(existing, args.report, &work);
     }
     let Salvage { manifest, findings, .. } = match saved? {
         Ok(saved) => saved,

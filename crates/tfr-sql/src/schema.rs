@@ -1,4 +1,4 @@
-//! `schema`: the columns of a table, as a query would see them, in the words of your choice.
+//! `schema`: prints the columns of a table, as a query would see them, in a choice of renderings.
 
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
@@ -17,7 +17,7 @@ use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use crate::tool::Work;
 
-/// What a statement or a module says whose location lacks its secrets.
+/// A comment for a statement or module whose location has had its secrets removed.
 const FILL_IN: &str =
     "*** stands for the user, the password or the query of the URL, which are not printed: fill them in";
 
@@ -42,7 +42,7 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
             status = work.interrupt.received() => Ok(Err(status)),
         }
     });
-    // After a signal, files are still being read.
+    // After a signal, files may still be in use.
     runtime.shutdown_background();
     let table = match table? {
         Ok(table) => table,
@@ -62,6 +62,6 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     }
     let text = description.render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
-    work.printer.note(format!("types from {}", origin::told(form)));
+    work.printer.note(format!("types from {}", origin::types_source(form)));
     Ok(ExitStatus::Done)
 }

@@ -1,4 +1,4 @@
-//! [`Secrets`]: values of the command line and of SQL that no message may show.
+//! [`Secrets`]: values from the command line and from SQL that no message may show.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tfr_files::redacted;
 
-/// Values that no message may show, whoever words it: those of options whose names speak of keys, passwords and tokens. The
-/// secrets of URLs are hidden as well. Clones share the values.
+/// Values that no message may show: those of options whose names contain words for keys, passwords and tokens. The
+/// secrets in URLs are hidden as well. Clones share the values.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<RwLock<Vec<String>>>);
 
@@ -34,11 +34,12 @@ const SECRET_WORDS: [&str; 15] = [
     "sig",
 ];
 
-/// Shorter values are no secrets, and hiding them would make messages unreadable.
+/// Minimum length of a secret. Hiding shorter values would make messages unreadable.
 const SHORTEST: usize = 3;
 
 impl Secrets {
-    /// The values of options in SQL (`SET name = value`, `OPTIONS (name 'value')`) and in `name=value,...` among the arguments.
+    /// Collects the values of options in SQL (`SET name = value`, `OPTIONS (name 'value')`) and in `name=value,...`
+    /// among the arguments.
     pub(crate) fn in_arguments(arguments: &[OsString]) -> Self {
         let secrets = Self::default();
         for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
@@ -59,7 +60,7 @@ impl Secrets {
     /// Adds the values of options in SQL.
     pub(crate) fn add_sql(&self, text: &str) {
         let mut tokens = Vec::new();
-        // Behind a mistake nothing is known to be a value.
+        // After a syntax error, nothing is known to be a value.
         let _mistake = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
         let tokens = tokens.into_iter().map(|token| token.token);
         let tokens: Vec<_> = tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -91,7 +92,7 @@ impl Secrets {
         };
         let name: String = name.iter().map(plain).collect();
         let is_text = |token: &Token| matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_));
-        // And the first word: behind a mistake, more than the value follows.
+        // Also add the first word: after a syntax error, more than the value follows.
         let texts = value.iter().enumerate().filter(|(at, token)| *at == 0 || is_text(token)).map(|(_, token)| token);
         for text in texts.map(plain) {
             self.add(&name, &text);
@@ -104,7 +105,7 @@ impl Secrets {
         let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if is_secret(name) && value.len() >= SHORTEST && !values.iter().any(|known| known == value) {
             values.push(value.to_owned());
-            // One that contains another is replaced first.
+            // A secret that contains another one is replaced first.
             values.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         }
     }
@@ -127,16 +128,16 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Whether an option of this name has a secret for a value.
+/// Whether the value of the option `name` is a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     let mut words = name.split(|c: char| !c.is_alphanumeric());
-    // A delimiter of keys is no key.
+    // The delimiter of map keys is not a secret key.
     let is_other = name.contains(char::is_whitespace) || name.contains("delim");
     !is_other && words.any(|word| SECRET_WORDS.contains(&word))
 }
 
-/// What is in the parentheses of `OPTIONS (...)` and of the clauses like it.
+/// Returns the contents of the parentheses of `OPTIONS (...)` and similar clauses.
 fn lists(statement: &[Token]) -> impl Iterator<Item = &[Token]> {
     let begins = |pair: &[Token]| match pair {
         [Token::Word(word), Token::LParen] => {
@@ -147,12 +148,12 @@ fn lists(statement: &[Token]) -> impl Iterator<Item = &[Token]> {
     let starts = statement.windows(2).enumerate().filter(move |(_, pair)| begins(pair)).map(|(at, _)| at + 2);
     starts.map(|start| {
         let list = &statement[start..];
-        // One that is not closed is a mistake, which will be shown.
+        // A missing closing parenthesis is a syntax error, whose message will show the text.
         &list[..list.iter().position(|token| *token == Token::RParen).unwrap_or(list.len())]
     })
 }
 
-/// A token without quotes.
+/// Returns the text of a token, without quotes.
 fn plain(token: &Token) -> String {
     match token {
         Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => text.clone(),

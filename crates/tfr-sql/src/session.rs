@@ -26,33 +26,33 @@ use crate::cli::Resources;
 use crate::error::{Error, Result};
 use crate::printer::{bytes, counted};
 
-/// Operators named when memory runs out. The compiler unwraps it, so nothing can fail at run time.
+/// Number of operators named when memory runs out. Unwrapped at compile time, so it cannot fail at run time.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// Values of a batch, if its rows are wide: 8 MiB of numbers, which the last-level cache still holds when they are encoded row
+/// Values in a batch of wide rows: 8 MiB of numbers, which are still in the last-level cache when they are encoded row
 /// by row.
 const WIDE_BATCH_VALUES: usize = 1 << 20;
 
-/// Rows of a batch at least, however wide they are: it takes time to begin one.
+/// Minimum rows of a batch of wide rows, because each batch has a fixed cost.
 const LEAST_BATCH_ROWS: usize = 256;
 
-/// Rows of a batch at least, however long they are.
+/// Minimum rows of a batch of long rows.
 const LEAST_LONG_ROWS: usize = 16;
 
-/// Bytes of stack of the engine's threads, which evaluate expressions by recursion.
+/// Stack size in bytes of the engine's threads, which evaluate expressions recursively.
 pub const WORKER_STACK: usize = 32 << 20;
 
-/// What the query may use.
+/// The resources that the query may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Threads of the engine, and as many that encode and compress.
+    /// Number of threads of the engine. The same number encodes and compresses.
     pub threads: NonZeroUsize,
-    /// Bytes of memory for the query's operators.
+    /// Bytes of memory for the operators of the query.
     pub memory: u64,
 }
 
 impl Limits {
-    /// What the user allows, else all cores and 60 % of the memory this process may have.
+    /// Returns the user's limits. Defaults are all cores and 60 % of the memory available to this process.
     pub fn new(resources: &Resources) -> Result<Self> {
         let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let memory = match resources.memory_limit {
@@ -62,13 +62,13 @@ impl Limits {
         Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
     }
 
-    /// What batches and values may take.
+    /// Returns the size limits of batches and values.
     fn bounds(&self) -> Bounds {
         Bounds { batch: batch_bytes(self.memory, self.threads.get()), value: self.memory }
     }
 
-    /// Bytes that each thread's part of a sort sets aside for merging what it spilled: all of them together a quarter of
-    /// the memory, so that rows find room beside them.
+    /// Bytes that each partition of a sort reserves for merging its spilled data. All of them together take a quarter
+    /// of the memory, to leave room for rows.
     fn sort_reservation(&self) -> usize {
         usize::try_from(self.memory / 4).unwrap_or(usize::MAX) / self.threads
     }
@@ -80,14 +80,14 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Bytes of memory of the machine, or what the control groups that this process is in or its address space (RLIMIT_AS)
-/// leave of it.
+/// Returns the memory of the machine in bytes, or less if the control groups of this process or its address space
+/// (RLIMIT_AS) limit it.
 fn available_memory() -> Result<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let mut system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
     let own = sysinfo::get_current_pid().ok().and_then(|pid| {
         system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), false, ProcessRefreshKind::nothing());
-        // The least of its group and of those around it.
+        // The minimum over its group and the enclosing groups.
         system.process(pid)?.cgroup_limits()
     });
     let groups = [own, system.cgroup_limits()].into_iter().flatten().map(|limits| limits.total_memory);
@@ -96,8 +96,8 @@ fn available_memory() -> Result<u64> {
     Ok(limits.fold(system.total_memory(), u64::min))
 }
 
-/// A session with our formats and stores, no tables yet, that spills into the directory `spill` and gives up planning
-/// once `stop` is cancelled.
+/// Creates a session with our formats and stores and without tables. It spills into the directory `spill`, and stops
+/// planning once `stop` is cancelled.
 pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: CancellationToken) -> Result<SessionContext> {
     let stores = Stores::new(stores);
     let config = SessionConfig::new().with_target_partitions(limits.threads.get());
@@ -105,7 +105,8 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         .with_extension(Arc::clone(stores.uploads()))
         .with_extension(Arc::new(Findings::default()));
     let options = config.options_mut();
-    // Names as written: `UserId` is not `userid` when it becomes a feature. See `names` for the rest.
+    // Identifiers keep their case: `UserId` is not `userid` when it becomes a feature. See `names` for
+    // case-insensitive matches.
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.collect_spans = true;
 
@@ -113,7 +114,7 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     *reserved = limits.sort_reservation().min(*reserved);
 
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill]));
-    // A fair pool lets every sort spill in its turn; the default one fails the last to ask.
+    // A fair pool lets every sort spill. The default pool fails the last operator to ask.
     let pool = FairSpillPool::new(usize::try_from(limits.memory).unwrap_or(usize::MAX));
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
@@ -125,7 +126,7 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features(),
     );
     let mut state = tfr_engine::within(corrected, limits.bounds())
-        // In the place of the engine's own, which also read hidden files and take null partitions for text.
+        // Replaces the engine's own factories, which also read hidden files and treat null partitions as text.
         .with_table_factories(
             tfr_formats::STORED_AS.iter().map(|format| ((*format).to_owned(), tfr_formats::table_factory())).collect(),
         )
@@ -135,12 +136,12 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     Ok(SessionContext::new_with_state(state))
 }
 
-/// What scans of the session find.
+/// Returns the findings of the session's scans.
 pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
 }
 
-/// The context to execute a plan in. Where its rows are wide or long, batches have fewer of them.
+/// Returns the context for executing a plan. Batches have fewer rows if the rows are wide or long.
 pub fn task_context(context: &SessionContext, plan: &dyn ExecutionPlan) -> Arc<TaskContext> {
     let state = context.state();
     let wide = (WIDE_BATCH_VALUES / widest(plan).max(1)).max(LEAST_BATCH_ROWS);
@@ -153,7 +154,8 @@ pub fn task_context(context: &SessionContext, plan: &dyn ExecutionPlan) -> Arc<T
     Arc::new(TaskContext::from(&state).with_session_config(config))
 }
 
-/// Bytes of a row of the table whose rows are the longest, as far as files tell: all of their columns, decompressed.
+/// Returns the longest average row of a table in the plan, in bytes, as far as files record it: all columns,
+/// decompressed.
 fn longest(plan: &dyn ExecutionPlan) -> usize {
     let children = plan.children();
     if children.is_empty() {
@@ -164,7 +166,8 @@ fn longest(plan: &dyn ExecutionPlan) -> usize {
     children.into_iter().map(|input| longest(input.as_ref())).fold(0, usize::max)
 }
 
-/// The most values that a row of a step of the plan has, lists of any length counted as one.
+/// Returns the maximum number of values in a row of any operator in the plan. A list of any length counts as one
+/// value.
 fn widest(plan: &dyn ExecutionPlan) -> usize {
     plan.children().into_iter().map(|input| widest(input.as_ref())).fold(values(&plan.schema()), usize::max)
 }

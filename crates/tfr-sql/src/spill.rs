@@ -1,4 +1,4 @@
-//! [`SpillDirectory`]: the place on disk for what does not fit into memory.
+//! [`SpillDirectory`]: the temporary files of a run.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,46 +10,46 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 
-/// What the names of such directories begin with.
+/// Prefix of the directory names.
 const PREFIX: &str = "tfr-sql-";
 
-/// The file that a run has locked as long as it lives; the system releases it when the run dies.
+/// The file that a run keeps locked. The system releases the lock when the run dies.
 const LOCK: &str = "lock";
 
-/// The same before it is locked.
+/// Its name before it is locked.
 const UNLOCKED: &str = "unlocked";
 
-/// The directory of the engine's files.
+/// The directory for the engine's files.
 const LIVE: &str = "live";
 
-/// The same when the run is over.
+/// Its name after the run has ended.
 const GONE: &str = "gone";
 
-/// The copy of standard input; its name is what messages say of it.
+/// The copy of standard input. Messages show this name.
 const STANDARD_INPUT: &str = "standard input";
 
-/// A table file that is uploaded when it is whole.
+/// A table file that is uploaded when complete.
 const TABLE: &str = "table";
 
-/// A directory of this run alone, which goes with it, whatever the engine's tasks still do.
+/// A temporary directory of one run. It is removed when the run ends, even if tasks of the engine are still running.
 ///
-/// The engine removes its files when the last task that knows them ends, and after Ctrl-C or an error tasks are not
-/// waited for. What a run has left that was killed, the next one beside it removes.
+/// The engine removes its files when the last task that uses them ends, and after Ctrl-C or an error tasks are not
+/// waited for. The next run with the same parent directory removes the leftovers of killed runs.
 #[derive(Debug)]
 pub struct SpillDirectory {
     dir: TempDir,
-    /// None where the file system has no locks; nobody takes the directory for a dead run's then.
+    /// `None` where the file system does not support locks. No other run then considers the directory dead.
     _lock: Option<File>,
-    /// Handles that are let go to list what is removed, where no more files can be opened.
+    /// Closed before directories are listed for removal, in case no more files can be opened.
     reserved: Vec<File>,
 }
 
-/// So deep are the directories: this one, the engine's, and those that the engine makes there.
+/// Depth of the directories: this one, the engine's, and those that the engine creates there.
 const DEPTH: usize = 3;
 
 impl SpillDirectory {
-    /// Makes the directory in `parent`, which must be there, or where the system puts such things; and removes those of
-    /// runs that were killed.
+    /// Creates the directory in `parent`, which must exist, or in the system's temporary directory. Removes the
+    /// leftovers of killed runs.
     pub fn create(parent: Option<&Path>) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let dir = match fs::metadata(&parent) {
@@ -65,7 +65,7 @@ impl SpillDirectory {
             match locked {
                 Ok((lock, reserved)) => Ok(Self { dir, _lock: lock, reserved }),
                 Err(error) => {
-                    // By their names, without being listed, so also where no more files can be opened.
+                    // Removed by name, without a listing, so that it works even if no more files can be opened.
                     for name in [UNLOCKED, LOCK] {
                         let _unremoved = fs::remove_file(dir.path().join(name));
                     }
@@ -79,17 +79,17 @@ impl SpillDirectory {
         Ok(made)
     }
 
-    /// Where the engine may put files.
+    /// Returns the directory for the engine's files.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(LIVE)
     }
 
-    /// Where a table file may be put that is uploaded then.
+    /// Returns the path for a table file that is uploaded later.
     pub fn table(&self) -> PathBuf {
         self.dir.path().join(TABLE)
     }
 
-    /// Where a copy of standard input may be put.
+    /// Returns the path for the copy of standard input.
     pub fn standard_input(&self) -> PathBuf {
         self.dir.path().join(STANDARD_INPUT)
     }
@@ -98,13 +98,13 @@ impl SpillDirectory {
 impl Drop for SpillDirectory {
     fn drop(&mut self) {
         self.reserved.clear();
-        // Under another name no task can add a file while the directory is being removed. Nothing was spilled if there is
-        // none.
+        // After the rename, no task can add a file during the removal. It fails if nothing was spilled.
         let _ = fs::rename(self.path(), self.dir.path().join(GONE));
     }
 }
 
-/// Locks a new directory. The lock has its name only once it is held, so that nobody finds it free.
+/// Locks a new directory. The lock file gets its final name only after it is locked, so that no other run finds it
+/// unlocked.
 fn lock(dir: &Path) -> io::Result<Option<File>> {
     let unnamed = dir.join(UNLOCKED);
     let file = File::create_new(&unnamed)?;
@@ -114,7 +114,7 @@ fn lock(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes what runs that were killed have left in `parent`, beside `own`. What cannot be removed stays: it is in nobody's way.
+/// Removes the leftovers of killed runs in `parent`, except for `own`. Errors are ignored, since leftovers do no harm.
 fn remove_leftovers(parent: &Path, own: &Path) {
     let (Ok(entries), Ok(mine)) = (fs::read_dir(parent), fs::symlink_metadata(own)) else { return };
     for entry in entries.flatten() {
@@ -129,7 +129,7 @@ fn remove_leftovers(parent: &Path, own: &Path) {
     }
 }
 
-/// Removes the directory of a run if that has made it, has locked it and is dead.
+/// Removes the directory of a run if the run created it, locked it and is dead.
 fn remove_if_dead(dir: &Path) -> io::Result<bool> {
     let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
     let is_ours = |name: &OsStr| [LOCK, LIVE, GONE, STANDARD_INPUT, TABLE].iter().any(|ours| name == *ours);
@@ -140,7 +140,7 @@ fn remove_if_dead(dir: &Path) -> io::Result<bool> {
     if lock.try_lock().is_err() {
         return Ok(false);
     }
-    // The lock last: whoever is killed meanwhile leaves what the next one can tell.
+    // The lock file is removed last: if this run is killed meanwhile, the next run still recognizes the rest.
     for name in names.iter().filter(|name| *name != LOCK) {
         let path = dir.join(name);
         if fs::symlink_metadata(&path)?.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }

@@ -1,4 +1,4 @@
-//! `stats`: what the features of records hold, as a table or a page.
+//! `stats`: prints statistics of the features of records, as a table or a page.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,13 +15,13 @@ use crate::exit::ExitStatus;
 use crate::printer::{counted, escape_controls};
 use crate::tool::Work;
 
-/// Letters of a value that are shown.
+/// Maximum number of characters of a value that are shown.
 const MOST_LETTERS: usize = 24;
 
-/// Frequent values that are shown.
+/// Maximum number of frequent values that are shown.
 const MOST_FREQUENT: usize = 3;
 
-/// Reads the records, and prints what they hold.
+/// Reads the records and prints their statistics.
 pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let path = local(&args.path)?.to_owned();
     fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
@@ -43,10 +43,10 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Writes the page, whole or not at all.
+/// Writes the page atomically.
 fn write_page(path: &Path, page: &str) -> std::io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Open to whom a file of `fs::write` is.
+    // With the permissions of a file that `fs::write` creates.
     let mut file = tempfile::Builder::new().make_in(dir, |path| fs::File::create_new(path))?;
     file.write_all(page.as_bytes())?;
     file.as_file().sync_all()?;
@@ -57,7 +57,7 @@ fn write_page(path: &Path, page: &str) -> std::io::Result<()> {
 const HEADER: [&str; 11] =
     ["feature", "type", "missing", "values", "min", "mean", "median", "max", "zeros", "distinct", "most frequent"];
 
-/// A line for each feature, columns aligned.
+/// Formats a line for each feature, with aligned columns.
 fn table(statistics: &Statistics, vocabularies: &Vocabularies<'_>) -> String {
     let rows: Vec<_> =
         statistics.features().iter().map(|feature| line(feature, statistics.rows(), vocabularies)).collect();
@@ -72,7 +72,7 @@ fn table(statistics: &Statistics, vocabularies: &Vocabularies<'_>) -> String {
         let mut line = String::new();
         for ((column, cell), width) in cells.iter().enumerate().zip(&widths) {
             let gap = " ".repeat(width.saturating_sub(cell.chars().count()));
-            // Words to the left, numbers to the right.
+            // Text is aligned left, numbers right.
             let is_word = column < 2 || column + 1 == HEADER.len();
             line += &if is_word { format!("{cell}{gap}") } else { format!("{gap}{cell}") };
             line += "  ";
@@ -135,7 +135,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number in six digits at most.
+/// Formats a number with at most six digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || (value == value.trunc() && size < 1e15) {
@@ -149,7 +149,7 @@ fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A value in few letters, none of which moves the cursor.
+/// Formats a value with few characters, none of which moves the cursor.
 fn shown(value: &str) -> String {
     let text = escape_controls(value);
     match text.char_indices().nth(MOST_LETTERS) {

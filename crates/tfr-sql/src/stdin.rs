@@ -1,4 +1,4 @@
-//! [`StandardInput`]: a table that is piped in.
+//! [`StandardInput`]: a table on standard input.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,11 @@ use tokio::task::spawn_blocking;
 use crate::error::{Error, Result};
 use crate::spill::SpillDirectory;
 
-/// How a location names standard input. A file of this name is `./-`.
+/// The location that means standard input. A file of this name is `./-`.
 const NAME: &str = "-";
 
-/// Standard input as a file: formats are told from the first bytes, some are read from the end, and a query may read a
-/// table twice. So it is copied, once and where the query spills to, before anything looks at it.
+/// Copies standard input to a file. Formats are detected from the first bytes, some are read from the end, and a query
+/// may read a table twice. The copy is made once, in the spill directory, before anything else reads it.
 #[derive(Debug)]
 pub struct StandardInput {
     copy: PathBuf,
@@ -23,12 +23,12 @@ pub struct StandardInput {
 }
 
 impl StandardInput {
-    /// Nothing is read yet. `is_query`: the text of the query came from there.
+    /// Creates the state before anything is read. `is_query`: the query text was read from standard input.
     pub fn new(spill: &SpillDirectory, is_query: bool) -> Self {
         Self { copy: spill.standard_input(), is_query, is_copied: false }
     }
 
-    /// The locations, with the file in the place of each `-`.
+    /// Returns the locations, with each `-` replaced by the copy.
     pub async fn stand_in(&mut self, locations: &[LocationText]) -> Result<Vec<LocationText>> {
         let mut found = Vec::with_capacity(locations.len());
         for location in locations {
@@ -43,7 +43,7 @@ impl StandardInput {
         }
         if !self.is_copied {
             let path = self.copy.clone();
-            // On a thread of its own, since whoever writes may take long.
+            // On its own thread, because the writer of the pipe may be slow.
             let copied = spawn_blocking(move || io::copy(&mut io::stdin().lock(), &mut File::create_new(path)?)).await;
             let copied = copied.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
             let bytes = copied.map_err(|source| Error::SpoolInput { path: self.copy.clone(), source })?;

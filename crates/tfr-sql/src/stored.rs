@@ -1,6 +1,6 @@
-//! [`ObjectStores`]: files in stores of objects, for tools that read one byte after the other.
+//! [`ObjectStores`]: files in object stores, for tools that read sequentially.
 //!
-//! The tools are not async, so requests run on a runtime beside them, one block ahead of whoever reads.
+//! The tools are not async. Requests run on a separate runtime, one block ahead of the reader.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 
-/// The stores that a tool reads from.
+/// The object stores that a tool reads from.
 pub struct ObjectStores {
     session: SessionState,
     runtime: Arc<Runtime>,
@@ -35,13 +35,13 @@ pub struct ObjectStores {
 }
 
 impl ObjectStores {
-    /// Nothing is asked of a store yet. Whoever waits for one is sent away once `stop` is cancelled.
+    /// Sends no requests yet. Waiting callers get an error once `stop` is cancelled.
     pub fn new(options: StoreOptions, stop: CancellationToken) -> Result<Self> {
         let registry = Arc::new(Stores::new(options));
         let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
         let session = SessionContext::new_with_config_rt(SessionConfig::new(), environment).state();
         let runtime = runtime::Builder::new_multi_thread()
-            // They only pass bytes on.
+            // Its tasks only pass bytes on.
             .worker_threads(1)
             .enable_all()
             .build()
@@ -49,7 +49,7 @@ impl ObjectStores {
         Ok(Self { session, runtime: Arc::new(runtime), stop })
     }
 
-    /// What `url` leads to, unless a signal came.
+    /// Returns the files that `url` names, or the exit status after a signal.
     pub fn find(&self, url: &LocationText, interrupt: &Interrupt) -> Result<Result<Vec<StoredFiles>, ExitStatus>> {
         let url = url.with_secrets();
         let location = Location::parse(url).map_err(DataFusionError::from)?;
@@ -90,15 +90,15 @@ impl ObjectStores {
     }
 }
 
-/// The name of a directory, without a `/` behind it.
+/// Returns the name of a directory, without a trailing `/`.
 fn directory(names: &FileNames, root: &ObjectPath) -> PathBuf {
     let name = names.in_full(root);
     name.trim_end_matches('/').into()
 }
 
-/// Files as they were listed.
+/// Listed files.
 struct ObjectFiles {
-    /// What stands before the keys of the store, if other files of it may be asked for.
+    /// The prefix of the store's keys, if other files of the store may be requested.
     root: Option<String>,
     files: HashMap<PathBuf, ObjectMeta>,
     store: Arc<dyn ObjectStore>,
@@ -120,7 +120,7 @@ impl FileStore for ObjectFiles {
             let (runtime, stop) = (Arc::clone(&self.runtime), self.stop.clone());
             return Ok(Box::new(ObjectReader { blocks, block: Bytes::new(), runtime, stop }));
         }
-        // What lies beside a file that was named itself.
+        // A sidecar of a file that was named itself.
         let key = self.root.as_deref().and_then(|root| path.to_str()?.strip_prefix(root));
         let key = key.and_then(|key| ObjectPath::parse(key).ok()).ok_or(io::ErrorKind::NotFound)?;
         let read = async { self.store.get(&key).await?.bytes().await };
@@ -132,10 +132,10 @@ impl FileStore for ObjectFiles {
     }
 }
 
-/// The bytes of an object.
+/// Reads the bytes of an object.
 struct ObjectReader {
     blocks: Blocks,
-    /// What is left of the block at work.
+    /// The rest of the current block.
     block: Bytes,
     runtime: Arc<Runtime>,
     stop: CancellationToken,
@@ -161,7 +161,7 @@ impl Read for ObjectReader {
     }
 }
 
-/// What comes of a request, or an error if the job is to stop first.
+/// Returns the response to a request, or an error if the job is stopped first.
 fn wait<T>(runtime: &Runtime, stop: &CancellationToken, request: impl Future<Output = T>) -> io::Result<T> {
     runtime.block_on(async {
         tokio::select! {

@@ -1,8 +1,8 @@
-//! `--out x.parquet` and its kin: the rows of a query as a table in another format, there whole or not at all.
+//! `--out x.parquet` and similar: writes the rows of a query atomically as a table in another format.
 //!
-//! [`WriteTable`] runs the plan and hands each partition's batches to a thread of its own, which has a [`TableFile`]; the
-//! [`TableCommit`] keeps the files where nobody looks until the last one is on disk, the [`TableUpload`] until it can be
-//! uploaded.
+//! [`WriteTable`] runs the plan and passes the batches of each partition to a separate thread, which has a
+//! [`TableFile`]. The [`TableCommit`] keeps the files hidden until the last one is on disk. The [`TableUpload`] keeps
+//! the file locally until it is uploaded.
 
 mod dictionaries;
 mod file;
@@ -44,27 +44,28 @@ use file::{FileStats, TableFile};
 use types::FileTypes;
 use upload::TableUpload;
 
-/// Batches that wait for the thread that writes them.
+/// Batches queued for the thread that writes them.
 const WAITING_BATCHES: usize = 2;
 
 /// A run that writes a table.
 pub struct WriteTable<'a> {
-    /// Where it goes.
+    /// The target.
     pub target: &'a TableTarget,
-    /// What to do with what is there.
+    /// What to do with an existing target.
     pub mode: SaveMode,
-    /// What the run may use.
+    /// The resources that the run may use.
     pub limits: Limits,
-    /// Where a file waits that is uploaded.
+    /// The directory for a file to be uploaded.
     pub spill: &'a SpillDirectory,
-    /// Who is told.
+    /// Receives notes and warnings.
     pub printer: &'a Printer,
     /// When the command started.
     pub started: Instant,
 }
 
 impl WriteTable<'_> {
-    /// Runs the query and publishes its rows. The report is for the caller to give; there is none after a signal.
+    /// Runs the query and publishes its rows. The caller prints the report. Returns the exit status instead after a
+    /// signal.
     pub async fn run(
         self,
         context: &SessionContext,
@@ -81,21 +82,21 @@ impl WriteTable<'_> {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 self.printer.warning(format!("{}: left by run {}, {state}", leftover.path.display(), leftover.run));
             })
-            .map(|commit| Place::Here(commit.into()))
+            .map(|commit| TableOutput::Local(commit.into()))
             .map_err(Error::from),
             Some(location) => tokio::select! {
-                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| Place::Store(upload.into())),
+                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| TableOutput::Store(upload.into())),
                 status = interrupt.received() => return Ok(Err(status)),
             },
         };
-        let place = match begun {
+        let output = match begun {
             Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
             begun => begun?,
         };
         let ended = {
             let _progress = ShownProgress::of_plan(self.printer, Arc::clone(&plan))?;
             tokio::select! {
-                files = self.write(context, plan, &place) => Ok(files?),
+                files = self.write(context, plan, &output) => Ok(files?),
                 status = interrupt.received() => Err(status),
             }
         };
@@ -107,18 +108,18 @@ impl WriteTable<'_> {
             self.printer.warning(finding);
         }
         let totals = files.iter().fold(FileStats::default(), |sum, file| sum.with(*file));
-        let published = place.run().to_string();
-        let publication = match place {
-            Place::Here(commit) => {
+        let published = output.run().to_string();
+        let publication = match output {
+            TableOutput::Local(commit) => {
                 let published = SpawnedTask::spawn_blocking(move || commit.publish()).await.map_err(Error::stopped)?;
                 published.map(Ok).map_err(Error::from)
             }
-            Place::Store(upload) => upload.publish(interrupt).await,
+            TableOutput::Store(upload) => upload.publish(interrupt).await,
         };
         match publication {
             Ok(Ok(())) => {}
             Ok(Err(status)) => return Ok(Err(status)),
-            // Another run was quicker.
+            // Another run has published first.
             Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
             Err(error) => return Err(error),
         }
@@ -133,7 +134,8 @@ impl WriteTable<'_> {
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
     }
 
-    /// Refuses columns that the format does not have, two of one name, and none, before anything runs.
+    /// Before anything runs, rejects columns that the format does not support, duplicate column names, and tables
+    /// without columns.
     fn check(&self, schema: &Schema) -> Result<()> {
         let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
         let columns: Vec<_> = nested.cloned().collect();
@@ -149,7 +151,7 @@ impl WriteTable<'_> {
         if schema.fields().is_empty() && matches!(self.target.format, TableFormat::Csv | TableFormat::Parquet) {
             return Err(Error::NoColumns { path: self.target.path.clone() });
         }
-        // Readers of JSON keep one of them, those of Parquet refuse the file.
+        // JSON readers keep one of them, Parquet readers reject the file.
         let mut names = HashSet::new();
         match schema.fields().iter().find(|field| !names.insert(field.name())) {
             Some(field) => Err(Error::TwoColumns { path: self.target.path.clone(), column: field.name().clone() }),
@@ -157,7 +159,7 @@ impl WriteTable<'_> {
         }
     }
 
-    /// The plan whose partitions become files, of which an ordered query has one.
+    /// Returns the plan whose partitions become files. An ordered query has one partition.
     fn plan(&self, context: &SessionContext, query: &Query) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = Arc::clone(&query.physical);
         if !query.is_ordered() {
@@ -175,7 +177,7 @@ impl WriteTable<'_> {
         &self,
         context: &SessionContext,
         plan: Arc<dyn ExecutionPlan>,
-        place: &Place,
+        output: &TableOutput,
     ) -> Result<Vec<FileStats>> {
         let partitions = plan.output_partitioning().partition_count();
         let task = session::task_context(context, plan.as_ref());
@@ -192,14 +194,14 @@ impl WriteTable<'_> {
         };
         let held = MemoryConsumer::new("table files").register(&context.runtime_env().memory_pool);
         if self.target.format == TableFormat::Parquet {
-            // A share that no sort will count on.
+            // Reserve the encoder's share, so that sorts do not use it.
             held.grow(encoder.row_group_bytes.saturating_mul(total));
         }
         let encoder = Arc::new(encoder);
         let mut writes = JoinSet::new();
         for (index, rows) in streams.into_iter().enumerate() {
             let types = FileTypes::new(&rows.schema(), self.target.format);
-            let (path, shown) = place.file(index, total);
+            let (path, shown) = output.file(index, total);
             let file = TableFile::create(path, shown, self.target, types, &encoder)?;
             writes.spawn(async move { (index, write_file(rows, file).await) });
         }
@@ -211,7 +213,7 @@ impl WriteTable<'_> {
         Ok(files)
     }
 
-    /// The threads that encode columns.
+    /// Creates the threads that encode columns.
     fn pool(&self) -> Result<ThreadPool> {
         ThreadPoolBuilder::new()
             .num_threads(self.limits.threads.get())
@@ -221,27 +223,27 @@ impl WriteTable<'_> {
     }
 }
 
-/// Where the files of a table lie until they are whole.
-enum Place {
-    /// Beside the target.
-    Here(Box<TableCommit>),
-    /// Here, while the target is elsewhere.
+/// Where the files of a table are until it is complete.
+enum TableOutput {
+    /// Next to the target.
+    Local(Box<TableCommit>),
+    /// In a local file, for a target in an object store.
     Store(Box<TableUpload>),
 }
 
-impl Place {
-    /// Where file `index` of `total` is to be created, and what it is called in messages.
+impl TableOutput {
+    /// Returns the path of file `index` of `total`, and its name in messages.
     fn file(&self, index: usize, total: usize) -> (PathBuf, PathBuf) {
         match self {
-            Self::Here(commit) => commit.file(index, total),
+            Self::Local(commit) => commit.file(index, total),
             Self::Store(upload) => upload.file(),
         }
     }
 
-    /// The run that writes the table.
+    /// Returns the run that writes the table.
     fn run(&self) -> &RunId {
         match self {
-            Self::Here(commit) => commit.run(),
+            Self::Local(commit) => commit.run(),
             Self::Store(upload) => upload.run(),
         }
     }
@@ -252,17 +254,18 @@ fn is_there_already(error: &Error) -> bool {
     matches!(error, Error::Shards(error) if matches!(error.kind(), ErrorKind::AlreadyThere { .. }))
 }
 
-/// How columns are encoded, by all files of a table.
+/// The column encoder, shared by all files of a table.
 pub struct Encoder {
-    /// Its settings have a say in what Parquet files are like.
+    /// Its settings affect the layout of Parquet files.
     session: SessionState,
     /// The threads that encode.
     pool: ThreadPool,
-    /// Bytes of encoded columns at which a row group ends, if not by its rows: they stay in memory until then.
+    /// Bytes of encoded columns at which a row group ends, if it does not end by its number of rows. They stay in
+    /// memory until then.
     row_group_bytes: usize,
 }
 
-/// An eighth of the memory is for the row groups of all files.
+/// Bytes of a row group. The row groups of all files share an eighth of the memory.
 fn row_group_bytes(memory: u64, files: usize) -> usize {
     const LEAST: usize = 1 << 20;
     const MOST: usize = 256 << 20;
@@ -270,7 +273,7 @@ fn row_group_bytes(memory: u64, files: usize) -> usize {
     share.clamp(LEAST, MOST)
 }
 
-/// Hands batches to a thread that writes them, since encoding and the disk take their time.
+/// Passes batches to a thread that writes them, because encoding and the disk take time.
 async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) -> Result<FileStats> {
     let (sender, mut receiver) = mpsc::channel(WAITING_BATCHES);
     let writer = SpawnedTask::spawn_blocking(move || {
@@ -280,7 +283,7 @@ async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) ->
                 None => return file.finish().map(Some),
             }
         }
-        // The query has failed, or nobody wants its rows any more.
+        // The query has failed, or the receiver was dropped.
         Ok(None)
     });
     let mut failed = None;
@@ -292,7 +295,7 @@ async fn write_file(mut rows: SendableRecordBatchStream, mut file: TableFile) ->
                 false
             }
         };
-        // If it was the writer that has ended, it will say why.
+        // If the writer has ended, it returns the reason.
         if !sent {
             break;
         }

@@ -17,11 +17,11 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Prints a run on the process's standard output and standard error, as `--quiet`, `--color`, `--progress` and `--verbose`
-/// ask.
+/// Prints a run to the process's standard output and standard error, as set by `--quiet`, `--color`, `--progress` and
+/// `--verbose`.
 ///
-/// It keeps messages and the progress bar from overwriting each other, and escapes control characters where a terminal would
-/// obey them.
+/// Keeps messages and the progress bar from overwriting each other, and escapes control characters that a terminal
+/// would interpret.
 #[derive(Clone, Debug, Default)]
 pub struct Terminal(Arc<Shared>);
 
@@ -46,11 +46,11 @@ struct View {
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProgressStyle {
-    /// Not at all.
+    /// No progress.
     Hidden,
     /// A bar that redraws itself; standard error is a terminal.
     Bar,
-    /// A line now and then; standard error is a file or a pipe and the user wants progress nevertheless.
+    /// A line from time to time, for when standard error is a file or a pipe and the user requested progress.
     Lines,
 }
 
@@ -76,8 +76,8 @@ impl View {
 }
 
 impl Terminal {
-    /// A terminal that installs the process's logger when the run begins: the crates' warnings go to standard error; with
-    /// `-v` settings and plan, with `-vv` all that is logged.
+    /// Creates a terminal that installs the process's logger when the run begins. Warnings of the crates go to
+    /// standard error; `-v` adds settings and the plan, `-vv` everything that is logged.
     pub fn with_logger() -> Self {
         Self(Arc::new(Shared { logs: true, ..Shared::default() }))
     }
@@ -116,7 +116,7 @@ impl Terminal {
         ] {
             logger.filter_module(target, ours);
         }
-        // A second logger in one process is refused; the first one serves.
+        // A process has only one logger: a second one is rejected and the first stays in use.
         let _ = logger.target(env_logger::Target::Pipe(Box::new(LogLines(self.clone())))).try_init();
     }
 
@@ -150,8 +150,8 @@ impl Terminal {
         self.to_stderr(|out| writeln!(out, "{}", escape_controls(text)));
     }
 
-    /// Runs `write` on a locked standard error with the bar out of the way. There is nobody to tell when standard
-    /// error itself fails.
+    /// Runs `write` on a locked standard error, with the progress bar hidden. An error of standard error itself cannot
+    /// be reported.
     fn to_stderr(&self, write: impl FnOnce(&mut AutoStream<io::StderrLock<'static>>) -> io::Result<()>) {
         let view = self.view();
         view.bars.suspend(|| {
@@ -166,7 +166,7 @@ impl Terminal {
 
 impl Listener for Terminal {
     fn begin(&self, display: &Display, secrets: &Secrets) {
-        // A second run in one process is shown as the first.
+        // A second run in the same process is shown like the first.
         let _ = self.0.view.set(View::new(display));
         if self.0.logs {
             self.install_logger(display.verbose, secrets);
@@ -175,7 +175,7 @@ impl Listener for Terminal {
 
     fn event(&self, event: Event<'_>) {
         match event {
-            // There is nobody to tell when printing fails.
+            // A printing error cannot be reported.
             Event::Help(text) => drop(write!(anstream::stdout(), "{text}")),
             Event::Usage(text) => drop(write!(anstream::stderr(), "{text}")),
             Event::Note(_) | Event::Warning(_) if self.view().quiet => {}
@@ -197,7 +197,7 @@ impl Listener for Terminal {
         }
     }
 
-    /// Writes to standard output, which is flushed; controls are escaped when it is a terminal.
+    /// Writes to standard output and flushes it. Control characters are escaped if it is a terminal.
     fn data(&self, data: &[u8]) -> io::Result<()> {
         self.view().bars.suspend(|| {
             let mut stdout = io::stdout().lock();
@@ -223,7 +223,7 @@ impl Listener for Terminal {
     }
 }
 
-/// The logger's sink.
+/// The log target.
 struct LogLines(Terminal);
 
 impl Write for LogLines {

@@ -1,4 +1,4 @@
-//! [`Work`]: what the tools have in common.
+//! [`Work`]: runs the jobs of the tools.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,25 +20,25 @@ use crate::listener;
 use crate::printer::{Printer, bytes};
 use crate::progress::ShownProgress;
 
-/// A tool at work: whom it tells, and how it is stopped.
+/// A running tool: its printer, and how it is stopped.
 pub struct Work<'a> {
-    /// Who is told.
+    /// Receives notes and warnings.
     pub printer: &'a Printer,
-    /// How the caller stops it.
+    /// The caller's request to stop.
     pub interrupt: Interrupt,
-    /// Ends requests that the job waits for, once it was told to stop.
+    /// Cancels the requests that the job waits for, after it was asked to stop.
     pub reads: CancellationToken,
     /// When the command started.
     pub started: Instant,
 }
 
 impl<'a> Work<'a> {
-    /// Work that starts now.
+    /// Creates work that starts now.
     pub fn new(printer: &'a Printer, interrupt: Interrupt) -> Self {
         Self { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() }
     }
 
-    /// Runs a job that leaves nothing behind wherever it stands when a signal comes: it is not waited for then.
+    /// Runs a job that leaves nothing behind. A signal ends the wait for it at any point.
     pub fn until_signal<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> Result<T> + Send + 'static,
@@ -51,7 +51,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Runs a job over the bytes of files, with its progress shown. At a signal it is told to stop, and waited for.
+    /// Runs a job over the bytes of files and shows its progress. After a signal, asks it to stop and waits for it.
     pub fn with_progress<T: Send + 'static>(
         &mut self,
         threads: Option<NonZeroUsize>,
@@ -76,13 +76,13 @@ impl<'a> Work<'a> {
         let done = done.unwrap_or_else(|_| Err(panicked(job.thread)));
         match (done, status) {
             (Err(Error::Shards(error)), Some(status)) if matches!(error.kind(), ErrorKind::Stopped) => Ok(Err(status)),
-            // Also if the signal came when all was as good as done.
+            // Even if the signal came just before the end.
             (done, _) => done.map(Ok),
         }
     }
 }
 
-/// A job on a thread of its own.
+/// A job on its own thread.
 struct Job<T> {
     done: oneshot::Receiver<Result<T>>,
     thread: thread::JoinHandle<()>,
@@ -93,14 +93,14 @@ impl<T: Send + 'static> Job<T> {
         let (sender, done) = oneshot::channel();
         let thread = thread::Builder::new()
             .name("tool".to_owned())
-            // After a signal nobody listens any more.
+            // After a signal the receiver is gone.
             .spawn(move || drop(sender.send(job())))
             .map_err(|source| Error::Start { what: "a thread", source })?;
         Ok(Self { done, thread })
     }
 }
 
-/// The error of a job that ended without a result.
+/// Returns the error of a job that ended without a result.
 fn panicked(thread: thread::JoinHandle<()>) -> Error {
     match thread.join() {
         Err(panic) => Error::panic(panic.as_ref()),

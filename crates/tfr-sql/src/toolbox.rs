@@ -1,4 +1,4 @@
-//! The toolbox: which tool does what.
+//! Dispatches to the tools.
 
 use crate::cli::Tool;
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::printer::Printer;
 use crate::tool::Work;
 use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
 
-/// Uses a tool.
+/// Runs a tool.
 pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
     let work = Work::new(printer, interrupt()?);
     match tool {

@@ -1,12 +1,12 @@
-//! The names that may be columns in the text of a query.
+//! Finds the possible column names in the text of a query.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tfr_formats::UsedColumns;
 
-/// The columns to which the statements in `text` may refer, or `None` if that may be all of a table: there is a `*`, a
-/// NATURAL join, or no SELECT.
+/// Returns the columns that the statements in `text` may refer to, or `None` if they may use all columns of a table:
+/// there is a `*`, a NATURAL join, or no SELECT.
 pub fn columns(text: &str) -> Option<UsedColumns> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().ok()?;
     let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();

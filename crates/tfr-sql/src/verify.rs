@@ -1,4 +1,4 @@
-//! `verify`: what is wrong with files and sets, a line for each thing.
+//! `verify`: checks files and shard sets, and prints a line for each finding.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use crate::inputs;
 use crate::report::{FindingReport, Outcome, Report, VerifyReport};
 use crate::tool::Work;
 
-/// Checks files and sets.
+/// Checks files and shard sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let removes = args.remove_leftovers;
     let inputs = match removes {
-        // In a store nothing is staged that can be told from what another run is at.
+        // In an object store, leftovers cannot be distinguished from the staging of a concurrent run.
         true => inputs::expand(&args.paths)?.into_iter().map(Input::from).collect(),
         false => match inputs::open(&args.paths, &args.stores, &mut work)? {
             Ok(inputs) => inputs,
@@ -59,7 +59,7 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-/// What was removed, and what is there to check then.
+/// The removed leftovers, and the remaining inputs to check.
 #[derive(Default)]
 struct Removed {
     leftovers: Vec<Leftover>,
@@ -68,7 +68,7 @@ struct Removed {
     left: Vec<Input>,
 }
 
-/// Removes what killed runs have left. Where they have left nothing else, there is nothing to check.
+/// Removes the leftovers of killed runs. Inputs that had nothing else need no check.
 fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
     let mut removed = Removed::default();
     for input in inputs {
@@ -85,18 +85,18 @@ fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
     Ok(removed)
 }
 
-/// A line for each finding.
+/// Formats a line for each finding.
 pub fn lines(findings: &[Finding]) -> String {
-    // A name with a line end in it must not look like two findings.
+    // A name with a line end must not look like two findings.
     findings.iter().map(|finding| text(finding).replace('\n', "\\n") + "\n").collect()
 }
 
-/// A finding, and what to do about it.
+/// Formats a finding with its hint.
 fn text(finding: &Finding) -> String {
     finding_hint(finding).map_or_else(|| finding.to_string(), |hint| format!("{finding}; {hint}"))
 }
 
-/// A finding for a program.
+/// Returns a finding for the JSON report.
 pub fn finding(finding: &Finding) -> FindingReport {
     let mut report = FindingReport {
         path: finding.path.display().to_string(),

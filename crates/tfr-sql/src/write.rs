@@ -1,4 +1,4 @@
-//! [`WriteShards`]: the rows of a query as a set of TFRecord shards.
+//! [`WriteShards`]: writes the rows of a query as a set of TFRecord shards.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -27,15 +27,15 @@ use crate::session::{self, Limits};
 
 /// A run that writes shards.
 pub struct WriteShards<'a> {
-    /// Where they go, and how they are cut.
+    /// The options of the write, with its target.
     pub options: WriteOptions,
-    /// Who is told.
+    /// Receives notes and warnings.
     pub printer: &'a Printer,
     /// When the command started.
     pub started: Instant,
 }
 
-/// What `args` say of a write to `out`, with the options of the mapping.
+/// Returns the options for a write to `out`: those in `args`, and `mapping`.
 pub fn options(
     args: &QueryArgs,
     limits: Limits,
@@ -71,7 +71,8 @@ pub fn options(
 }
 
 impl WriteShards<'_> {
-    /// Runs the query and publishes its rows. The report is for the caller to give; there is none after a signal.
+    /// Runs the query and publishes its rows. The caller prints the report. Returns the exit status instead after a
+    /// signal.
     pub async fn run(
         self,
         context: &SessionContext,
@@ -91,10 +92,10 @@ impl WriteShards<'_> {
             });
         }
         let findings = session::findings(context);
-        // Those of a run that only counted rows or looked for values.
+        // Discards the findings of earlier runs, which only counted rows or collected values.
         findings.clear();
         let commit = plan_write(query.physical, options, &context.state())?;
-        // The mapping is that of records.
+        // The mapping describes records.
         let mapping = commit.mapping().filter(|_| self.options.layout == Layout::Shards);
         let warnings = mapping.map(|mapping| mapping.warnings()).unwrap_or_default();
         for warning in &warnings {
@@ -108,13 +109,13 @@ impl WriteShards<'_> {
                 status = interrupt.received() => Err(status),
             }
         };
-        // Whatever happened, nothing staged outlives the command.
+        // On every path, staged files are removed before the command ends.
         commit.settled().await;
         let (files, spilled) = spilled(commit.as_ref());
         if spilled > 0 {
             log::info!("spilled {} to disk, {} times", bytes(spilled), grouped(files));
         }
-        // Also if the signal came when the set was as good as published.
+        // Even if the signal came just before the set was published.
         let outcome = commit.outcome().map(|outcome| match outcome {
             WriteOutcome::Written(manifest) => {
                 let found = findings.all().into_iter().map(|finding| finding.to_string());
@@ -133,7 +134,7 @@ impl WriteShards<'_> {
         }
     }
 
-    /// Rows of the query, by running it once: cutting ranges of an ordered result needs the number beforehand.
+    /// Counts the rows of the query by running it once: ranges of an ordered result require the number beforehand.
     async fn count_rows(&self, context: &SessionContext, query: &Query) -> Result<u64> {
         self.printer.note("counting rows, so that each shard can hold a range of them");
         let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
@@ -141,7 +142,7 @@ impl WriteShards<'_> {
     }
 }
 
-/// How often the plan has spilled, and how many bytes.
+/// Returns how often the plan has spilled, and how many bytes.
 fn spilled(plan: &dyn ExecutionPlan) -> (u64, u64) {
     let mut sum = (0, 0);
     let mut nodes = vec![plan];
@@ -155,7 +156,7 @@ fn spilled(plan: &dyn ExecutionPlan) -> (u64, u64) {
     sum
 }
 
-/// Refuses what the write would refuse, before rows are counted for it.
+/// Rejects what the write would reject, before rows are counted for it.
 pub async fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
     if let Some(shards) = must_count(&options, query)?
         && query.varies()?
@@ -167,9 +168,10 @@ pub async fn check(context: &SessionContext, query: &Query, options: WriteOption
     Ok(())
 }
 
-/// The shards, if their ranges of an ordered result need the number of rows: unless planning knows it or one takes all.
+/// Returns the number of shards if their ranges of an ordered result require the number of rows, unless planning knows
+/// it or there is one shard.
 fn must_count(options: &WriteOptions, query: &Query) -> Result<Option<NonZeroUsize>> {
-    // Records that are sorted are counted on the way.
+    // Sorted records are counted on the way.
     let is_sorted = options.splits.is_some() || !options.partition_by.is_empty();
     let ranges = match options.sharding {
         Sharding::Count(shards) if options.ordered && !is_sorted && shards.get() > 1 => Some(shards),

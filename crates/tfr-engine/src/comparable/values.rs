@@ -1,4 +1,4 @@
-//! Values of which those that are equal in SQL have the same bits.
+//! Converts values that are equal in SQL to the same bits.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ const DAYS_OF_MONTH: i128 = 30;
 const NANOSECONDS_OF_DAY: i128 = 86_400_000_000_000;
 const MILLISECONDS_OF_DAY: i64 = 86_400_000;
 
-/// Whether the engine compares values of a type by other rules than SQL.
+/// Whether the engine compares values of a type differently from SQL.
 pub fn may_be_misread(data_type: &DataType) -> bool {
     data_type.is_floating() || is_interval(data_type)
 }
 
-/// Whether a type is a list of values that may be misread.
+/// Whether a type is a list whose items the engine compares differently from SQL.
 pub fn items_may_be_misread(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -35,14 +35,14 @@ pub fn items_may_be_misread(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether values are intervals with two or three parts. The engine compares the first parts first.
+/// Whether a type is an interval with two or three parts. The engine compares the first parts first.
 pub fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(IntervalUnit::MonthDayNano | IntervalUnit::DayTime))
 }
 
-/// A number that stands for all that are equal to it.
+/// Numbers with several representations of equal values.
 pub trait OneOfEquals: Copy {
-    /// 0 for -0, and one NaN for all.
+    /// Returns the representative of all equal values: 0 for -0, and one NaN for all.
     fn one_of_equals(self) -> Self;
 }
 
@@ -62,19 +62,19 @@ one_of_equals! {
     half::f16: Self::NAN, Self::ZERO;
 }
 
-/// 0 for -0, and one NaN for all.
+/// Returns the representative of all equal values: 0 for -0, and one NaN for all.
 pub fn comparable<T: OneOfEquals>(value: T) -> T {
     value.one_of_equals()
 }
 
-/// The length of an interval in nanoseconds: a month has 30 days, a day 24 hours.
+/// Returns the length of an interval in nanoseconds. A month has 30 days, a day 24 hours.
 pub fn length(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * DAYS_OF_MONTH + i128::from(interval.days);
     days * NANOSECONDS_OF_DAY + i128::from(interval.nanoseconds)
 }
 
-/// The interval of the same length with less than 30 days and less than 24 hours, which are not negative. Such intervals are in
-/// the order of their lengths when months are compared first.
+/// Returns the interval of the same length with at least 0 and less than 30 days, and at least 0 and less than 24
+/// hours. Such intervals sort by length when months are compared first.
 fn of_length(interval: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
     let length = length(interval);
     let (days, nanoseconds) = (length.div_euclid(NANOSECONDS_OF_DAY), length.rem_euclid(NANOSECONDS_OF_DAY));
@@ -98,10 +98,10 @@ fn out_of_range(interval: std::fmt::Arguments<'_>) -> DataFusionError {
     DataFusionError::Execution(format!("interval out of range: {interval} cannot be compared"))
 }
 
-/// Values of which those that are equal have the same bits.
+/// Converts values so that equal values have the same bits.
 ///
 /// # Errors
-/// If they are of a type that needs no such values, or if an interval has too many months.
+/// If the type needs no conversion, or if an interval has too many months.
 pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
     fn of<T: ArrowPrimitiveType<Native: OneOfEquals>>(values: &ArrayRef) -> ArrayRef {
         Arc::new(values.as_primitive::<T>().unary::<_, T>(comparable))
@@ -141,10 +141,10 @@ pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
 pub struct Comparable(Signature);
 
 impl Comparable {
-    /// What plans show.
+    /// The function name in plans.
     pub const NAME: &str = "comparable";
 
-    /// The function.
+    /// Returns the function.
     pub fn function() -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::new_from_impl(Self(Signature::any(1, Volatility::Immutable))))
     }

@@ -1,4 +1,4 @@
-//! Windows in the order of intervals and durations.
+//! Windows ordered by intervals or durations.
 
 use arrow_schema::DataType;
 use datafusion::config::ConfigOptions;
@@ -15,7 +15,8 @@ fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
     is_of_intervals(expr, schema) || matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
 }
 
-/// Refuses windows whose frames are ranges of intervals or durations, before the engine's coercion of types finds no type for the bounds.
+/// Rejects window frames with ranges of intervals or durations, before the engine's type coercion fails to find a type
+/// for the bounds.
 #[derive(Debug, Default)]
 pub struct NoRangesOfIntervals;
 

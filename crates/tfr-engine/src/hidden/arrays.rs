@@ -1,4 +1,4 @@
-//! [`visible`]: arrays without values under nulls.
+//! [`visible`]: removes values stored under nulls from arrays.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat, nullif, take};
 use arrow_schema::{ArrowError, DataType, FieldRef, UnionFields};
 
-/// The batch with every column as [`visible`] makes it.
+/// Applies [`visible`] to every column of the batch.
 ///
 /// # Errors
 /// As [`visible`].
@@ -22,12 +22,12 @@ pub fn visible_batch(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-/// The array with a null in every field of a null struct, no items in a null list (nulls, if its size is fixed), no entries in a null
-/// map, and a null key for every key of a dictionary that points to a null. All of it at any depth. An array that has nothing to hide
-/// comes back as it is.
+/// Removes the values stored under nulls, at any depth. A null struct gets a null in every field. A null list has no
+/// items (nulls, if its size is fixed), and a null map no entries. A dictionary key that points to a null becomes
+/// null. An array without hidden values is returned unchanged.
 ///
 /// # Errors
-/// A null struct has a field of a union type, of which no branch can be null.
+/// A null struct has a field of a union type, none of whose branches can be null.
 pub fn visible(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Struct(_) => visible_struct(array, array.as_struct()),
@@ -106,13 +106,13 @@ fn visible_map(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(MapArray::try_new(field, offsets, StructArray::try_new(fields, columns, None)?, nulls, sorted)?))
 }
 
-/// The maps of which the null ones have no entries.
+/// Removes the entries of null maps.
 pub(super) fn without_null_entries(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let maps = array.as_map();
     without_null_ranges(array, |row| maps.value_length(row) > 0)
 }
 
-/// Lists or maps, where no null one has a range of values. `has_range` tells whether the one of a row has.
+/// Removes the value ranges of null lists or maps. `has_range` returns whether a row has a non-empty range.
 fn without_null_ranges(array: &ArrayRef, has_range: impl Fn(usize) -> bool) -> Result<ArrayRef, ArrowError> {
     if array.null_count() == 0 || !(0..array.len()).any(|row| array.is_null(row) && has_range(row)) {
         return Ok(Arc::clone(array));
@@ -129,7 +129,7 @@ fn visible_dictionary(array: &ArrayRef, dictionary: &dyn AnyDictionaryArray) -> 
     }
 }
 
-/// A dictionary array in which a key that points to a null is null itself. Kernels of Arrow look at the keys alone.
+/// Makes each dictionary key null that points to a null. Arrow kernels check only the keys.
 pub(super) fn with_null_keys(dictionary: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match dictionary.logical_nulls() {
         Some(nulls) if nulls.null_count() > dictionary.null_count() => nulled(dictionary, &nulls),
@@ -137,7 +137,7 @@ pub(super) fn with_null_keys(dictionary: &ArrayRef) -> Result<ArrayRef, ArrowErr
     }
 }
 
-/// The array with these nulls, too.
+/// Adds nulls to the array.
 pub(super) fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(array)) };
     if array.logical_nulls().is_some_and(|own| own.contains(nulls)) {
@@ -145,7 +145,7 @@ pub(super) fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Arr
     }
     match array.data_type() {
         DataType::Null => Ok(Arc::clone(array)),
-        // The next two have no nulls of their own.
+        // The next two types have no null buffer.
         DataType::Union(fields, _) => masked_union(array.as_union(), fields, nulls),
         DataType::RunEndEncoded(_, values) => {
             let plain = masked(&cast(array, values.data_type())?, Some(nulls))?;
@@ -155,7 +155,7 @@ pub(super) fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Arr
     }
 }
 
-/// The union with a null of one of its branches in these places.
+/// Adds nulls to a union, in one of its branches.
 fn masked_union(union: &UnionArray, fields: &UnionFields, nulls: &NullBuffer) -> Result<ArrayRef, ArrowError> {
     let Some((null_id, _)) = fields.iter().find(|(_, field)| field.is_nullable()) else {
         let reason = "a null struct has a field of a union type, of which no branch can be null";
@@ -170,7 +170,7 @@ fn masked_union(union: &UnionArray, fields: &UnionFields, nulls: &NullBuffer) ->
     });
     let child = |(id, field): (i8, &FieldRef)| match union.child(id) {
         child if id != null_id => Ok(Arc::clone(child)),
-        // Dense branches have values of their own rows alone.
+        // Dense branches contain only the values of their own rows.
         child if offsets.is_some() => concat(&[child, &new_null_array(field.data_type(), 1)]),
         child => masked(child, Some(nulls)),
     };
@@ -179,7 +179,7 @@ fn masked_union(union: &UnionArray, fields: &UnionFields, nulls: &NullBuffer) ->
     Ok(Arc::new(UnionArray::try_new(fields.clone(), type_ids.into(), offsets, children)?))
 }
 
-/// The array with these nulls, too. Its type has a buffer of nulls.
+/// Adds nulls to an array of a type with a null buffer.
 fn nulled(array: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef, ArrowError> {
     nullif(array, &BooleanArray::new(!nulls.inner(), None))
 }

@@ -1,4 +1,4 @@
-//! [`ExactField`]: access to the fields of structs and the entries of maps that respects the nulls above.
+//! [`ExactField`]: accesses struct fields and map entries, respecting the nulls of the parents.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,7 +20,7 @@ use super::arrays::{masked, with_null_keys, without_null_entries};
 static FUNCTION: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(ExactField { engine: GetFieldFunc::new() })));
 
-/// `get_field`: the engine's, but a field of a null struct is null, and so is an entry of a null map.
+/// Like the engine's `get_field`, but a field of a null struct is null, and so is an entry of a null map.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ExactField {
     engine: GetFieldFunc,
@@ -31,12 +31,12 @@ impl ExactField {
         Arc::clone(&FUNCTION)
     }
 
-    /// The access to `args[0]`, by the names or keys behind it.
+    /// Returns an access to `args[0]` by the names or keys that follow it.
     pub(crate) fn call(args: Vec<Expr>) -> Expr {
         FUNCTION.call(args)
     }
 
-    /// One step of an access.
+    /// Evaluates one step of an access.
     fn step(&self, array: &ArrayRef, key: &ColumnarValue, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         let name = match key {
             ColumnarValue::Scalar(name) => name.try_as_str().flatten(),
@@ -125,7 +125,7 @@ impl ScalarUDFImpl for ExactField {
         })
     }
 
-    /// Joins accesses to one, and takes fields of struct constructors, as the engine does.
+    /// Merges nested accesses, and takes fields directly from struct constructors, as the engine does.
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let (args, is_joined) = joined(args);
         Ok(match self.engine.simplify(args, info)? {
@@ -144,7 +144,8 @@ impl ScalarUDFImpl for ExactField {
     }
 }
 
-/// The arguments of one access that does what this and those in its base do, and whether there were such.
+/// Merges the arguments of this access and of those in its base. Returns the arguments, and whether there were any to
+/// merge.
 fn joined(args: Vec<Expr>) -> (Vec<Expr>, bool) {
     let mut args = args;
     let mut is_joined = false;
@@ -160,7 +161,7 @@ fn joined(args: Vec<Expr>) -> (Vec<Expr>, bool) {
     }
 }
 
-/// This function in the place of the engine's.
+/// Replaces the engine's function by this one.
 fn exact(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::ScalarFunction(call) if call.func.inner().is::<GetFieldFunc>() => {

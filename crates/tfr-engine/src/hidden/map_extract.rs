@@ -1,4 +1,4 @@
-//! [`ExactMapExtract`]: the values of keys in maps, as lists.
+//! [`ExactMapExtract`]: looks up keys in maps, and returns the values as lists.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,8 +14,8 @@ use datafusion_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUD
 static FUNCTION: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(ExactMapExtract { engine: MapExtract::new() })));
 
-/// `map_extract` as the engine documents it: a list of the value, an empty list where the map lacks the key. A null map has no list.
-/// The engine's own returns a list of a null in both cases.
+/// `map_extract` as the engine documents it: returns a list with the value, an empty list if the map lacks the key,
+/// and null for a null map. The engine's own function returns a list with a null in both cases.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ExactMapExtract {
     engine: MapExtract,

@@ -1,9 +1,9 @@
-//! Values that a null hides: the fields of a null struct, the items of a null list, the entries of a null map.
+//! Values hidden by a null: the fields of a null struct, the items of a null list, the entries of a null map.
 //!
-//! An Arrow array stores something there, and SQL must never see it. Several functions of the engine read the stored values without
-//! looking at the nulls above (apache/datafusion#25120, mended after version 55; apache/datafusion#25293). [`HideValues`] replaces
-//! the field access by [`ExactField`], unnests structs by it, and lets every other function see nested arguments through
-//! [`Visible`].
+//! An Arrow array may store anything there, and SQL must never see it. Several functions of the engine read the stored
+//! values without checking the nulls of the parents (apache/datafusion#25120, fixed after version 55;
+//! apache/datafusion#25293). [`HideValues`] replaces field accesses by [`ExactField`], unnests structs with it, and
+//! passes nested arguments of all other functions through [`Visible`].
 
 mod arrays;
 mod field;
@@ -31,12 +31,12 @@ use visible::Visible;
 
 use crate::expressions::{columns_of, rewrite_expressions};
 
-/// The functions that [`HideValues`] calls.
+/// Returns the functions that [`HideValues`] calls.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 3] {
     [ExactField::function(), ExactMapExtract::function(), Visible::function()]
 }
 
-/// Rewrites expressions so that no function reads a value under a null. It needs coerced types.
+/// Rewrites expressions so that no function reads a value under a null. Requires coerced types.
 #[derive(Debug)]
 pub(crate) struct HideValues;
 
@@ -104,7 +104,8 @@ fn hide_in_expr(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// A call that computes a dictionary without keys that point to nulls: the engine computes its values alone.
+/// Rewrites a call that returns a dictionary so that no key points to a null: the engine evaluates only the values of
+/// the dictionary.
 fn with_null_keys(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_computed = match &expr {
         Expr::ScalarFunction(call) => !call.func.inner().is::<ExactField>() && !call.func.inner().is::<Visible>(),
@@ -117,7 +118,8 @@ fn with_null_keys(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// The arguments of `flatten`, which makes lists of those inside that are of a fixed size. It would take the items of null ones in.
+/// Rewrites the arguments of `flatten`, which converts inner fixed-size lists to lists. It would include the items of
+/// null ones.
 fn lists_of_lists(mut args: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     let list = |item: &FieldRef| match item.data_type() {
         DataType::FixedSizeList(inner, _) => {
@@ -149,7 +151,7 @@ fn all_visible(args: Vec<Expr>, schema: &DFSchema) -> Transformed<Vec<Expr>> {
     if is_changed { Transformed::yes(args) } else { Transformed::no(args) }
 }
 
-/// The expression without hidden values, where its type can have some.
+/// Hides the values under nulls of an expression, if its type can have any.
 fn made_visible(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_plain = match &expr {
         Expr::Literal(..) | Expr::Lambda(_) => true,
@@ -160,7 +162,7 @@ fn made_visible(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     if is_plain { Transformed::no(expr) } else { Transformed::yes(Visible::call(expr)) }
 }
 
-/// Whether arrays of the type can hold values under nulls.
+/// Whether arrays of the type can store values under nulls.
 fn can_hide(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => can_hide(values),
@@ -169,8 +171,8 @@ fn can_hide(data_type: &DataType) -> bool {
     }
 }
 
-/// Unnests structs by access to their fields, since the engine's operator takes the fields without the nulls of the struct, and
-/// declares them as required where the struct has them so.
+/// Unnests structs with field accesses. The engine's operator ignores the nulls of the struct, and declares the fields
+/// as required where the struct does.
 fn unnest_structs_by_field(unnest: Unnest) -> Result<LogicalPlan> {
     let Unnest { input, exec_columns, struct_type_columns, dependency_indices, schema, options, .. } = unnest;
     let structs: HashSet<usize> = struct_type_columns.into_iter().collect();

@@ -24,7 +24,7 @@ static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
         .build()
 });
 
-/// `visible(x)` is `x`, stored without values under nulls.
+/// `visible(x)` returns `x`, stored without values under nulls.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Visible {
     signature: Signature,
@@ -45,7 +45,7 @@ impl ScalarUDFImpl for Visible {
         "visible"
     }
 
-    /// The name of the argument: columns keep the names that the query gives them.
+    /// Returns the name of the argument, so that columns keep the names that the query gives them.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
             [expr] => Ok(expr.schema_name().to_string()),

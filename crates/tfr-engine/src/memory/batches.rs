@@ -1,4 +1,4 @@
-//! [`BoundedBatchesExec`]: cuts batches by bytes, and compacts those that are held.
+//! [`BoundedBatchesExec`]: splits batches by bytes, and compacts those that are retained.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::size::{Most, compacted, cut};
 
-/// Hands on the rows of its input in batches that hold no more than they may.
+/// Outputs the rows of its input in batches within the limits.
 #[derive(Debug)]
 pub struct BoundedBatchesExec {
     input: Arc<dyn ExecutionPlan>,
     most: Most,
-    /// Whether the reader of the batches holds them, so that they should hold no memory but what their rows need.
+    /// Whether the reader retains the batches. They should then hold only the memory that their rows need.
     compact: bool,
 }
 

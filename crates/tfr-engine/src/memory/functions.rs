@@ -1,6 +1,6 @@
-//! [`BoundedFunction`]: functions whose results may be far longer than their arguments, with a bound on them.
+//! [`BoundedFunction`]: limits the size of function results that may be far longer than their arguments.
 //!
-//! `repeat('x', 2100000000)` took 8 GB, also where it was a constant that planning computes.
+//! `repeat('x', 2100000000)` took 8 GB, even as a constant that planning computes.
 
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
@@ -25,10 +25,10 @@ const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 /// Bytes up to which a result is only estimated: counting the matches costs about as much as replacing them.
 const NOT_COUNTED: u64 = 1 << 20;
 
-/// A month has so many days at least.
+/// The minimum number of days in a month.
 const DAYS_OF_MONTH: i64 = 28;
 
-/// The functions, with results of at most `bound` bytes in a row and a quarter of that in a batch.
+/// Returns the functions, with results of at most `bound` bytes in a row and a quarter of that in a batch.
 pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
     [
         (string::repeat(), Growth::Repeat),
@@ -46,18 +46,18 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
     .collect()
 }
 
-/// The functions that take negative lengths, without a bound.
+/// Returns the functions that accept negative lengths, without a bound.
 pub fn padding() -> [Arc<ScalarUDF>; 2] {
     [unicode::lpad(), unicode::rpad()].map(|function| {
         Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth: Growth::Pad, bound: u64::MAX }))
     })
 }
 
-/// A result that was refused before it was allocated.
+/// A result that was rejected before it was allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultTooLarge {
     function: String,
-    /// The row of the batch whose result alone is too long; none if all of them together are.
+    /// The row of the batch whose result alone is too long; `None` if it is the total.
     row: Option<usize>,
     rows: usize,
     bytes: u64,
@@ -83,22 +83,22 @@ impl std::fmt::Display for ResultTooLarge {
 
 impl std::error::Error for ResultTooLarge {}
 
-/// How the length of a result follows from the arguments.
+/// How the length of a result depends on the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
-    /// The first argument, as often as the second says.
+    /// Repeats the first argument; the second is the count.
     Repeat,
-    /// A list of the first argument, as often as the second says.
+    /// A list that repeats the first argument; the second is the count.
     RepeatItem,
-    /// The first argument with the third in the place of the second.
+    /// Replaces the second argument by the third in the first.
     Replace,
-    /// The first argument with the third in the place of what the second matches.
+    /// Replaces matches of the second argument by the third in the first.
     ReplaceMatches,
-    /// As many characters as the second argument says.
+    /// Pads to the number of characters in the second argument.
     Pad,
-    /// As many items as the second argument says.
+    /// Resizes to the number of items in the second argument.
     Resize,
-    /// The numbers or times from the first argument to the second, by steps of the third.
+    /// Numbers or times from the first argument to the second, with the third as step.
     Series,
 }
 
@@ -114,7 +114,7 @@ impl Growth {
     }
 }
 
-/// A function of the engine that refuses results beyond a bound.
+/// A function of the engine that rejects results beyond a bound.
 #[derive(Debug)]
 pub struct BoundedFunction {
     function: Arc<ScalarUDF>,
@@ -171,7 +171,7 @@ impl ScalarUDFImpl for BoundedFunction {
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.check(&args)?;
-        // The engine takes a negative length for an enormous one.
+        // The engine treats a negative length as an enormous one.
         if self.growth == Growth::Pad
             && let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
         {
@@ -186,7 +186,7 @@ impl ScalarUDFImpl for BoundedFunction {
 impl BoundedFunction {
     fn check(&self, args: &ScalarFunctionArgs) -> Result<()> {
         let columns = args.args.iter().map(Column::of).collect::<Result<Vec<_>>>()?;
-        // Of constants alone the result is computed once.
+        // For constant arguments, the result is computed once.
         let is_constant = columns.iter().all(|column| column.is_constant);
         let rows = if is_constant { 1 } else { args.number_rows };
         let lengths = Lengths::try_new(self.growth, &columns)?;
@@ -242,7 +242,7 @@ impl Column {
     }
 }
 
-/// How long results are.
+/// The lengths of results.
 struct Lengths<'a>(Box<dyn Fn(usize) -> u64 + 'a>);
 
 impl<'a> Lengths<'a> {
@@ -267,7 +267,7 @@ impl<'a> Lengths<'a> {
             }
             (Growth::Pad, 2..) => {
                 let count = count(1)?;
-                // A character has at most as many bytes as the whole of what is filled in.
+                // A character has at most as many bytes as the whole padding text.
                 let width = args.get(2).map(|_| sizes(2));
                 Box::new(move |row| {
                     let width = width.as_ref().map_or(1, |width| width(row).clamp(1, 4));
@@ -293,7 +293,7 @@ impl<'a> Lengths<'a> {
                 let count = count(0)?;
                 Box::new(move |row| count(row).saturating_mul(8))
             }
-            // The engine says what is wrong with the call.
+            // The engine reports the error in the call.
             _ => Box::new(|_| 0),
         }))
     }
@@ -303,7 +303,7 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// The text of an argument in a row.
+/// Returns the text of an argument in a row.
 fn text_at(texts: &[Column], index: usize, row: usize) -> &str {
     texts[index].array.as_string::<i64>().value(texts[index].at(row))
 }
@@ -316,12 +316,12 @@ fn replaced(texts: &[Column], row: usize) -> u64 {
     (text.len() as u64).saturating_add(times.saturating_mul(added))
 }
 
-/// The pattern of the last row, compiled: most often all rows have the same.
+/// Caches the compiled pattern of the last row: usually all rows have the same.
 #[derive(Default)]
 struct Patterns(RefCell<Option<(String, Option<Regex>)>>);
 
 impl Patterns {
-    /// Bytes at most of the text with its matches replaced.
+    /// Returns the maximum bytes of the text with its matches replaced.
     fn replaced(&self, texts: &[Column], row: usize) -> u64 {
         let [text, pattern, to] = [0, 1, 2].map(|index| text_at(texts, index, row));
         let flags = if texts.len() > 3 { text_at(texts, 3, row) } else { "" };
@@ -339,20 +339,20 @@ impl Patterns {
         let pattern = if flags.is_empty() { pattern.to_owned() } else { format!("(?{flags}){pattern}") };
         let mut last = self.0.borrow_mut();
         let (_, regex) = match last.take() {
-            Some(known) if known.0 == pattern => last.insert(known),
+            Some(cached) if cached.0 == pattern => last.insert(cached),
             _ => {
                 let regex = Regex::new(&pattern).ok();
                 last.insert((pattern, regex))
             }
         };
-        // The engine says what is wrong with a pattern.
+        // The engine reports the error in the pattern.
         regex.as_ref().map_or(0, |regex| regex.find_iter(text).count() as u64)
     }
 }
 
 fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
     let at = |values: Int64Array, is_constant: bool| move |row: usize| values.value(if is_constant { 0 } else { row });
-    // Days are counted as such: in nanoseconds most dates do not fit.
+    // Dates are counted in days: in nanoseconds most of them do not fit.
     let is_date = matches!(args[0].array.data_type(), DataType::Date32 | DataType::Date64);
     let unit: u128 = if is_date { NANOS_OF_DAY.unsigned_abs().into() } else { 1 };
     let bound = |index: usize| -> Result<_> {
@@ -390,7 +390,7 @@ fn series<'a>(args: &'a [Column]) -> Result<Box<dyn Fn(usize) -> u64 + 'a>> {
     Ok(Box::new(move |row| {
         let (start, stop, step) = (start(row), stop(row), step(row));
         let goes_there = if step < 0 { start >= stop } else { start <= stop };
-        // The engine refuses steps of 0.
+        // The engine rejects steps of 0.
         match goes_there && step != 0 {
             true => {
                 let steps = u128::from(start.abs_diff(stop)) * unit / u128::from(step.unsigned_abs());

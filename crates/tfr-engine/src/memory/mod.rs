@@ -1,8 +1,8 @@
-//! Bounds on the memory that operators take without reserving it.
+//! Limits the memory that operators use without reserving it.
 //!
-//! The engine counts rows: a batch has 8192 of them, however long they are, and 3000 rows that share a text of 1 MB are 3 GB
-//! once a function has computed a text for each. [`within`] installs rules that cut batches by bytes and compact those that
-//! are held, and functions that refuse results beyond a bound before they allocate them.
+//! The engine counts rows. A batch has 8192 of them, whatever their length, and 3000 rows that share a text of 1 MB
+//! take 3 GB once a function has computed a text for each. [`within`] installs rules that split batches by bytes and
+//! compact those that are retained, and functions that reject results beyond a bound before they allocate them.
 
 mod batches;
 mod functions;
@@ -18,16 +18,16 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 pub use functions::{ResultTooLarge, padding};
 pub use size::RowTooLong;
 
-/// What batches and values may take.
+/// Size limits of batches and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Bytes of a batch between operators. A longer row is a batch of its own.
     pub batch: u64,
-    /// Bytes of one row, and of the result of a function in one row. The results in one batch may have a quarter of it.
+    /// Bytes of one row, and of a function's result in one row. The results in one batch may take a quarter of it.
     pub value: u64,
 }
 
-/// Installs the bounds in a session that has the corrections of [`exact`](crate::exact).
+/// Installs the limits in a session that has the corrections of [`exact`](crate::exact).
 pub fn within(mut builder: SessionStateBuilder, bounds: Bounds) -> SessionStateBuilder {
     let mut rules = match builder.physical_optimizers().take() {
         Some(optimizer) => optimizer.rules,

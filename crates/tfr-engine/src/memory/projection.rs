@@ -1,4 +1,4 @@
-//! [`HalvingProjectionExec`]: a projection that takes fewer rows at a time where the results of its functions get long.
+//! [`HalvingProjectionExec`]: a projection that processes fewer rows at a time if function results get long.
 
 use std::error::Error as _;
 use std::fmt;
@@ -25,7 +25,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::functions::ResultTooLarge;
 
-/// A projection whose functions may refuse a batch by [`ResultTooLarge`]: it is computed in halves then.
+/// A projection whose functions may reject a batch with [`ResultTooLarge`]. It is then computed in halves.
 #[derive(Debug)]
 pub struct HalvingProjectionExec(Arc<ProjectionExec>);
 
@@ -125,10 +125,10 @@ impl ExecutionPlan for HalvingProjectionExec {
     }
 }
 
-/// Computes a batch, in halves where it has to be.
+/// Computes a batch, in halves if necessary.
 struct Steps {
     projector: Arc<Projector>,
-    /// The rows to come, the last first.
+    /// The remaining rows, in reverse order.
     left: Vec<RecordBatch>,
 }
 

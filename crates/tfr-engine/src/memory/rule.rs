@@ -1,4 +1,4 @@
-//! [`BoundBatches`]: puts [`BoundedBatchesExec`] where batches are made, and where they are held.
+//! [`BoundBatches`]: inserts [`BoundedBatchesExec`] where batches are created, and where they are retained.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use super::projection::HalvingProjectionExec;
 use super::size::{Most, varies};
 use crate::nested_loops::NestedLoopsInMemoryExec;
 
-/// Bounds the batches of a plan.
+/// Limits the batches of a plan.
 #[derive(Debug)]
 pub struct BoundBatches(pub Bounds);
 
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for BoundBatches {
 }
 
 impl BoundBatches {
-    /// The operator with bounded inputs.
+    /// Returns the operator with bounded inputs.
     fn below(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let holds = holds_batches(plan.as_ref());
         let children = plan.children();
@@ -71,7 +71,7 @@ impl BoundBatches {
         }
     }
 
-    /// How many rows a batch may have if an operator copies this many bytes of constants for each row.
+    /// Returns the maximum rows of a batch if an operator copies `constants` bytes for each row.
     fn rows_beside(&self, constants: u64) -> usize {
         match constants {
             0 => usize::MAX,
@@ -79,7 +79,7 @@ impl BoundBatches {
         }
     }
 
-    /// The input of an operator, in batches of at most `rows` rows; `holds` tells whether the operator holds them.
+    /// Returns the input of an operator in batches of at most `rows` rows. `holds`: whether the operator retains them.
     fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool, rows: usize) -> Arc<dyn ExecutionPlan> {
         let varies = input.schema().fields().iter().any(|field| varies(field.data_type()));
         match rows < usize::MAX || varies && (holds || makes_batches(input.as_ref())) {
@@ -92,10 +92,11 @@ impl BoundBatches {
     }
 }
 
-/// Bytes from which on a constant counts. Long lists and CASE have many shorter ones, which are rarely copied for each row.
+/// Minimum bytes of a constant that is counted. Long lists and CASE have many shorter ones, which are rarely copied
+/// for each row.
 const LONG_CONSTANT: usize = 1 << 10;
 
-/// Bytes of the long constants of an operator, which may be copied for each row: as a column, or in results.
+/// Returns the bytes of an operator's long constants, which may be copied for each row, as a column or in results.
 fn constant_bytes(plan: &dyn ExecutionPlan) -> Result<u64> {
     let mut bytes = 0_u64;
     plan.apply_expressions(&mut |expr| {
@@ -111,7 +112,7 @@ fn constant_bytes(plan: &dyn ExecutionPlan) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Whether an operator makes batches, and does not only hand on those of its inputs.
+/// Whether an operator creates batches, rather than only passing on those of its inputs.
 fn makes_batches(plan: &dyn ExecutionPlan) -> bool {
     let hands_on = plan.downcast_ref::<CoalescePartitionsExec>().is_some()
         || plan.downcast_ref::<CooperativeExec>().is_some()
@@ -123,7 +124,7 @@ fn makes_batches(plan: &dyn ExecutionPlan) -> bool {
     !hands_on && !has_one_row
 }
 
-/// Whether an operator keeps batches of its inputs and reserves memory for all that they hold.
+/// Whether an operator retains batches of its inputs and reserves memory for everything that they hold.
 fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
     plan.downcast_ref::<SortExec>().is_some()
         || plan.downcast_ref::<PartialSortExec>().is_some()

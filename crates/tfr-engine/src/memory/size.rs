@@ -1,4 +1,4 @@
-//! How many bytes rows have once each has its own values.
+//! Computes the bytes of rows if each has its own copy of its values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,19 +9,20 @@ use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use arrow::error::ArrowError;
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 
-/// Memory that a batch may hold beyond twice what its rows need before it is copied: to copy less is not worth it.
+/// Bytes that a batch may hold beyond twice the size of its rows before it is copied. Copying less is not worth it.
 const SLACK: usize = 64 << 10;
 
-/// Bytes of the rows of an array.
+/// The size in bytes of each row of an array.
 pub(super) enum RowSizes<'a> {
-    /// All have so many.
+    /// The size of every row.
     Fixed(u64),
-    /// That of a row.
+    /// Returns the size of a row.
     Each(Box<dyn Fn(usize) -> u64 + 'a>),
 }
 
 impl<'a> RowSizes<'a> {
-    /// Those of `array`. Bitmaps and offsets are not counted, texts of views and dictionaries are counted for each row.
+    /// Returns the sizes of the rows of `array`. Bitmaps and offsets are not counted. Texts of views and dictionaries
+    /// are counted for each row.
     pub(super) fn of(array: &'a dyn Array) -> Self {
         match array.data_type() {
             DataType::Utf8 => Self::ranges(array.as_string::<i32>().value_offsets(), Self::Fixed(1)),
@@ -100,7 +101,7 @@ impl<'a> RowSizes<'a> {
         Self::Each(Box::new(move |row| u64::from(views[row] as u32)))
     }
 
-    /// Bytes of one row.
+    /// Returns the bytes of one row.
     pub(super) fn row(&self, row: usize) -> u64 {
         match self {
             Self::Fixed(size) => *size,
@@ -108,7 +109,7 @@ impl<'a> RowSizes<'a> {
         }
     }
 
-    /// Bytes of so many rows from the first on.
+    /// Returns the bytes of the first `rows` rows.
     fn total(&self, rows: usize) -> u64 {
         match self {
             Self::Fixed(size) => size.saturating_mul(rows as u64),
@@ -129,17 +130,17 @@ pub(super) fn varies(data_type: &DataType) -> bool {
     }
 }
 
-/// The largest batch that is handed on.
+/// The limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Most {
-    /// Bytes, unless one row has more.
+    /// Bytes, unless a single row is longer.
     pub bytes: u64,
     pub rows: usize,
-    /// Bytes of a row: one that is longer is an error.
+    /// Maximum bytes of a row. A longer one is an error.
     pub row_bytes: u64,
 }
 
-/// The batch in pieces that hold no more than `most`.
+/// Splits the batch into pieces within the limits `most`.
 pub(super) fn cut(batch: RecordBatch, most: Most) -> Result<Vec<RecordBatch>, RowTooLong> {
     let ends = ends(&batch, most)?;
     if ends.len() <= 1 {
@@ -149,10 +150,10 @@ pub(super) fn cut(batch: RecordBatch, most: Most) -> Result<Vec<RecordBatch>, Ro
     Ok(starts.zip(&ends).map(|(start, end)| batch.slice(start, end - start)).collect())
 }
 
-/// A row that is longer than the limit.
+/// A row exceeds the limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowTooLong {
-    /// The column that takes the most, and its bytes.
+    /// The largest column, and its bytes.
     column: String,
     column_bytes: u64,
     bytes: u64,
@@ -171,7 +172,7 @@ impl fmt::Display for RowTooLong {
 
 impl std::error::Error for RowTooLong {}
 
-/// Where the pieces of the batch end.
+/// Returns the end index of each piece of the batch.
 fn ends(batch: &RecordBatch, most: Most) -> Result<Vec<usize>, RowTooLong> {
     let rows = batch.num_rows();
     let sizes: Vec<RowSizes<'_>> = batch.columns().iter().map(|column| RowSizes::of(column.as_ref())).collect();
@@ -204,10 +205,10 @@ fn too_long(batch: &RecordBatch, sizes: &[RowSizes<'_>], row: usize, bytes: u64,
     RowTooLong { column, column_bytes, bytes, limit }
 }
 
-/// The batch without memory that other rows need: copies columns that hold more than twice what their rows need.
+/// Removes memory that only other rows need: copies columns that hold more than twice the size of their rows.
 ///
-/// Batches are often slices, or views of the pages of a file. One that is held keeps all of that, and is counted with all
-/// of it.
+/// Batches are often slices, or views of the pages of a file. A retained batch keeps all of that memory, and is
+/// counted with all of it.
 pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     let rows = batch.num_rows();
     let wastes = |column: &ArrayRef| {
@@ -229,7 +230,7 @@ pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-/// The array with views and dictionaries of the values that it has. Other arrays have been copied.
+/// Removes unused values of views and dictionaries. Other arrays have already been copied.
 fn without_unused(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),

@@ -20,20 +20,20 @@ use datafusion_common::internal_err;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-/// Rows that are collected beyond the number asked for before those that drop out are removed.
+/// Rows collected beyond the requested number before the rejected ones are removed.
 const SLACK_ROWS: usize = 8192;
 
-/// How many rows a sample has.
+/// The size of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Each row with the same probability: how many of the 2^64 hashes are selected, `None` for all.
+    /// Each row with the same probability: the number of the 2^64 hashes that are selected, `None` for all.
     Share(Option<u64>),
     /// Exactly this number of rows, or all if there are fewer.
     Rows(usize),
 }
 
 impl Size {
-    /// Each row with a probability of `percent` / 100.
+    /// Selects each row with a probability of `percent` / 100.
     pub fn percent(percent: f64) -> Self {
         const HASHES: f64 = 18_446_744_073_709_551_616.0;
         let selected = percent / 100.0 * HASHES;
@@ -51,7 +51,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Selects rows of its input, in the order in which they come: one input partition after the other.
+/// Selects rows of its input in their order, one input partition after the other.
 #[derive(Debug)]
 pub struct SampleExec {
     input: Arc<dyn ExecutionPlan>,
@@ -153,7 +153,7 @@ impl ExecutionPlan for SampleExec {
     }
 }
 
-/// The rows of `batch` whose hashes are below `share`. `number` is that of the next row.
+/// Returns the rows of `batch` whose hashes are below `share`. `number` is the number of the next row.
 fn select(
     batch: &RecordBatch,
     share: Option<u64>,
@@ -175,10 +175,10 @@ struct Drawn {
     seed: u64,
     /// The number of the next row.
     number: u64,
-    /// The highest hash that can still be among those wanted.
+    /// The highest hash that can still be selected.
     highest: u64,
     batches: Vec<RecordBatch>,
-    /// Hash and number of each collected row.
+    /// The hash and number of each collected row.
     rows: Vec<(u64, u64)>,
     reservation: MemoryReservation,
 }
@@ -191,7 +191,7 @@ impl Drawn {
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.schema.fields().is_empty() {
-            // Nothing but the number of rows is asked for.
+            // Only the number of rows is requested.
             self.number += batch.num_rows() as u64;
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Removes the rows that others with lower hashes have replaced.
+    /// Removes rows that have been replaced by rows with lower hashes.
     fn reduce(&mut self) -> Result<()> {
         let collected = concat_batches(&self.schema, &self.batches)?;
         let mut order: Vec<_> = (0_u64..).zip(&self.rows).map(|(index, row)| (*row, index)).collect();
@@ -245,7 +245,7 @@ impl Drawn {
     }
 }
 
-/// The hash of the row with this number.
+/// Returns the hash of a row number.
 fn hash(seed: u64, number: u64) -> u64 {
     mix(mix(seed).wrapping_add(number))
 }

@@ -1,4 +1,4 @@
-//! [`SampledTable`]: a table with a random part of the rows of another.
+//! [`SampledTable`]: a random sample of the rows of another table.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion_common::plan_err;
 
 use super::exec::{SampleExec, Size};
 
-/// A random part of the rows of a table. Conditions and limits are not passed on to the table: they apply to the sample.
+/// A random sample of a table's rows. Filters and limits are not passed on to the table: they apply to the sample.
 #[derive(Debug)]
 pub struct SampledTable {
     table: Arc<dyn TableProvider>,
@@ -47,7 +47,7 @@ impl TableProvider for SampledTable {
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return plan_err!("TABLESAMPLE needs a session of the engine's own type");
         };
-        // One partition has the rows in the order of the table.
+        // A single partition has the rows in the order of the table.
         let mut state = state.clone();
         state.config_mut().options_mut().execution.target_partitions = 1;
         let input = self.table.scan(&state, projection, &[], None).await?;

@@ -19,7 +19,7 @@ use super::correlation::{PullUp, evaluate};
 use super::domain::or_default;
 use super::outer::{outer_columns, uses_any};
 
-/// Joins `plan` with what the correlated subquery returns for each of its rows. Returns the join and the value.
+/// Joins `plan` with the result of the correlated subquery for each of its rows. Returns the join and the value.
 ///
 /// `base` is `plan` without columns of other subqueries.
 pub fn scalar(
@@ -56,8 +56,8 @@ pub fn scalar(
     Ok((joined, result))
 }
 
-/// The subquery as groups, if it aggregates rows that are related to the outer ones by equality alone: the relation, the
-/// conditions, and the value.
+/// Converts the subquery to groups, if it aggregates rows that are related to the outer ones only by equality. Returns
+/// the relation, the conditions, and the value.
 fn grouped(
     base: &LogicalPlan,
     subquery: &LogicalPlan,
@@ -105,7 +105,8 @@ fn grouped(
     Ok(Some((plan, pulled.conditions, value.data()?)))
 }
 
-/// The aggregate without `GROUP BY` from whose results the only column of `plan` is computed, and the expression of it.
+/// Returns the aggregate without `GROUP BY` below `plan`, and the expression that computes its only column from the
+/// result.
 fn aggregate_below(plan: &LogicalPlan) -> Result<Option<(Expr, &Aggregate)>> {
     let mut value = Expr::Column(plan.schema().columns().remove(0));
     let mut plan = plan;
@@ -148,7 +149,7 @@ fn aggregate_below(plan: &LogicalPlan) -> Result<Option<(Expr, &Aggregate)>> {
     }
 }
 
-/// The column of the subquery that `condition` sets equal to an expression of the outer columns alone.
+/// Returns the column of the subquery that `condition` sets equal to an expression of outer columns only.
 pub fn key<'a>(condition: &'a Expr, base: &LogicalPlan) -> Option<&'a Column> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return None };
     let inner = |expr: &'a Expr| match expr {
@@ -159,8 +160,8 @@ pub fn key<'a>(condition: &'a Expr, base: &LogicalPlan) -> Option<&'a Column> {
     inner(left).filter(|_| outer(right)).or_else(|| inner(right).filter(|_| outer(left)))
 }
 
-/// Whether the value of an uncorrelated scalar subquery may be NULL though its column may not: where it has no row. The
-/// engine takes it for a value that is never NULL.
+/// Whether the value of an uncorrelated scalar subquery may be NULL though its column is not nullable, because it may
+/// have no row. The engine assumes that such a value is never NULL.
 pub fn hides_null(plan: &LogicalPlan) -> bool {
     let nullable = plan.schema().fields().iter().any(|field| field.is_nullable());
     !nullable && !has_one_row(plan)
@@ -177,7 +178,7 @@ fn has_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// `plan` with a column that may be NULL.
+/// Makes the column of `plan` nullable.
 pub fn with_null(plan: LogicalPlan) -> Result<LogicalPlan> {
     let column = plan.schema().columns().remove(0);
     let value = single_value().call(vec![Expr::Column(column.clone()), lit(1_i64)]);
@@ -185,7 +186,7 @@ pub fn with_null(plan: LogicalPlan) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project([value])?.build()
 }
 
-/// The function that returns its first argument, unless the second, the number of rows, is more than one.
+/// Returns its first argument. Fails if the second, the number of rows, is more than one.
 fn single_value() -> ScalarUDF {
     ScalarUDF::from(SingleValue { signature: Signature::any(2, Volatility::Immutable) })
 }

@@ -1,4 +1,4 @@
-//! Correlated subqueries as relations that can be joined with the outer rows.
+//! Converts correlated subqueries to relations that can be joined with the outer rows.
 
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder};
@@ -12,8 +12,9 @@ use super::domain::Domain;
 use super::outer::{outer_columns, refers_to, uses_any};
 use super::plans::with_inputs;
 
-/// The rows of `subquery` for all rows of `base`, and the conditions that relate the two. The relation has the columns of
-/// the subquery, and others under unique names; a row may come more often than the subquery would return it.
+/// Returns the rows of `subquery` for all rows of `base`, and the conditions that relate the two. The relation has the
+/// columns of the subquery, and others under unique names. A row may occur more often than in the result of the
+/// subquery.
 pub fn correlate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
     let outer = outer_columns(subquery, base.schema())?;
     let pulled = PullUp { outer: &outer, names, duplicates: false }.pull_up(subquery)?;
@@ -23,7 +24,8 @@ pub fn correlate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) 
     evaluate(base, subquery, names)
 }
 
-/// As [`correlate`], but no row comes more often than the subquery returns it, and the conditions are equalities.
+/// Like [`correlate`], but no row occurs more often than in the result of the subquery, and the conditions are
+/// equalities.
 pub fn evaluate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
     let outer = outer_columns(subquery, base.schema())?;
     if outer.is_empty() {
@@ -36,11 +38,11 @@ pub fn evaluate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -
     Ok((plan, conditions.collect()))
 }
 
-/// A plan without references to `outer`, and the conditions that were taken out of it.
+/// A plan without references to `outer`, and the conditions that were removed from it.
 #[derive(Debug)]
 pub struct Pulled {
     pub plan: LogicalPlan,
-    /// Over the outer columns, and columns of the plan that have unique names.
+    /// Expressions over the outer columns, and over columns of the plan that have unique names.
     pub conditions: Vec<Expr>,
 }
 
@@ -50,13 +52,13 @@ impl Pulled {
     }
 }
 
-/// Takes conditions on outer columns out of filters and inner joins, from where they can be moved to the join with the outer
-/// rows. Other steps of a plan would compute something else without them.
+/// Removes conditions on outer columns from filters and inner joins, where they can be moved to the join with the
+/// outer rows. Other operators would compute something else without them.
 #[derive(Debug)]
 pub struct PullUp<'a> {
     pub outer: &'a [Column],
     pub names: &'a mut Names,
-    /// Whether it matters how often a row comes.
+    /// Whether the number of duplicates of a row matters.
     pub duplicates: bool,
 }
 
@@ -91,7 +93,7 @@ impl PullUp<'_> {
                 let plan = LogicalPlanBuilder::from(pulled.plan).alias(alias.clone())?.build()?;
                 Ok(Some(Pulled { plan, ..pulled }))
             }
-            // Whether there is a row does not depend on how often it comes.
+            // Duplicates do not affect whether there is a row.
             LogicalPlan::Distinct(Distinct::All(input)) if !self.duplicates => self.pull_up(input),
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.pull_up(&sort.input),
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => self.pull_up_inner(join),
@@ -128,7 +130,7 @@ impl PullUp<'_> {
         self.take(Pulled { plan, conditions }, outer)
     }
 
-    /// Adds `conjuncts` to the conditions, with the columns of the plan that they use under unique names.
+    /// Adds `conjuncts` to the conditions, and gives the plan's columns in them unique names.
     fn take(&mut self, pulled: Pulled, conjuncts: Vec<Expr>) -> Result<Option<Pulled>> {
         let Pulled { plan, mut conditions } = pulled;
         let mut added: Vec<(Column, String)> = Vec::new();
@@ -163,7 +165,7 @@ impl PullUp<'_> {
     }
 }
 
-/// The columns that `after` has and `before` has not.
+/// Returns the columns of `after` that `before` lacks.
 fn added_columns(before: &LogicalPlan, after: &LogicalPlan) -> Vec<Column> {
     after.schema().columns().into_iter().filter(|column| !before.schema().has_column(column)).collect()
 }

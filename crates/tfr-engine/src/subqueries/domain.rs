@@ -1,8 +1,8 @@
-//! [`Domain`]: a correlated subquery evaluated for all values of its outer columns.
+//! [`Domain`]: evaluates a correlated subquery for all values of its outer columns.
 //!
-//! The distinct values of the outer columns are joined with the relations that the subquery reads, and carried through its
-//! steps: aggregates group by them, window functions partition by them, joins match them. The method is known as unnesting
-//! arbitrary queries (Neumann and Kemper, 2015).
+//! The distinct values of the outer columns are joined with the relations that the subquery reads, and carried through
+//! its operators: aggregates group by them, window functions partition by them, joins match them. The method is known
+//! as unnesting arbitrary queries (Neumann and Kemper, 2015).
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub struct Domain<'a> {
     names: &'a mut Names,
 }
 
-/// A plan, and those of its columns that hold the values of the outer columns.
+/// A plan, and its columns that contain the values of the outer columns.
 type Evaluated = (LogicalPlan, Vec<Column>);
 
 impl<'a> Domain<'a> {
-    /// The values of the columns `outer` of `base`, which must be the same each time it runs.
+    /// Creates the domain of the columns `outer` of `base`, which must return the same rows each time it runs.
     pub fn new(base: &'a LogicalPlan, outer: Vec<Column>, names: &'a mut Names) -> Result<Self> {
         let mut unstable = is_volatile(base)?;
         if base.exists(|plan| Ok(matches!(plan, LogicalPlan::Aggregate(_))))? {
@@ -54,7 +54,7 @@ impl<'a> Domain<'a> {
         Ok(Self { base, outer, names })
     }
 
-    /// The relation of the values.
+    /// Returns the relation of the values.
     fn relation(&mut self) -> Result<Evaluated> {
         let names: Vec<_> = self.outer.iter().map(|_| self.names.next("outer")).collect();
         let exprs = self.outer.iter().zip(&names).map(|(column, name)| Expr::Column(column.clone()).alias(name));
@@ -63,7 +63,7 @@ impl<'a> Domain<'a> {
         Ok((plan, names.into_iter().map(Column::new_unqualified).collect()))
     }
 
-    /// The rows of `plan` for each value: its columns and those of the values.
+    /// Evaluates `plan` for each value. Returns its columns and those of the values.
     pub fn evaluate(&mut self, plan: &LogicalPlan) -> Result<Evaluated> {
         if !refers_to(plan, &self.outer)? {
             let (values, columns) = self.relation()?;
@@ -85,7 +85,7 @@ impl<'a> Domain<'a> {
                 let (input, values) = self.evaluate(input)?;
                 Ok((LogicalPlanBuilder::from(input).distinct()?.build()?, values))
             }
-            // The order has no meaning without a limit.
+            // The order has no effect without a limit.
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.evaluate(&sort.input),
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join),
@@ -97,7 +97,7 @@ impl<'a> Domain<'a> {
         }
     }
 
-    /// `expr` with columns of values in the place of outer columns.
+    /// Replaces outer columns in `expr` by columns of values.
     fn with_values(&self, expr: &Expr, values: &[Column]) -> Result<Expr> {
         expr.clone()
             .transform(|expr| match &expr {
@@ -135,7 +135,7 @@ impl<'a> Domain<'a> {
         }
         let value_exprs = values.iter().cloned().map(Expr::Column);
         let mut groups: Vec<_> = value_exprs.clone().collect();
-        // A group that is one of the values is not another one.
+        // A group key that is one of the values is not added twice.
         let mut positions = Vec::with_capacity(aggregate.group_expr.len());
         for group in &aggregate.group_expr {
             let group = self.with_values(group, &values)?;
@@ -162,7 +162,7 @@ impl<'a> Domain<'a> {
             exprs.extend(value_exprs);
             return Ok((LogicalPlanBuilder::from(grouped).project(exprs)?.build()?, values));
         }
-        // Without GROUP BY there is a row for every value, also where nothing was aggregated.
+        // Without GROUP BY there is a row for every value, even if nothing was aggregated.
         let found = self.names.next("found");
         let mut exprs: Vec<_> = keys.iter().cloned().map(Expr::Column).collect();
         let aliases: Vec<_> = rest.iter().map(|_| self.names.next("aggregate")).collect();
@@ -226,7 +226,8 @@ impl<'a> Domain<'a> {
         let (in_left, in_right) = (refers_to(&join.left, &self.outer)?, refers_to(&join.right, &self.outer)?);
         let on = join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter);
         let in_condition = on.into_iter().any(|expr| uses_any(expr, &self.outer));
-        // A side whose unmatched rows are in the result needs the values; the other only to refer to them.
+        // A side whose unmatched rows are in the result requires the values. The other side requires them only for its
+        // references.
         let (left_kept, right_kept) = match join.join_type {
             JoinType::Inner => (in_condition && !in_right, false),
             JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => (true, false),
@@ -320,7 +321,7 @@ impl<'a> Domain<'a> {
     }
 }
 
-/// The conditions that two relations are of the same values.
+/// Returns the conditions that two relations have the same values.
 fn same_values(left: &[Column], right: &[Column]) -> Vec<Expr> {
     left.iter()
         .zip(right)
@@ -330,7 +331,7 @@ fn same_values(left: &[Column], right: &[Column]) -> Vec<Expr> {
         .collect()
 }
 
-/// `value`, or what `aggregate` returns for no rows where nothing was found.
+/// Returns `value`, or the result of `aggregate` for no rows where nothing was found.
 pub fn or_default(value: Expr, found: Expr, aggregate: &Expr, input: &LogicalPlan) -> Result<Expr> {
     let default = default_value(aggregate, input)?;
     if default.is_null() {
@@ -339,7 +340,7 @@ pub fn or_default(value: Expr, found: Expr, aggregate: &Expr, input: &LogicalPla
     when(Expr::IsNull(Box::new(found)), lit(default)).otherwise(value)
 }
 
-/// What an aggregate returns for no rows.
+/// Returns the result of an aggregate for no rows.
 fn default_value(aggregate: &Expr, input: &LogicalPlan) -> Result<ScalarValue> {
     match aggregate {
         Expr::Alias(alias) => default_value(&alias.expr, input),

@@ -1,8 +1,8 @@
-//! LATERAL subqueries that are evaluated for all values of their outer columns.
+//! LATERAL subqueries evaluated for all values of their outer columns.
 //!
-//! The engine moves the conditions on outer columns from wherever they are to the join. So windows numbered the rows of all outer
-//! rows together, `HAVING` over aggregates without groups kept rows that it should drop, `DISTINCT` returned copies, and a LEFT JOIN
-//! in a subquery lost rows.
+//! The engine moves conditions on outer columns from anywhere in the subquery to the join. As a result, windows
+//! numbered the rows of all outer rows together, `HAVING` over aggregates without groups kept rows that it should
+//! drop, `DISTINCT` returned copies, and a LEFT JOIN in a subquery lost rows.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use super::correlation::{PullUp, evaluate};
 use super::outer::{outer_columns, uses_any};
 use super::plans::{with_inputs, with_names_of};
 
-/// Whether the right side of `join` is a LATERAL subquery that the engine would get wrong or refuse.
+/// Whether the right side of `join` is a LATERAL subquery that the engine would compute incorrectly or reject.
 pub fn is_misread(join: &Join) -> Result<bool> {
     let Some(subquery) = lateral(join) else { return Ok(false) };
     let outer = outer_columns(&subquery, join.left.schema())?;
     let mut pull_up = PullUp { outer: &outer, names: &mut Names::default(), duplicates: true };
     if let Some(Aggregate { input, .. }) = aggregate(&subquery, &outer) {
         let pulled = pull_up.pull_up(input)?;
-        // Rows are grouped by the columns that the conditions are on.
+        // The rows are grouped by the columns of the conditions.
         let by_groups =
             pulled.map(|pulled| pulled.conditions.iter().all(|condition| key(condition, &join.left).is_some()));
         return Ok(!by_groups.unwrap_or_default());
@@ -34,7 +34,7 @@ pub fn is_misread(join: &Join) -> Result<bool> {
     Ok(pull_up.pull_up(&subquery)?.is_none())
 }
 
-/// The aggregation whose rows the subquery returns, if it refers to outer columns below it alone.
+/// Returns the aggregation whose rows the subquery returns, if it refers to outer columns only below it.
 fn aggregate<'a>(mut plan: &'a LogicalPlan, outer: &[Column]) -> Option<&'a Aggregate> {
     loop {
         match plan {
@@ -55,7 +55,7 @@ fn aggregate<'a>(mut plan: &'a LogicalPlan, outer: &[Column]) -> Option<&'a Aggr
     }
 }
 
-/// `join` with its LATERAL subquery evaluated for all values of its outer columns.
+/// Evaluates the LATERAL subquery of `join` for all values of its outer columns.
 pub fn rewrite(join: &Join, names: &mut Names) -> Result<LogicalPlan> {
     let Some(subquery) = lateral(join) else { return Ok(LogicalPlan::Join(join.clone())) };
     let (right, same) = evaluate(&join.left, &subquery, names)?;
@@ -68,7 +68,7 @@ pub fn rewrite(join: &Join, names: &mut Names) -> Result<LogicalPlan> {
     with_names_of(joined, &join.schema, &positions?)
 }
 
-/// The columns that the LATERAL subqueries in `plan` refer to, which are left to the engine.
+/// Returns the columns to which the LATERAL subqueries left to the engine in `plan` refer.
 pub fn outer_columns_of_all(plan: &LogicalPlan) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     plan.apply_with_subqueries(|plan| {
@@ -82,7 +82,7 @@ pub fn outer_columns_of_all(plan: &LogicalPlan) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// The LATERAL subquery of a join, under its alias.
+/// Returns the LATERAL subquery of a join, under its alias.
 fn lateral(join: &Join) -> Option<LogicalPlan> {
     match join.right.as_ref() {
         LogicalPlan::Subquery(Subquery { subquery, .. }) => Some(subquery.as_ref().clone()),

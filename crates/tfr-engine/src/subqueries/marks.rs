@@ -1,4 +1,4 @@
-//! [`Marks`]: the input of an expression, joined with what its subqueries compute.
+//! [`Marks`]: joins the input of an expression with the results of its subqueries.
 
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::{array_agg, count};
@@ -29,7 +29,7 @@ impl<'a> Marks<'a> {
         Self { base: plan.clone(), plan, names }
     }
 
-    /// A name that nothing else has.
+    /// Returns a unique name.
     pub fn name(&mut self, kind: &str) -> String {
         self.names.next(kind)
     }
@@ -38,12 +38,12 @@ impl<'a> Marks<'a> {
         self.plan
     }
 
-    /// `exprs` with columns of the plan in the place of their subqueries.
+    /// Replaces the subqueries of `exprs` by columns of the plan.
     pub fn replace_all(&mut self, exprs: Vec<Expr>) -> Result<Vec<Expr>> {
         exprs.into_iter().map(|expr| self.replace(expr)).collect()
     }
 
-    /// `expr` with columns of the plan in the place of its subqueries.
+    /// Replaces the subqueries of `expr` by columns of the plan.
     pub fn replace(&mut self, expr: Expr) -> Result<Expr> {
         expr.transform_up(|expr| match expr {
             Expr::ScalarSubquery(subquery) if is_correlated(&subquery.subquery)? => {
@@ -56,7 +56,7 @@ impl<'a> Marks<'a> {
                 let plan = aggregates::with_null(subquery.subquery.as_ref().clone())?;
                 Ok(Transformed::yes(scalar_subquery(plan)))
             }
-            // `NOT` stays where it is: it negates the value.
+            // `NOT` is kept: it negates the value.
             Expr::Not(_) => Ok(Transformed::no(expr)),
             expr => match Predicate::new(expr, self.names)? {
                 Ok(predicate) => self.value(predicate).map(Transformed::yes),
@@ -107,7 +107,7 @@ impl<'a> Marks<'a> {
         Ok(None)
     }
 
-    /// The value of `predicate` for each row: true, false or NULL.
+    /// Returns the value of `predicate` for each row: true, false or NULL.
     fn value(&mut self, Predicate { subquery, comparison, negated }: Predicate) -> Result<Expr> {
         let correlated = is_correlated(&subquery)?;
         let Some(comparison) = comparison else {
@@ -141,7 +141,8 @@ impl<'a> Marks<'a> {
         when(found, yes).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(no)
     }
 
-    /// The value of `IN` over a subquery that must run only once, because its rows may differ: its values are collected.
+    /// Returns the value of `IN` over a subquery that must run only once, because its rows may differ. Its values are
+    /// collected in a list.
     fn value_of_list(&mut self, subquery: &LogicalPlan, comparison: &Expr, negated: bool) -> Result<Expr> {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right: value }) = comparison else {
             return refuse(
@@ -168,7 +169,7 @@ impl<'a> Marks<'a> {
             .otherwise(lit(negated))
     }
 
-    /// Adds a column: whether there is a row of `right` that satisfies `conditions`.
+    /// Adds a column that records whether a row of `right` satisfies `conditions`.
     fn mark(&mut self, right: LogicalPlan, conditions: Vec<Expr>) -> Result<Expr> {
         let alias = self.names.next("subquery");
         let condition = conjunction(conditions).unwrap_or_else(|| lit(true));
@@ -188,9 +189,8 @@ impl<'a> Marks<'a> {
         Ok(Expr::Column(Column::new(Some(alias), "mark")))
     }
 
-    /// `comparison` with a column in the place of a compared value that no column is part of, unless that is a literal.
-    /// The engine would move a condition that turns out to be constant below an aggregate without groups, where it no longer
-    /// selects rows.
+    /// Replaces a compared value without columns by a column, unless it is a literal. The engine would move a
+    /// condition that turns out to be constant below an aggregate without groups, where it no longer selects rows.
     fn with_column(&mut self, comparison: Expr) -> Result<Expr> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = comparison else { return Ok(comparison) };
         if matches!(left.as_ref(), Expr::Literal(value, _) if !value.is_null()) || !left.column_refs().is_empty() {
@@ -209,8 +209,8 @@ impl<'a> Marks<'a> {
         comparison.nullable(&schema)
     }
 
-    /// Whether `comparison` is an equality of columns of the plan with columns of `right`, which is what the engine's join for
-    /// `NOT IN` computes right.
+    /// Whether `comparison` is an equality of columns of the plan with columns of `right`. The engine's join for `NOT
+    /// IN` computes only such comparisons correctly.
     fn is_equality_of_columns(&self, comparison: &Expr, right: &LogicalPlan) -> bool {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right: value }) = comparison else { return false };
         let all = |expr: &Expr, plan: &LogicalPlan| {
@@ -228,8 +228,8 @@ fn exists(subquery: LogicalPlan, negated: bool) -> Result<Expr> {
     Ok(if negated { rows.eq(lit(0_i64)) } else { rows.gt(lit(0_i64)) })
 }
 
-/// Whether a value that is not found in an uncorrelated subquery may be a NULL in it: never in an empty one, always if there
-/// is a NULL, else if the value is NULL itself.
+/// Whether a value that is not found in an uncorrelated subquery compares as NULL: never if the subquery is empty,
+/// always if it contains a NULL, otherwise if the value itself is NULL.
 fn unknown(subquery: LogicalPlan, comparison: &Expr) -> Result<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, .. }) = comparison else {
         return datafusion_common::internal_err!("not a comparison: {comparison}");

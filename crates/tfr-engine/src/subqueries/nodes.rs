@@ -1,4 +1,4 @@
-//! The places in a plan where expressions hold subqueries.
+//! Rewrites the plan nodes whose expressions contain subqueries.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn contains_subquery(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// `plan` without subqueries in its expressions, with the same columns.
+/// Removes the subqueries from the expressions of `plan`, which keeps its columns.
 pub fn rewrite(plan: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Filter(node) => filter(node, names),
@@ -71,7 +71,8 @@ pub fn rewrite(plan: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
         }
         LogicalPlan::Sort(ref sort) => {
             let mut marks = Marks::new(with_columns_below(&sort.input, &sort.expr)?, names);
-            // Keys are columns, computed below: the engine does not merge sorted rows by a key that holds a scalar subquery.
+            // Keys become columns, computed below: the engine does not merge sorted rows by a key that contains a
+            // scalar subquery.
             let mut keys = sort.expr.clone();
             let mut added = Vec::new();
             for key in &mut keys {
@@ -91,7 +92,7 @@ pub fn rewrite(plan: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
     }
 }
 
-/// `plan` with the columns of the relation below that only the subqueries of sort keys use: the engine does not see them.
+/// Adds the columns of the relation below that only the subqueries of sort keys use. The engine does not detect them.
 fn with_columns_below(plan: &LogicalPlan, keys: &[SortExpr]) -> Result<LogicalPlan> {
     let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else { return Ok(plan.clone()) };
     let mut exprs = expr.clone();
@@ -146,7 +147,7 @@ fn rewrite_join(join: Join, names: &mut Names) -> Result<LogicalPlan> {
         let Some(predicate) = conjunction(subqueries) else { return Ok(LogicalPlan::Join(joined)) };
         return filter(Filter::try_new(predicate, Arc::new(LogicalPlan::Join(joined)))?, names);
     }
-    // Rows that do not match stay in the result, so each condition becomes a column of the side whose columns it uses.
+    // Unmatched rows stay in the result, so each condition becomes a column of the side whose columns it uses.
     let (mut left, mut right) = (join.left.as_ref().clone(), join.right.as_ref().clone());
     for conjunct in subqueries {
         let mut used = columns_used(&conjunct)?;
@@ -180,7 +181,7 @@ fn rewrite_join(join: Join, names: &mut Names) -> Result<LogicalPlan> {
     with_names_of(joined, &schema, &positions)
 }
 
-/// Columns that `expr` uses, those that its subqueries refer to included.
+/// Returns the columns that `expr` uses, including those that its subqueries refer to.
 fn columns_used(expr: &Expr) -> Result<Vec<Column>> {
     let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
     expr.apply(|expr| {

@@ -1,11 +1,11 @@
-//! References of a subquery to columns of the query around it.
+//! References from a subquery to columns of the outer query.
 
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema};
 
-/// Outer columns that `plan` refers to and that `schema` has.
+/// Returns the outer columns that `plan` refers to and `schema` contains.
 pub fn outer_columns(plan: &LogicalPlan, schema: &DFSchema) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
     for_each_outer(plan, |column| {
@@ -23,7 +23,7 @@ pub fn is_correlated(plan: &LogicalPlan) -> Result<bool> {
     Ok(correlated)
 }
 
-/// Calls `f` for every outer reference in `plan`, those in its subqueries included.
+/// Calls `f` for every outer reference in `plan`, including those in its subqueries.
 pub fn for_each_outer(plan: &LogicalPlan, mut f: impl FnMut(&Column)) -> Result<()> {
     plan.apply_with_subqueries(|plan| {
         plan.apply_expressions(|expr| {
@@ -38,7 +38,7 @@ pub fn for_each_outer(plan: &LogicalPlan, mut f: impl FnMut(&Column)) -> Result<
     Ok(())
 }
 
-/// Whether a step of `plan` refers to one of the outer columns.
+/// Whether an operator of `plan` refers to one of the outer columns.
 pub fn refers_to(plan: &LogicalPlan, outer: &[Column]) -> Result<bool> {
     let mut found = false;
     plan.apply(|plan| {

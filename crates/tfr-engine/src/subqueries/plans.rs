@@ -1,4 +1,4 @@
-//! Plans that are made again, with other inputs or under other names.
+//! Rebuilds plans with other inputs or names.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_common::{Column, DFSchema};
 use datafusion_expr::Join;
 
-/// `join` with other inputs, that have its columns and perhaps others.
+/// Rebuilds `join` with other inputs, which have its columns and perhaps more.
 pub fn with_inputs(join: &Join, left: LogicalPlan, right: LogicalPlan) -> Result<Join> {
     Join::try_new(
         Arc::new(left),
@@ -21,7 +21,7 @@ pub fn with_inputs(join: &Join, left: LogicalPlan, right: LogicalPlan) -> Result
     )
 }
 
-/// The columns of `plan` at these positions, under the names of `schema`.
+/// Returns the columns of `plan` at these positions, under the names of `schema`.
 pub fn with_names_of(plan: LogicalPlan, schema: &DFSchema, positions: &[usize]) -> Result<LogicalPlan> {
     let columns = plan.schema().columns();
     let wanted = schema.columns();

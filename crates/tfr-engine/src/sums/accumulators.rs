@@ -1,4 +1,4 @@
-//! The accumulators of sums: of all rows, of distinct values, and of groups.
+//! Accumulators for sums: of all rows, of distinct values, and of groups.
 
 use std::collections::HashMap;
 use std::mem::size_of_val;
@@ -73,7 +73,7 @@ impl Accumulator for Sum {
     }
 }
 
-/// The sum of distinct values. In a sliding window a value stays until its last copy has left.
+/// The sum of distinct values. In a sliding window, a value counts until its last copy has left.
 #[derive(Debug)]
 pub struct DistinctSum {
     copies: HashMap<i128, u64>,
@@ -149,7 +149,7 @@ impl GroupSums {
     }
 
     fn add(&mut self, group: usize, value: i128, count: u64) -> Result<()> {
-        // Every group has been made.
+        // Every group has been created.
         if let (Some(sum), Some(counted)) = (self.sums.get_mut(group), self.counts.get_mut(group)) {
             *sum = added(*sum, value)?;
             *counted += count;
@@ -220,7 +220,7 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-/// Sums as they stand in states.
+/// Converts sums to their representation in states.
 fn decimals(sums: Vec<i128>) -> Result<ArrayRef> {
     Ok(Arc::new(Decimal128Array::from(sums).with_data_type(STATE)))
 }

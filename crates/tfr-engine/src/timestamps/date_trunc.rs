@@ -1,4 +1,4 @@
-//! The function `date_trunc`, for all times that a unit holds.
+//! The function `date_trunc`, for the full range of each unit.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-/// The engine's function, which computes in nanoseconds, but for timestamps in other units.
+/// The engine's function, which computes in nanoseconds, except for timestamps in other units.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DateTrunc {
     engines: Arc<ScalarUDF>,
@@ -64,7 +64,8 @@ impl ScalarUDFImpl for DateTrunc {
                 let truncated = truncate(&time.to_array()?, period)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&truncated, 0)?))
             }
-            // Of a single time the engine's cuts milliseconds and microseconds off toward 1970, of a column it does not.
+            // For a scalar, the engine's function rounds milliseconds and microseconds toward 1970. For a column it
+            // does not.
             (Some(_), Some(ColumnarValue::Scalar(time @ ScalarValue::TimestampNanosecond(..)))) => {
                 args.args[1] = ColumnarValue::Array(time.to_array()?);
                 args.number_rows = 1;
@@ -119,7 +120,7 @@ impl Period {
         })
     }
 
-    /// The beginning of the period that a local time is in. Weeks begin on Monday.
+    /// Returns the start of the period that contains a local time. Weeks begin on Monday.
     fn beginning(self, time: NaiveDateTime) -> Option<NaiveDateTime> {
         let date = time.date();
         let first_of = |month| NaiveDate::from_ymd_opt(date.year(), month, 1);
@@ -146,16 +147,16 @@ impl Period {
         Some(date.and_time(NaiveTime::from_num_seconds_from_midnight_opt(seconds, nanosecond)?))
     }
 
-    /// The beginning of the period that a moment is in, by the clocks of a zone.
+    /// Returns the start of the period that contains an instant, by the local time of a zone.
     fn beginning_in(self, zone: Tz, time: NaiveDateTime) -> Option<NaiveDateTime> {
         let moment = zone.from_utc_datetime(&time);
         let beginning = self.beginning(moment.naive_local())?;
         let moment = match zone.from_local_datetime(&beginning) {
             LocalResult::Single(moment) => moment,
-            // Clocks were set back: the hour that the time itself is in.
+            // Clocks were set back: use the occurrence with the offset of the instant itself.
             LocalResult::Ambiguous(first, second) if first.offset().fix() != moment.offset().fix() => second,
             LocalResult::Ambiguous(first, _) => first,
-            // Clocks were set forward over the beginning: the period begins with the next hour that there is.
+            // Clocks were set forward over the start: the period begins with the next hour that exists.
             LocalResult::None => {
                 let earlier = beginning.checked_sub_signed(TimeDelta::hours(3))?;
                 zone.from_local_datetime(&earlier).single()?.checked_add_signed(TimeDelta::hours(3))?

@@ -12,7 +12,8 @@ use datafusion_common::{Result, ScalarValue, plan_err};
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-/// Nanoseconds since 1970-01-01T00:00:00Z of any timestamp, as a decimal: 64 bits do not hold those of all units.
+/// Returns the nanoseconds since 1970-01-01T00:00:00Z of any timestamp, as a decimal: 64 bits do not cover the range
+/// of all units.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Instant(Signature);
 
@@ -22,7 +23,7 @@ impl Default for Instant {
     }
 }
 
-/// Ten to the power of 19 seconds, the most there can be, have 28 digits in nanoseconds.
+/// The maximum of about 10^19 seconds has 28 digits in nanoseconds.
 const INSTANT: DataType = DataType::Decimal128(28, 0);
 
 impl ScalarUDFImpl for Instant {

@@ -1,7 +1,9 @@
-//! Comparisons of timestamps with other units and with dates, and the beginnings of periods, for all times that a unit holds.
+//! Comparisons of timestamps with other units and with dates, and the start of periods, for the full range of each
+//! unit.
 //!
-//! The engine brings both sides to the finest unit, mostly nanoseconds, which end in the year 2262. So it cannot compare a
-//! column that holds 9999-12-31, a common "no end", with a literal, nor any column with such a literal.
+//! The engine converts both sides to the finest unit, usually nanoseconds, whose range ends in the year 2262. It
+//! therefore cannot compare a column that contains 9999-12-31, a common "no end" value, with a literal, nor any column
+//! with such a literal.
 
 mod date_trunc;
 mod instant;
@@ -25,17 +27,17 @@ use crate::comparable::qualified;
 use crate::expressions::{is_comparison, rewrite_types};
 use instant::Instant;
 
-/// The functions that return the time of the query.
+/// Functions that return the time of the query.
 const NOW: [&str; 2] = ["now", "current_date"];
 
-/// The functions that return one of their arguments.
+/// Functions that return one of their arguments.
 const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 
-/// Makes operands that are times have one unit where that loses nothing, before the engine's coercion would choose another:
+/// Converts time operands to one unit where that loses nothing, before the engine's coercion would choose another:
 ///
-/// * a literal of SQL that nanoseconds cannot hold is a timestamp in microseconds;
-/// * literals and `now()` take the unit of the columns that they meet;
-/// * columns that meet in nanoseconds and in another unit are compared by [`Instant`].
+/// * a SQL literal that nanoseconds cannot represent becomes a timestamp in microseconds;
+/// * literals and `now()` get the unit of the columns that they are combined with;
+/// * columns in nanoseconds are compared with columns in another unit by [`Instant`].
 #[derive(Debug)]
 pub(crate) struct ExactTimestamps {
     instant: Arc<ScalarUDF>,
@@ -47,12 +49,13 @@ impl Default for ExactTimestamps {
     }
 }
 
-/// Functions that sessions must know: one that the rule puts into plans, and one in the place of the engine's.
+/// Returns the functions that sessions must register: one that the rule inserts into plans, and one that replaces the
+/// engine's.
 pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
     [ExactTimestamps::default().instant, date_trunc()]
 }
 
-/// The function `date_trunc`.
+/// Returns the function `date_trunc`.
 pub(crate) fn date_trunc() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(date_trunc::DateTrunc::default()))
 }
@@ -106,8 +109,8 @@ impl ExactTimestamps {
         })
     }
 
-    /// Gives operands of one expression that are times types that the engine's coercion brings together without loss.
-    /// Returns whether it changed any.
+    /// Converts time operands of one expression to types that the engine's coercion combines without loss. Returns
+    /// whether it changed any.
     fn align(&self, operands: &mut [&mut Expr], schema: &DFSchema, used: Use) -> Result<bool> {
         let Some(mut types) = operands.iter().map(|expr| expr.get_type(schema).ok()).collect::<Option<Vec<_>>>() else {
             return Ok(false);
@@ -122,7 +125,7 @@ impl ExactTimestamps {
             return Ok(false);
         }
 
-        // As the engine does: the first zone counts for all.
+        // Like the engine: the first zone counts for all.
         let zone = types.iter().find_map(|data_type| match data_type {
             DataType::Timestamp(_, zone) => zone.clone(),
             _ => None,
@@ -169,7 +172,7 @@ impl ExactTimestamps {
     }
 }
 
-/// What becomes of operands.
+/// How the operands are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Compared,
@@ -180,10 +183,10 @@ fn is_date(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Date32 | DataType::Date64)
 }
 
-/// What an operand is that has one value in all rows.
+/// The kinds of operands that have the same value in all rows.
 enum Constant {
     Literal(ScalarValue),
-    /// What depends on the time of the query, such as `now() - INTERVAL '7 days'`. Less than a microsecond does not count.
+    /// Depends on the time of the query, such as `now() - INTERVAL '7 days'`. Fractions of a microsecond are ignored.
     Now,
 }
 
@@ -216,7 +219,7 @@ fn is_text_literal(expr: &Expr) -> bool {
     text_of(expr).is_some()
 }
 
-/// The unit that a time needs, without loss.
+/// Returns the unit that represents a time type without loss.
 fn unit_of(data_type: &DataType) -> TimeUnit {
     match data_type {
         DataType::Timestamp(unit, _) => *unit,
@@ -225,13 +228,13 @@ fn unit_of(data_type: &DataType) -> TimeUnit {
     }
 }
 
-/// The timestamp in microseconds that a text means, if it is cast to nanoseconds, and these cannot hold it.
+/// Parses a text that is cast to nanoseconds as a timestamp in microseconds, if nanoseconds cannot represent it.
 fn far_literal(expr: &Expr, target: &DataType) -> Option<ScalarValue> {
     let DataType::Timestamp(TimeUnit::Nanosecond, zone) = target else { return None };
     timestamp_of(text_of(expr)?, zone.as_ref()).filter(|value| matches!(value, ScalarValue::TimestampMicrosecond(..)))
 }
 
-/// The timestamp that a text means: in nanoseconds, or in microseconds where these cannot hold it.
+/// Parses a text as a timestamp in nanoseconds, or in microseconds if nanoseconds cannot represent it.
 fn timestamp_of(text: &str, zone: Option<&Arc<str>>) -> Option<ScalarValue> {
     let time = match zone {
         Some(name) => string_to_datetime(&name.parse::<Tz>().ok()?, text).ok()?.with_timezone(&Utc),
@@ -247,7 +250,7 @@ fn timestamp_of(text: &str, zone: Option<&Arc<str>>) -> Option<ScalarValue> {
     }
 }
 
-/// A time in another type, if that is exact; a text that fits no better as the timestamp that it means.
+/// Converts a time to another type, if that is exact. A text that does not fit is parsed as a timestamp instead.
 fn in_unit(value: &ScalarValue, target: &DataType) -> Option<ScalarValue> {
     let DataType::Timestamp(_, zone) = target else { return None };
     let exact = |value: &ScalarValue| {

@@ -1,4 +1,4 @@
-//! [`Declared`]: options that the libraries declare, as arguments.
+//! [`Declared`]: command-line arguments for the options that the libraries declare.
 
 use std::fmt;
 
@@ -7,21 +7,21 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use datafusion_tfrecord::options::{MAPPING, OptionDeclaration, OptionText, READING, STRICT, WRITING, plain};
 use datafusion_tfrecord::{ReadOptions, WriteOptions};
 
-/// Some declared options, and where help lists them.
+/// A group of declared options, and the help heading that lists them.
 pub trait Table {
-    /// What they are set on.
+    /// The struct that the options set.
     type Options: 'static;
 
     /// The heading in help.
     const HEADING: &'static str;
 
-    /// The options, in the order in which they are set and listed.
+    /// Returns the options, in the order in which they are set and listed.
     fn options() -> Vec<&'static OptionDeclaration<Self::Options>>;
 
-    /// What they are set on, before any is set.
+    /// Returns the struct before any option is set.
     fn unset() -> Self::Options;
 
-    /// The ids of their arguments.
+    /// Returns the argument ids.
     fn ids() -> impl Iterator<Item = &'static str> {
         Self::options().into_iter().map(|option| option.text.key)
     }
@@ -30,10 +30,10 @@ pub trait Table {
 /// How a query writes shards.
 pub enum Writing {}
 
-/// How a tool writes the records of other shards.
+/// How a tool writes the records of existing shards.
 pub enum Moving {}
 
-/// What columns become.
+/// How columns are encoded.
 pub enum Mapping {}
 
 /// How the columns of shards are determined.
@@ -73,7 +73,8 @@ impl Table for Mapping {
     const HEADING: &'static str = "Mapping";
 
     fn options() -> Vec<&'static OptionDeclaration<MappingOptions>> {
-        // One --map has the rule of one column, which may have commas and semicolons. A vocabulary is in --map-file.
+        // Each --map has the rule for one column, which may contain commas and semicolons. Vocabularies are set in
+        // --map-file.
         let declared = MAPPING.iter().filter(|option| !matches!(option.text.key, "map" | "vocabulary"));
         declared.chain([&STRICT]).collect()
     }
@@ -96,19 +97,19 @@ impl Table for Inference {
     }
 }
 
-/// The options of a table that were given.
+/// The options of a table that the user gave.
 pub struct Declared<T: Table>(Vec<(&'static OptionDeclaration<T::Options>, String)>);
 
 impl<T: Table> Declared<T> {
-    /// Sets them.
+    /// Applies them to `options`.
     pub fn apply(&self, options: &mut T::Options) {
         for (option, value) in &self.0 {
-            // It was parsed before.
+            // The value has already been parsed.
             let _ = (option.set)(options, value);
         }
     }
 
-    /// Returns the options with the defaults of those that were not given.
+    /// Returns the options, with defaults for those not given.
     pub fn options(&self) -> T::Options {
         let mut options = T::unset();
         self.apply(&mut options);
@@ -159,7 +160,7 @@ impl<T: Table> Args for Declared<T> {
     }
 }
 
-/// The argument of an option, where those with `ids` are arguments too.
+/// Returns the argument for an option. `ids` are the ids of all arguments.
 fn argument<T: Table>(option: &'static OptionDeclaration<T::Options>, ids: &[&'static str]) -> Arg {
     let OptionText { key, value, help, default, needs, excludes, repeats, .. } = option.text;
     let mut help = capitalized(&plain(help));
@@ -194,55 +195,55 @@ fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
-/// Options that the short help leaves out.
+/// Options that the short help omits.
 const RARE: [&str; 8] =
     ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
 
-/// What the long help adds, in the words of the command.
+/// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 10] = [
-    ("hosts", "The rule of thumb of TensorFlow's guides. Records of less than 100 MiB altogether become one shard."),
+    (
+        "hosts",
+        "This follows the guideline in TensorFlow's guides. Records of less than 100 MiB in total become one shard.",
+    ),
     (
         "mode",
-        "overwrite replaces what is there, once the new output is complete. append adds shards to the set that is there, if \
-         columns, mapping and compression are the same. ignore does nothing if anything is there, and says so. A directory \
-         that holds anything but an output of tfr-sql is never written to.",
+        "overwrite replaces the existing output, once the new output is complete. append adds shards to an existing \
+         set with the same columns, mapping and compression. ignore writes nothing if output exists, and reports \
+         that. A directory with other files than an output of tfr-sql is never written to.",
     ),
     (
         "shuffle",
-        "Every order is as likely as any other. The same rows and seed give the same shards, byte for byte, in whichever \
-         order, files and threads the rows come. What does not fit into --memory-limit waits in --temp-dir.",
+        "Every order is equally likely. The same rows and seed give the same shards, byte for byte, whatever the \
+         order, files and threads of the input. Rows that do not fit into --memory-limit spill to --temp-dir.",
     ),
     (
         "split",
-        "By the hash of each row's key, so that no key is in two splits, and rows that are added later move none of the \
-         others. Without --split-by the whole record is the key. Shards start with the name of their split, and --shards is \
-         for each: --shards 16, or --shards train=256,val=16. In a query, tf_split('train=0.9,val=0.1', user_id) returns the \
-         same.",
+        "Rows are assigned by a hash of their key, so that no key is in two splits, and rows added later do not move \
+         others. Without --split-by the whole record is the key. Shard names start with the split, and --shards \
+         applies to each split: --shards 16, or --shards train=256,val=16. In a query, \
+         tf_split('train=0.9,val=0.1', user_id) returns the same.",
     ),
     (
         "partition_by",
-        "As Hive, Spark and Impala do. The columns are left out of the records, and found again in the paths when the set is \
-         read. Shards are cut in each directory for itself.",
+        "The layout is that of Hive, Spark and Impala. The columns are left out of the records, and read from the \
+         paths instead. Each directory has its own shards.",
     ),
     (
         "null",
-        "absent: no feature; unset: a feature without a kind; empty: one without values; mask: further features say where \
-         nulls are, by name is_null; drop: as absent, and nulls inside lists are left out. A null inside a list has to be \
-         masked, dropped or given a value.",
+        "absent: no feature; unset: a feature without a kind; empty: one without values; mask: additional features \
+         named is_null mark nulls; drop: as absent, and nulls inside lists are left out. A null inside a list must \
+         be masked, dropped or given a value.",
     ),
     (
         "record_type",
         "In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each \
          value of which is a record.",
     ),
-    (
-        "sequence",
-        "Put commas between names: frames,audio. Lists of lists and of structs are sequences without being named.",
-    ),
+    ("sequence", "Separate names with commas: frames,audio. Lists of lists and of structs are always sequences."),
     (
         "infer_files",
-        "Where neither a manifest nor a schema.pbtxt records them. Of more files a sample is read, evenly spaced. --table has \
-         this as the key infer_files.",
+        "Used where neither a manifest nor a schema.pbtxt records the columns. If there are more files, an evenly \
+         spaced sample is read. --table has the key infer_files for this.",
     ),
-    ("infer_records", "--table has this as the key infer_records."),
+    ("infer_records", "--table has the key infer_records for this."),
 ];

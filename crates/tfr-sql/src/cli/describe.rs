@@ -1,4 +1,4 @@
-//! `describe` and `stats`: what is known of records that are there.
+//! `describe` and `stats`: describe existing records.
 
 use std::path::PathBuf;
 
@@ -21,34 +21,34 @@ Examples:
 pub struct DescribeArgs {
     /// A directory of TFRecord files
     ///
-    /// Of a set that tfr-sql has written the shards that its manifest lists; else all files in it and below but hidden ones and
-    /// those that lie beside shards. The columns are those of the manifest, or of a schema.pbtxt in the directory, or as all
-    /// records tell.
+    /// In a set written by tfr-sql, the shards that its manifest lists are read. In any other directory, all files in
+    /// it and below are read, except for hidden files and sidecars. The columns come from the manifest, from a
+    /// schema.pbtxt in the directory, or from all records.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
-    /// What to write: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and tfds if it can be]
+    /// Write these files: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and tfds if possible]
     ///
-    /// As --emit of a query. TensorFlow Datasets wants uncompressed files with names like part-00000-of-00016, all in one
-    /// directory.
+    /// As for --emit of a query. TensorFlow Datasets requires uncompressed files with names like part-00000-of-00016,
+    /// all in one directory.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 
-    /// Write to this directory, which is made if need be, and not beside the shards
+    /// Write to this directory instead of next to the shards; created if missing
     ///
     /// Indexes cannot be written elsewhere.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Replace files of others that have such names
+    /// Replace existing files with these names that other tools wrote
     ///
-    /// What a manifest lists is replaced without it.
+    /// Files listed in a manifest are replaced without it.
     #[arg(long)]
     pub replace: bool,
 }
 
 impl DescribeArgs {
-    /// What is asked for, if anything in particular is.
+    /// Returns the requested sidecars, if any were requested by name.
     pub fn emit(&self) -> Option<Emit> {
         (!self.emit.is_empty()).then(|| self.emit.iter().copied().collect())
     }
@@ -70,7 +70,7 @@ impl DescribeArgs {
 pub struct StatsArgs {
     /// A TFRecord file, or a directory of them
     ///
-    /// What is read, and as which columns, is told at describe.
+    /// See describe for which files are read, and where the columns come from.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
 

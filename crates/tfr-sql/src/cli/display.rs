@@ -1,4 +1,4 @@
-//! What is said, and how: options of a query and of every tool.
+//! Options for messages, of a query and of every tool.
 
 use clap::{ArgAction, Args, ValueEnum};
 
@@ -15,11 +15,11 @@ pub struct Display {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: When,
 
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
 
-    /// Say more: settings and plan; twice: what the engine logs
+    /// Print settings and the plan; twice: also what the engine logs
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

@@ -1,4 +1,4 @@
-//! `--emit` and `--layout`: what is to lie beside the shards, or in their place.
+//! `--emit` and `--layout`: the sidecar files of the shards, and the layout of the output.
 
 use arrow_tfrecord::NullPolicy;
 use clap::{Args, ValueEnum};
@@ -11,32 +11,33 @@ use super::declared::{Declared, Mapping};
 use super::shards::of_shards;
 use super::{Given, Misuse};
 
-/// What is to lie beside the shards.
+/// The sidecar files to write.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[group(skip)]
 pub struct EmitArgs {
-    /// Write more beside the shards: tfds, tfmd, parse-fn, stats, index
+    /// Also write sidecar files: tfds, tfmd, parse-fn, stats, index
     ///
-    /// Names stand with commas between: tfds,index. tfds: dataset_info.json, features.json and label files, for
-    /// tfds.builder_from_directory; a column with the map rule index is a class label. tfmd: schema.pbtxt, for TFX and TensorFlow
-    /// Data Validation, with types, presence, shapes and domains as the rows have them. parse-fn: parse_example.py, a module that
-    /// reads the shards with nothing but TensorFlow. stats: stats.pb for TensorFlow Data Validation, and the page stats.html.
-    /// index: <shard>.idx, where each record is, for NVIDIA DALI and others.
+    /// Separate names with commas: tfds,index. tfds: dataset_info.json, features.json and label files, for
+    /// tfds.builder_from_directory; a column with the map rule index is a class label. tfmd: schema.pbtxt, for TFX and
+    /// TensorFlow Data Validation, with the types, presence, shapes and domains found in the rows. parse-fn:
+    /// parse_example.py, a module that reads the shards and requires only TensorFlow. stats: stats.pb for TensorFlow
+    /// Data Validation, and the page stats.html. index: <shard>.idx, with the offset of each record, for NVIDIA DALI
+    /// and others.
     ///
-    /// All of it is made in the pass that writes the shards, and appears with them. tfds and index want --compression none. A set
-    /// that grows by --mode append is described afterwards: tfr-sql describe DIR.
+    /// All files are made in the pass that writes the shards, and published with them. tfds and index require
+    /// --compression none. After appending with --mode append, describe the whole set: tfr-sql describe DIR.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 
-    /// shards (default), or snapshot, which tf.data.Dataset.load opens
+    /// Write shards (default), or a snapshot for tf.data.Dataset.load
     ///
-    /// A snapshot holds tensors, not Examples: every column with its own type, the number of rows known, nothing to parse.
-    /// Elements are dicts by column; text is a string, a time the integer of its unit, a list a tensor of one unknown
-    /// dimension, a struct a dict. A null is an error that names its column; with --null mask it is zero, and a column c/is_null
-    /// says so. Decimals, maps and lists of structs are refused. --shards N says how many files there are to read at the same time
-    /// [default: one for each thread; one for a query with ORDER BY]; with --compression gzip it is loaded by
-    /// tf.data.Dataset.load(dir, compression="GZIP").
+    /// A snapshot contains tensors instead of Examples: every column has its own type, the number of rows is recorded,
+    /// and nothing needs parsing. Elements are dicts by column. Text is a string, a time the integer of its unit, a
+    /// list a tensor with one unknown dimension, a struct a dict. A null is an error that names its column; with
+    /// --null mask it is zero, and a column c/is_null marks it. Decimals, maps and lists of structs are rejected.
+    /// --shards N sets the number of files that can be read in parallel [default: one for each thread; one for a query
+    /// with ORDER BY]. With --compression gzip, load it with tf.data.Dataset.load(dir, compression="GZIP").
     #[arg(
         long,
         value_name = "LAYOUT",
@@ -47,7 +48,7 @@ pub struct EmitArgs {
     layout: LayoutName,
 }
 
-/// What a set is.
+/// The layout of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LayoutName {
     /// Shards of records.
@@ -56,16 +57,16 @@ enum LayoutName {
     Snapshot,
 }
 
-/// Options of shards that say something of a saved dataset, too.
+/// Shard options that also apply to a saved dataset.
 const OF_SNAPSHOTS: [&str; 4] = ["shards", "compression", "null", "layout"];
 
 impl EmitArgs {
-    /// What is to lie beside the shards.
+    /// Returns the sidecar files to write.
     pub fn emit(&self) -> Emit {
         self.emit.iter().copied().collect()
     }
 
-    /// What the set is, where nulls become this.
+    /// Returns the layout of the output, with its representation of nulls.
     pub fn layout(&self, nulls: NullPolicy) -> Layout {
         match (self.layout, nulls) {
             (LayoutName::Shards, _) => Layout::Shards,
@@ -74,7 +75,7 @@ impl EmitArgs {
         }
     }
 
-    /// Refuses what a saved dataset has no use for.
+    /// Rejects options that do not apply to a saved dataset.
     pub(super) fn check_snapshot(
         &self,
         given: &Given,

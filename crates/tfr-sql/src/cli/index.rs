@@ -1,4 +1,4 @@
-//! `index`: where each record starts, for readers that jump.
+//! `index`: records the offset of each record, for random access.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,16 +19,16 @@ Examples:
 pub struct IndexArgs {
     /// Files, directories or patterns
     ///
-    /// A line for each record: the byte it starts at and its length with its frame. Compressed files have no such index
-    /// and are refused.
+    /// An index has a line for each record: its byte offset, and its length including the frame. Compressed files
+    /// cannot be indexed and are rejected.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 
-    /// What an index is called: idx (a.tfrecord.idx, for NVIDIA DALI) or tfindex (a.tfindex)
+    /// Name the index files: idx (a.tfrecord.idx, for NVIDIA DALI) or tfindex (a.tfindex)
     #[arg(long, value_name = "NAME", default_value = "idx", hide_possible_values = true)]
     name: Name,
 
-    /// Threads to use [default: all cores]
+    /// Use this many threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 }
@@ -43,7 +43,7 @@ enum Name {
 }
 
 impl IndexArgs {
-    /// What an index is called.
+    /// Returns the naming scheme of the index files.
     pub fn name(&self) -> IndexName {
         match self.name {
             Name::Idx => IndexName::Idx,

@@ -1,4 +1,4 @@
-//! The help of `--table`: the keys of inputs, from their declarations.
+//! The help of `--table`, generated from the declarations of the input keys.
 
 use datafusion_tfrecord::options::{OptionText, plain};
 use tfr_formats::{InputFormat, PATH, input_options};
@@ -6,22 +6,22 @@ use tfr_formats::{InputFormat, PATH, input_options};
 const BEFORE: &str = "\
 Register an input under a name: NAME=URL[,key=value…]; repeatable
 
-The URL is a path, a pattern of paths, or - for standard input, which is kept in --temp-dir meanwhile; s3://, gs://, az://, \
-abfss://, hdfs:// and https:// lead elsewhere. A part with a comma is put in double quotes: --table 't=\"a,b.csv\",delimiter=;'. \
-The keys, which CREATE EXTERNAL TABLE takes as OPTIONS too, but for path and format; Hive text has them also under Hive's \
-names, such as field.delim:
+The URL is a path, a pattern of paths, or - for standard input, which is copied to --temp-dir. Remote URLs start \
+with s3://, gs://, az://, abfss://, hdfs:// or https://. Put a part with a comma in double quotes: --table \
+'t=\"a,b.csv\",delimiter=;'. These are the keys. CREATE EXTERNAL TABLE accepts them as OPTIONS too, except for \
+path and format. For Hive text, Hive's names are accepted as well, such as field.delim:
 ";
 
-/// Where help on a key begins, and where it ends, on a terminal of 100 columns.
+/// The first and last column of a key's help on a terminal of 100 columns.
 const COLUMNS: [usize; 2] = [24, 90];
 
-/// The long help of `--table`.
+/// Returns the long help of `--table`.
 pub(super) fn table_help() -> String {
     let mut help = BEFORE.to_owned();
     add(&mut help, &PATH);
     let mut formats: &[InputFormat] = &[];
     for option in input_options().filter(|option| option.text().is_listed()) {
-        // The first ones are of every format, as is the path.
+        // The first keys apply to every format, like the path.
         if formats != option.formats && !formats.is_empty() {
             let names: Vec<_> = option.formats.iter().map(|format| format.name()).collect();
             help += &format!("\nfor {}:", names.join(", "));
@@ -32,7 +32,7 @@ pub(super) fn table_help() -> String {
     help
 }
 
-/// Adds a key and its help, in lines of words.
+/// Adds a key and its help, wrapped at word boundaries.
 fn add(help: &mut String, text: &OptionText) {
     let [begin, end] = COLUMNS;
     let mut line = format!("  {:1$}", text.key, begin - 2);

@@ -1,4 +1,4 @@
-//! The main job: a query, what it reads, and where its rows go.
+//! The main job: a query, its inputs, and the output for its rows.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -27,9 +27,9 @@ use super::{Given, Misuse, values};
 pub struct QueryArgs {
     /// SQL; quoted paths are tables: SELECT … FROM 'events/*.parquet'
     ///
-    /// CREATE EXTERNAL TABLE and SET statements may stand before the query, separated by semicolons. A path in quotes
-    /// is a file, a directory or a glob. Column names keep their case; a name that no column has exactly is taken
-    /// whatever its case when only one column fits.
+    /// CREATE EXTERNAL TABLE and SET statements may precede the query, separated by semicolons. A path in quotes is a
+    /// file, a directory or a glob. Column names keep their case. A name without an exact match also matches in
+    /// another case, if only one column fits.
     #[arg(value_name = "QUERY")]
     query: Option<String>,
 
@@ -60,31 +60,32 @@ pub struct QueryArgs {
     pub rows: RowArgs,
 }
 
-/// Where the records go and how they are cut into shards.
+/// Where the records are written and how they are split into shards.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 #[group(skip)]
 pub struct Output {
     /// Write here: shards to a directory or URL, or a table such as x.parquet
     ///
-    /// A name that ends in .parquet, .csv, .json, .jsonl or .arrow is one such file (.gz after .csv, .json and .jsonl
-    /// compresses it), and with a slash behind it a directory of them, written in parallel. Any other name is a directory
-    /// of TFRecord shards. Without this option the rows are printed.
+    /// A name that ends in .parquet, .csv, .json, .jsonl or .arrow is a single file (.gz after .csv, .json and .jsonl
+    /// compresses it). With a trailing slash it is a directory of such files, written in parallel. Any other name is a
+    /// directory of TFRecord shards. Without this option the rows are printed.
     ///
-    /// In CSV an empty text is "" and a null is nothing, or "" too where it would be an empty line; lists, structs and maps
-    /// are refused. In JSON what no number stands for is "NaN", "Infinity" or "-Infinity". Binary values are hexadecimal
-    /// digits in both. In Parquet times in seconds become milliseconds.
+    /// In CSV an empty text is "" and a null is an empty cell, or "" too where the line would be empty; lists, structs
+    /// and maps are rejected. In JSON, numbers that it cannot represent are "NaN", "Infinity" or "-Infinity". Binary
+    /// values are hexadecimal digits in both. In Parquet, times in seconds become milliseconds.
     ///
-    /// The output appears whole or not at all: what was written is published when the query has succeeded, shards together
-    /// with _manifest.json and _SUCCESS.
+    /// Output is written completely or not at all: it is published when the query has succeeded, shards together with
+    /// _manifest.json and _SUCCESS.
     ///
-    /// Shards also go to s3://, gs://, az:// and abfss://, as uploads that are completed at the end. Beyond a quarter of the
-    /// memory, open uploads wait in --temp-dir, up to 8 MiB for each shard that is open. Let a lifecycle rule of the bucket
-    /// abort uploads that a killed process has left. A table file goes there, too, from --temp-dir, when all of it is written.
+    /// Shards can also be written to s3://, gs://, az:// and abfss://, as uploads that are completed at the end.
+    /// Beyond a quarter of the memory, open uploads are buffered in --temp-dir, up to 8 MiB for each open shard. Set a
+    /// lifecycle rule for the bucket to abort the uploads of killed processes. A table file can be written there, too:
+    /// it is uploaded from --temp-dir when complete.
     #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
     out: Option<WriteTarget>,
 
-    /// What `out` names.
+    /// The target that `out` names.
     #[arg(skip)]
     target: Option<Target>,
 
@@ -94,32 +95,33 @@ pub struct Output {
     #[command(flatten)]
     pub emit: EmitArgs,
 
-    /// Plan only: print mapping, shards and an estimate, write nothing
+    /// Print the mapping, the shards and an estimate; write nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// What a column becomes.
+/// How columns are encoded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Mapping")]
 #[group(skip)]
 pub struct MappingArgs {
     /// Choose how a column is written, e.g. 'price: string'; repeatable
     ///
-    /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both with a comma between: 'score: bits,
-    /// null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape), string, unscaled
-    /// (Decimal), string, seconds, millis, micros (dates and times), index (strings: the rank among the sorted distinct
-    /// values, for which the query runs once more, or in the vocabulary that --map-file gives).
+    /// A rule is a choice, null=POLICY as with --null or null=default=VALUE, or both separated by a comma: 'score:
+    /// bits, null=default=0'. Choices: wrap (UInt64), bits, string, tensor (Float64), tensor (lists of one shape),
+    /// string, unscaled (Decimal), string, seconds, millis, micros (dates and times), index (strings: the rank among
+    /// the sorted distinct values, for which the query runs once more, or in the vocabulary of --map-file).
     ///
-    /// A part of a nested column is named as its feature is: 'point/x: bits'. A name with a colon or a quote is put in
+    /// A part of a nested column has the name of its feature: 'point/x: bits'. Put a name with a colon or a quote in
     /// double quotes: '"a:b": string'.
     #[arg(long = "map", value_name = "COL: RULE", value_parser = parse_rule)]
     pub maps: Vec<(String, ColumnRule)>,
 
     /// Read these options from a TOML file
     ///
-    /// What the command line says goes before what the file says. Keys: record-type, null, separator, sequence, strict, and a
-    /// table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat", "other"] }.
+    /// Options on the command line take precedence over the file. Keys: record-type, null, separator, sequence,
+    /// strict, and a table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat",
+    /// "other"] }.
     #[arg(long, value_name = "FILE")]
     pub map_file: Option<PathBuf>,
 
@@ -127,28 +129,29 @@ pub struct MappingArgs {
     pub declared: Declared<Mapping>,
 }
 
-/// What the run may use.
+/// The resources that the run may use.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Resources")]
 #[group(skip)]
 pub struct Resources {
-    /// Threads to use [default: all cores]
+    /// Use this many threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 
-    /// Memory for the query before it spills [default: 60% of memory]
+    /// Limit the memory of the query before it spills [default: 60% of memory]
     ///
-    /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash joins
-    /// cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At least
-    /// 8MiB; big sorts over several files want 32MiB for each thread. Batches are cut so that they stay within it, and single
-    /// values that cannot are an error. The default is a share of the least of the machine's memory, what the control
-    /// groups allow, and RLIMIT_AS.
+    /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash
+    /// joins cannot: SET datafusion.optimizer.prefer_hash_join = false before the query makes big joins spill too. At
+    /// least 8MiB; big sorts over several files require 32MiB for each thread. Batches are split to stay within the
+    /// limit; a single value that exceeds it is an error. The default is a share of the smallest of the machine's
+    /// memory, the limits of the control groups, and RLIMIT_AS.
     #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     pub memory_limit: Option<NonZeroU64>,
 
-    /// Existing directory to spill into [default: the system's]
+    /// Spill into this existing directory [default: the system's]
     ///
-    /// What is spilled is removed when the command ends; after it was killed, by the next one with this directory.
+    /// Spilled files are removed when the command ends. After it was killed, the next command with this directory
+    /// removes them.
     #[arg(long, value_name = "DIR")]
     pub temp_dir: Option<PathBuf>,
 }
@@ -158,7 +161,7 @@ pub struct Resources {
 #[command(next_help_heading = "Display")]
 #[group(skip)]
 pub struct RowArgs {
-    /// table (default on a terminal), csv (default otherwise), json, jsonl or markdown
+    /// Print as table (default on a terminal), csv (default otherwise), json, jsonl or markdown
     #[arg(long, value_name = "FORMAT", conflicts_with = "target", hide_possible_values = true)]
     pub format: Option<RowFormat>,
 
@@ -237,13 +240,13 @@ impl QueryArgs {
 }
 
 impl Output {
-    /// Where the rows go; they are printed if nowhere.
+    /// Returns the output target, or `None` if the rows are printed.
     pub fn target(&self) -> Option<&Target> {
         self.target.as_ref()
     }
 }
 
-/// A name that occurs more than once.
+/// Returns a name that occurs more than once.
 fn repeated<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = BTreeSet::new();
     names.into_iter().find(|name| !seen.insert(*name))

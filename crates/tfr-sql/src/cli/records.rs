@@ -19,20 +19,20 @@ Examples:
   The bytes of the first record:
     tfr-sql cat --as hex -n 1 part-00000-of-00004.tfrecord";
 
-/// Which records, and how they are shown.
+/// The records to print, and their format.
 #[derive(Debug, Args)]
 pub struct RecordSource {
     /// Files, directories, patterns or URLs; - is standard input
     ///
-    /// Of a directory that tfr-sql has written, the shards that its manifest lists; of any other, all files that are not
-    /// hidden, by name. Compression is told from the content.
+    /// In a directory written by tfr-sql, the shards that its manifest lists are read; in any other, all files that
+    /// are not hidden, by name. Compression is detected from the content.
     #[arg(value_name = "FILES", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// json (one object a line), textproto (as protobuf prints tf.train.Example) or hex
+    /// Print as json (one object a line), textproto (as protobuf prints tf.train.Example) or hex
     ///
-    /// In json every feature is a list: {"label": [1], "name": ["cat"]}. Bytes that are not UTF-8 are {"b64": "…"}, NaN and
-    /// infinities are strings, and a feature that is there but of no kind is null.
+    /// In json every feature is a list: {"label": [1], "name": ["cat"]}. Bytes that are not UTF-8 are {"b64": "…"},
+    /// NaN and infinities are strings, and a feature without a kind is null.
     #[arg(long = "as", value_name = "FORM", default_value = "json", hide_possible_values = true)]
     pub form: RecordForm,
 }
@@ -44,7 +44,7 @@ pub struct HeadArgs {
     #[command(flatten)]
     pub source: RecordSource,
 
-    /// How many records, of all files together
+    /// Print this many records, of all files together
     #[arg(short = 'n', long = "records", value_name = "N", default_value_t = 10)]
     pub limit: u64,
 
@@ -59,7 +59,7 @@ pub struct CatArgs {
     #[command(flatten)]
     pub source: RecordSource,
 
-    /// How many records, of all files together [default: all]
+    /// Print this many records, of all files together [default: all]
     #[arg(short = 'n', long = "records", value_name = "N")]
     pub limit: Option<u64>,
 

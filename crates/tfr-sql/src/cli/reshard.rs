@@ -1,4 +1,4 @@
-//! `reshard`: the same records in other shards.
+//! `reshard`: moves records to other shards.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -22,8 +22,9 @@ Examples:
 pub struct ReshardArgs {
     /// Files, directories, patterns or URLs
     ///
-    /// Records are moved as they are, their checksums checked, and never decoded; so they may hold anything. Sets whose
-    /// manifests tell different types are refused, and files beside such a set of which no manifest tells.
+    /// Records are moved unchanged. Their checksums are verified, but they are not decoded, so they may contain
+    /// anything. Sets are rejected if their manifests record different types, as are files without a manifest together
+    /// with such a set.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 
@@ -35,7 +36,7 @@ pub struct ReshardArgs {
     #[command(flatten)]
     pub shards: Declared<Moving>,
 
-    /// Threads to use [default: all cores]
+    /// Use this many threads [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Resources", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 

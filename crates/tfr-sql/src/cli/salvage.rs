@@ -1,4 +1,4 @@
-//! `salvage`: what is sound in damaged files.
+//! `salvage`: saves the sound records of damaged files.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -24,7 +24,8 @@ Exit codes: 0 saved, whatever was lost, 1 nothing was written.";
 pub struct SalvageArgs {
     /// Files, directories, patterns or URLs
     ///
-    /// Records of sets whose manifests tell different types are mixed, which is told; the new set has no types then.
+    /// Records of sets whose manifests record different types are mixed, with a warning; the new set then has no
+    /// types.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 
@@ -36,7 +37,7 @@ pub struct SalvageArgs {
     #[command(flatten)]
     pub shards: Declared<Moving>,
 
-    /// Threads to use [default: all cores]
+    /// Use this many threads [default: all cores]
     #[arg(long, value_name = "N", help_heading = "Resources", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 

@@ -23,17 +23,17 @@ pub struct SchemaArgs {
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<LocationText>,
 
-    /// arrow, ddl, pbtxt, features.json, python or json
+    /// Print as arrow, ddl, pbtxt, features.json, python or json
     ///
-    /// arrow: a column a line with its Arrow type. ddl: CREATE EXTERNAL TABLE. pbtxt: a schema of TensorFlow Metadata.
-    /// features.json: as TensorFlow Datasets has it. python: a feature description for tf.io.parse_example. json: the
-    /// schema and the mapping as a manifest holds them.
+    /// arrow: a line for each column with its Arrow type. ddl: CREATE EXTERNAL TABLE. pbtxt: a schema of TensorFlow
+    /// Metadata. features.json: the format of TensorFlow Datasets. python: a feature description for
+    /// tf.io.parse_example. json: the schema and the mapping, as in a manifest.
     #[arg(long = "as", value_name = "FORM", default_value = "arrow")]
     pub form: SchemaForm,
 
-    /// How the files are to be read, as behind the URL of --table: a key, = and its value; repeatable
+    /// Set how the files are read, with a key of --table: KEY=VALUE; repeatable
     ///
-    /// Those of the mapping hold for files that no manifest tells of, and a statement of --as ddl says them again.
+    /// Mapping keys apply to files without a manifest, and are repeated in the statement of --as ddl.
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = values::key_value)]
     pub options: Vec<(String, String)>,
 

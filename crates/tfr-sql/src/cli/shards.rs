@@ -1,4 +1,4 @@
-//! How shards are written: the rules between options that clap does not express.
+//! Rules between shard options that clap cannot express.
 
 use clap::Arg;
 use datafusion_tfrecord::WriteOptions;
@@ -7,13 +7,14 @@ use tfrecord_framing::Compression;
 use super::Misuse;
 use super::declared::{Declared, Mapping, Moving, Table as _, Writing};
 
-/// The ids of options that say how TFRecord shards and their records are written. They need a target, which must not be a table.
+/// Returns the ids of the options for TFRecord shards and their records. They require a target, which must not be a
+/// table.
 pub(super) fn of_shards() -> Vec<&'static str> {
     let written = Writing::ids().filter(|id| *id != "mode");
     written.chain(Mapping::ids()).chain(["maps", "map_file", "emit", "layout"]).collect()
 }
 
-/// Options that say how rows are written do nothing alone.
+/// Makes options for written rows require a target.
 pub(super) fn writing_needs_a_target(option: Arg) -> Arg {
     let id = option.get_id().as_str();
     let is_kept = id == "keep_partition_columns";
@@ -43,7 +44,7 @@ pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
     }
 }
 
-/// Checks the options of a tool, which has no splits.
+/// Checks the options of a tool, which does not support splits.
 pub(super) fn check_tool(given: &Declared<Moving>) -> Result<(), Misuse> {
     let write = given.options();
     match write.split_shards.keys().next() {

@@ -1,14 +1,14 @@
-//! Where tables lie that are not on this machine.
+//! Options for object stores.
 
 use clap::Args;
 use tfr_files::stores::StoreOptions;
 
 const S3_ENDPOINT_HELP: &str = "\
-Where s3:// is, if not at AWS: a URL such as http://host:9000 [default: as AWS_ENDPOINT_URL says]
+Use this S3 server instead of AWS: a URL such as http://host:9000 [default: AWS_ENDPOINT_URL]
 
-Buckets are part of the path there, as MinIO, Ceph and other servers have it.
+Buckets are then part of the path, as MinIO, Ceph and other servers require.
 
-All else that stores have to know stands in the environment, by the names that their own tools have:
+All other settings of stores are read from environment variables with the names that the stores' own tools use:
 
   s3://     AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION;
             or AWS_PROFILE, for keys in ~/.aws/credentials; or the role of a web
@@ -20,21 +20,21 @@ All else that stores have to know stands in the environment, by the names that t
   hdfs://   HADOOP_CONF_DIR
   https://  a user, or a signature, in the URL itself: https://user:password@host/a.csv
 
-Public data is read without credentials where AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true or \
-AZURE_SKIP_SIGNATURE=true. Requests that fail are sent again, as -v tells.";
+Public data is read without credentials with AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true or \
+AZURE_SKIP_SIGNATURE=true. Failed requests are retried, which -v logs.";
 
-/// Where tables lie that are not on this machine.
+/// Options for object stores.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Stores")]
 #[group(skip)]
 pub struct StoreArgs {
-    /// Where s3:// is, if not at AWS: a URL such as http://host:9000
+    /// Use this S3 server instead of AWS: a URL such as http://host:9000
     #[arg(long, value_name = "URL", long_help = S3_ENDPOINT_HELP)]
     s3_endpoint: Option<String>,
 }
 
 impl StoreArgs {
-    /// With what the environment says.
+    /// Returns the store options, with those from the environment.
     pub fn options(&self) -> StoreOptions {
         let mut options = StoreOptions::from_environment();
         options.s3_endpoint.clone_from(&self.s3_endpoint);

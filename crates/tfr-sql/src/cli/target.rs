@@ -1,4 +1,4 @@
-//! Where the rows of a query go: the name that `--out` gives decides the form.
+//! The output target of a query: the name given to `--out` determines the format.
 
 use std::fmt;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
@@ -9,27 +9,27 @@ use tfrecord_shards::TableFiles;
 
 use super::Misuse;
 
-/// Where the rows of a query go.
+/// The output target of a query.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A directory of TFRecord shards, here or in an object store.
+    /// A directory of TFRecord shards, local or in an object store.
     Shards(WriteTarget),
     /// A table in another format.
     Table(TableTarget),
 }
 
-/// A table that is written.
+/// A table to write.
 #[derive(Clone, Debug)]
 pub struct TableTarget {
-    /// The file or directory; the URL of one in an object store.
+    /// The file or directory, or its URL in an object store.
     pub path: PathBuf,
-    /// Where it lies in an object store.
+    /// Its location, if it is in an object store.
     pub store: Option<Location>,
-    /// What the files are.
+    /// The file format.
     pub format: TableFormat,
-    /// Whether they are compressed as a whole.
+    /// Whether whole files are compressed with gzip.
     pub gzip: bool,
-    /// Whether it is a directory of such files.
+    /// Whether the target is a directory of such files.
     pub is_directory: bool,
 }
 
@@ -60,7 +60,7 @@ impl TableFormat {
         }
     }
 
-    /// What file names of this format end in.
+    /// Returns the file extension of this format.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -88,7 +88,7 @@ impl fmt::Display for TableFormat {
     }
 }
 
-/// Extensions of files that are one table and not a directory of shards, but that are not written.
+/// Extensions of table files, as opposed to shard directories, whose formats cannot be written.
 const UNSUPPORTED: [(&str, &str); 6] = [
     ("tsv", "TSV"),
     ("avro", "Avro"),
@@ -98,11 +98,12 @@ const UNSUPPORTED: [(&str, &str); 6] = [
     ("tfrecords", "a single TFRecord file"),
 ];
 
-/// Suffixes by which a text would be compressed in a way that is not written.
+/// Suffixes of compressions that are not supported for text output.
 const OTHER_COMPRESSIONS: [&str; 5] = ["bz2", "xz", "zst", "zip", "lz4"];
 
 impl Target {
-    /// The target that `--out` names. A separator at its end makes it a directory, as does one that is there.
+    /// Returns the target that `--out` names. It is a directory if the name ends in a separator or is an existing
+    /// directory.
     pub(super) fn of(out: &WriteTarget) -> Result<Self, Misuse> {
         let named = PathBuf::from(out.to_string());
         match (out, Self::of_path(out.local().unwrap_or(&named))?) {
@@ -122,7 +123,7 @@ impl Target {
         let ends_in_separator = out.as_os_str().as_encoded_bytes().ends_with(&[MAIN_SEPARATOR as u8]);
         let is_directory = ends_in_separator || out.is_dir();
         let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
-        // A name that starts with its only dot is hidden, and has no extension.
+        // A name whose only dot is its first character is a hidden file without an extension.
         let split = |name: &str| {
             let parts = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
             parts.map(|(stem, suffix)| (stem.to_owned(), suffix.to_owned()))
@@ -166,13 +167,13 @@ impl Target {
 }
 
 impl TableTarget {
-    /// Its files, in the local file system.
+    /// Returns its files in the local file system.
     pub fn files(&self) -> TableFiles {
         let path = self.path.clone();
         if self.is_directory { TableFiles::Directory { path, suffix: self.suffix() } } else { TableFiles::File(path) }
     }
 
-    /// The table that a path is by its name.
+    /// Returns the table that `path` names, judged by its extension.
     pub fn of(path: &Path) -> Option<Self> {
         match Target::of_path(path) {
             Ok(Target::Table(table)) => Some(table),
@@ -180,7 +181,7 @@ impl TableTarget {
         }
     }
 
-    /// What file names end in: `csv.gz`.
+    /// Returns the suffix of file names: `csv.gz`.
     pub fn suffix(&self) -> String {
         format!("{}{}", self.format.extension(), if self.gzip { ".gz" } else { "" })
     }

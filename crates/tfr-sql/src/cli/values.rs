@@ -1,4 +1,4 @@
-//! From the text of an option to its value.
+//! Parses option values.
 
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -9,7 +9,7 @@ use datafusion_tfrecord::write::WriteTarget;
 use tfr_formats::InputOptions;
 use url::Url;
 
-/// Least memory that a query starts with.
+/// Minimum memory of a query, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
 
 pub fn memory(text: &str) -> Result<NonZeroU64, String> {
@@ -24,7 +24,7 @@ pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     values::count(text).map_err(|expected| format!("expected {expected}"))
 }
 
-/// Parses an option of a table: `key=value`.
+/// Parses a table option: `key=value`.
 pub fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, with a key of --table")?;
     let key = key.trim();
@@ -32,12 +32,12 @@ pub fn key_value(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Takes a local path, or a `file://` URL for one.
+/// Accepts a local path or a `file://` URL.
 pub fn out(out: OsString) -> Result<PathBuf, String> {
     let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     match out.to_str().and_then(|text| text.split_once("://")) {
         Some(("file", path)) => {
-            // Characters of the path, as where URLs name inputs.
+            // These characters belong to the path, as in input URLs.
             let escaped = path.replace('?', "%3F").replace('#', "%23");
             let url = Url::parse(&format!("file://{escaped}")).ok();
             url.and_then(|url| url.to_file_path().ok())
@@ -51,7 +51,7 @@ pub fn out(out: OsString) -> Result<PathBuf, String> {
     }
 }
 
-/// Takes a local path, or a URL.
+/// Accepts a local path or a URL.
 pub fn target(out: OsString) -> Result<WriteTarget, String> {
     match out.to_str() {
         Some(text) if is_remote(text) => WriteTarget::parse(text).map_err(|error| error.to_string()),
@@ -59,7 +59,7 @@ pub fn target(out: OsString) -> Result<WriteTarget, String> {
     }
 }
 
-/// Whether a text is the URL of something that is not a local file.
+/// Whether `text` is a URL with a scheme other than `file`.
 pub fn is_remote(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         // RFC 3986, section 3.1.

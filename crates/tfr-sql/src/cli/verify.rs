@@ -1,4 +1,4 @@
-//! `verify`: whether files and sets are whole.
+//! `verify`: checks files and shard sets for damage.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,25 +23,25 @@ Exit codes: 0 all is whole, 1 something is wrong or could not be read.";
 pub struct VerifyArgs {
     /// Files, directories, patterns or URLs
     ///
-    /// Every checksum of every record is checked, and that files end where a record ends. A directory that tfr-sql has
-    /// written is held against its manifest too: files, sizes, rows and checksums, and what else is there. A
-    /// thread needs about twice the memory of the longest record: up to 4 GiB, if a small compressed file is a trap.
+    /// Verifies the checksums of every record, and that each file ends at a record boundary. A directory written by
+    /// tfr-sql is also compared with its manifest: files, sizes, rows and checksums, and unexpected files. A thread
+    /// needs about twice the memory of the longest record: up to 4 GiB for a malicious compressed file.
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 
-    /// Remove what killed runs have left of the outputs that are named
+    /// Remove the leftovers of killed runs of the named outputs
     ///
-    /// Before they are checked: staging directories beside and in them, and shards that were about to be appended. Nothing
-    /// of a set is touched, nor what a run that is going on has staged. Outputs may be tables, such as x.parquet, which are not
-    /// checked, and need not be there.
+    /// They are removed before the check: staging directories next to and in the outputs, and shards that were about
+    /// to be appended. Files of a set are not touched, nor is the staging of a run in progress. Outputs may be tables,
+    /// such as x.parquet, which are not checked, and need not exist.
     #[arg(long)]
     pub remove_leftovers: bool,
 
-    /// Print a machine-readable result (json) instead of a line for each damage
+    /// Print a machine-readable result (json) instead of a line for each finding
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub report: Option<ReportFormat>,
 
-    /// Threads to use [default: all cores]
+    /// Use this many threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 

@@ -1,4 +1,4 @@
-//! What to do about columns and values that do not become features as they are.
+//! Hints for columns and values that cannot be converted to features.
 
 use arrow::datatypes::DataType;
 use arrow_tfrecord::text::NoTextError;
@@ -6,7 +6,7 @@ use arrow_tfrecord::{Error, ErrorKind, FeatureKind};
 
 use super::framing;
 
-/// The way out of a failure to write records, or to read them, where there is one.
+/// Returns a hint for an error from writing or reading records, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     Some(match error.kind() {
         ErrorKind::UnsupportedType { column, part, .. } => unsupported_hint(column, part),
@@ -70,7 +70,7 @@ pub fn hint(error: &Error) -> Option<String> {
     })
 }
 
-/// What to do about records that cannot be read.
+/// Returns a hint for records that cannot be read.
 fn read_hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::Framing(error) => framing::hint(error).map(str::to_owned),
@@ -104,7 +104,7 @@ fn read_hint(error: &Error) -> Option<String> {
     }
 }
 
-/// The SQL type that takes all values of a kind.
+/// Returns the SQL type that can represent all values of a kind.
 fn widest(kind: FeatureKind) -> &'static str {
     match kind {
         FeatureKind::Bytes => "BYTEA",
@@ -113,11 +113,11 @@ fn widest(kind: FeatureKind) -> &'static str {
     }
 }
 
-/// What to do about a column with a part that has no feature.
+/// Returns a hint for a column with a part that cannot become a feature.
 fn unsupported_hint(column: &str, part: &DataType) -> String {
     match part {
         DataType::Interval(_) => format!("write it as text with --map '{column}: string', or cast it to a number"),
-        // A cast would make nulls of the values of all types but one.
+        // A cast would make the values of all other types null.
         DataType::Union(fields, _) => {
             let mut fields = fields.iter().map(|(_, field)| field);
             let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
@@ -132,7 +132,7 @@ fn unsupported_hint(column: &str, part: &DataType) -> String {
     }
 }
 
-/// What to do about a value without text.
+/// Returns a hint for a value that has no text representation.
 pub fn no_text_hint(NoTextError { column, data_type, .. }: &NoTextError) -> String {
     match data_type {
         data_type if data_type.is_decimal() => {

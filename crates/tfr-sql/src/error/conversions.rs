@@ -1,13 +1,13 @@
-//! How files of formats that are not read are converted to one that is.
+//! How to convert files of unsupported formats to a supported one.
 
-/// How to convert a file of a format, whose name `FILE` stands for.
+/// Returns how to convert a file of a format. `FILE` is a placeholder for its name.
 pub(super) fn conversion(format: &str) -> Option<&'static str> {
     CONVERSIONS.iter().find(|(name, _)| *name == format).map(|(_, conversion)| *conversion)
 }
 
 const IMAGES: &str = "read images as rows with files('DIR/*'), their bytes as a value";
 
-/// By the names of [`tfr_formats::foreign_formats`]. What is but compressed has one way out for all.
+/// By the names of [`tfr_formats::foreign_formats`]. All compression formats share one hint.
 const CONVERSIONS: &[(&str, &str)] = &[
     ("encrypted Parquet files", "write it without encryption where the keys are"),
     (

@@ -1,8 +1,8 @@
-//! [`Explanation`]: any chain of errors, told once.
+//! [`Explanation`]: the text of an error chain, without repetition.
 //!
-//! The crates below keep the source of every error. The engine wraps them on their way up, in variants that say nothing
-//! a user can use (`External error:`), or that print their source again. [`Explanation::of`] walks the chain, takes from each
-//! link what it alone says, and leaves out what has been said.
+//! The library crates keep the source of every error. The engine wraps errors in variants that add nothing useful
+//! (`External error:`) or that print their source again. [`Explanation::of`] traverses the chain, takes from each
+//! error only its own message, and leaves out repetitions.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -21,17 +21,17 @@ use tfr_formats::PageTooLong;
 
 use super::{Error, columns, files, foreign, formats, framing, listed, quoted, shards, sidecars, stores, tables};
 
-/// An error in words: causes from the outermost in, each said once, and the way out.
+/// An error as text: its causes from the outermost in, and a hint.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// What happened, then why; at least one.
+    /// The error and its causes. At least one.
     pub causes: Vec<String>,
-    /// What the user can do.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
 impl Explanation {
-    /// Explains `error` and everything under it.
+    /// Explains `error` and all of its sources.
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut explanation = Self::default();
         let mut partial_rows = false;
@@ -64,7 +64,7 @@ impl Explanation {
     }
 }
 
-/// What one error of a chain says by itself.
+/// The own message of one error of a chain.
 struct Link<'a> {
     text: Option<String>,
     hint: Option<String>,
@@ -119,7 +119,7 @@ impl<'a> Link<'a> {
         let source = error.source();
         match error {
             DataFusionError::Context(context, _) => {
-                // The engine goes on to name settings, where we have options: see `memory_hint`.
+                // The engine goes on to suggest its settings, where we have options: see `memory_hint`.
                 let context = context
                     .split_once(" Consider increasing the memory limit")
                     .map_or(&**context, |(said, _)| said.trim_end_matches('.'));
@@ -160,7 +160,7 @@ impl<'a> Link<'a> {
                 };
                 Self { text: Some(text), hint, source: None }
             }
-            // Wrappers, which add a prefix and nothing else.
+            // Wrappers that only add a prefix.
             _ => Self { text: None, hint: None, source },
         }
     }
@@ -204,7 +204,7 @@ impl<'a> Link<'a> {
         Self { text, hint: None, source: error.source() }
     }
 
-    /// `engine_text` is the engine's own message, of which the guess is kept.
+    /// `engine_text` is the engine's own message. Its suggestion is used.
     fn unknown_column(engine_text: &str, field: &Column, valid_fields: &[Column]) -> Self {
         let relations: BTreeSet<_> = valid_fields.iter().map(|column| &column.relation).collect();
         let name = |column: &Column| column_name(column, relations.len() > 1);
@@ -234,7 +234,7 @@ impl Error {
     }
 }
 
-/// The way out of an error of one of our libraries.
+/// Returns a hint for an error of one of our libraries.
 fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
     error
         .downcast_ref::<arrow_tfrecord::Error>()
@@ -269,21 +269,21 @@ fn memory_hint(text: &str) -> String {
     }
 }
 
-/// `Additional allocation failed for ... consumers ... as:`, a line for each, then what was asked for: which is the
-/// sentence that names the operator.
+/// The engine writes `Additional allocation failed for ... consumers ... as:`, a line for each consumer, and then the
+/// requested size. Returns the last sentence, which names the operator.
 fn memory_text(text: &str) -> String {
     let asked = text.lines().find_map(|line| line.trim().strip_prefix("Error: "));
     asked.map(str::to_owned).unwrap_or_else(|| first_line(text))
 }
 
-/// The engine's analyzer and optimizer say which of their rules met an error, which helps nobody outside.
+/// Whether `context` only names the analyzer or optimizer rule that met the error, which does not help users.
 fn names_a_rule(context: &str) -> bool {
     context.contains("ptimizer rule '") || context.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
-/// Text in which the engine guesses what was meant: the text, and the guess as a hint.
+/// Splits the engine's suggestion from its message. Returns the message, and the suggestion as a hint.
 fn split_suggestion(text: &str) -> (String, Option<String>) {
-    // Every signature that did not fit is told before the sentence that counts.
+    // The engine lists every signature that did not match before the sentence that counts.
     if let Some((_, call)) = text.split_once("No function matches the given name and argument types ") {
         let (call, candidates) = call.split_once(". You might need to add explicit type casts.").unwrap_or((call, ""));
         if let Some(hint) = foreign::call_hint(call) {
@@ -304,7 +304,7 @@ fn split_suggestion(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// A column as it can be typed: in quotes where the parser needs them.
+/// Returns a column as it can be typed: quoted where the parser requires it.
 fn column_name(column: &Column, qualified: bool) -> String {
     match &column.relation {
         Some(relation) if qualified => format!("{}.{}", quoted(relation.table()), quoted(&column.name)),
@@ -325,7 +325,7 @@ fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Takes off the names of error types that texts begin with when they were made from another error's text.
+/// Removes the error-type prefixes of texts that were made from another error's text.
 fn without_prefixes(mut text: &str) -> &str {
     const PREFIXES: [&str; 9] = [
         "Arrow error: ",

@@ -1,10 +1,10 @@
-//! What to do about files that do not make a table.
+//! Hints for files that do not form a table.
 
 use tfr_files::{Error, ErrorKind};
 
 use super::table_formats::way_out;
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
@@ -61,13 +61,13 @@ pub fn hint(error: &Error) -> Option<String> {
     }
 }
 
-/// The way out where the values of every file can be converted to one declared type.
+/// Returns a hint for files whose values can all be converted to one declared type.
 fn declare(column: &str, sql: &str) -> String {
     let then = match sql {
         "VARCHAR" => format!(", and CAST(\"{column}\" AS ...) in the query"),
         _ => "; a value that is not exact in it is an error".to_owned(),
     };
-    // The option takes types as Hive writes them.
+    // The option expects Hive type names.
     let in_hive = match sql {
         "VARCHAR" => Some("STRING"),
         "BYTEA" => Some("BINARY"),
@@ -89,7 +89,7 @@ fn declare(column: &str, sql: &str) -> String {
     }
 }
 
-/// A name as SQL reads it back: in quotes unless it is in lower case without special characters.
+/// Returns a name as SQL reads it: quoted unless it is lower case without special characters.
 fn quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -99,7 +99,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// The way out where files have types of a column that nothing holds together.
+/// Returns a hint for files whose types of a column have no common type.
 fn two_tables(column: &str) -> String {
     format!(
         "register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT \

@@ -1,14 +1,14 @@
-//! What functions and syntax of Spark, Hive and Presto are written as here, for the hints of errors.
+//! Equivalents for functions and syntax of Spark, Hive and Presto, for error hints.
 
-/// A function that the engine lacks, or has under another name.
+/// A function that the engine lacks, or provides under another name.
 struct ForeignFunction {
-    /// Its names elsewhere, in lower case.
+    /// Its names in other engines, in lower case.
     names: &'static [&'static str],
-    /// The expression that takes its place, over columns named by their types: `s` and `t` are text, `n` a whole number,
-    /// `x` a float, `d` a date, `ts` a timestamp, `list` a list of whole numbers, `m` a map from text, `b` bytes, `c` a
+    /// The equivalent expression, over columns named by their types: `s` and `t` are text, `n` a whole number, `x` a
+    /// float, `d` a date, `ts` a timestamp, `list` a list of whole numbers, `m` a map from text, `b` bytes, `c` a
     /// condition. Empty if there is none.
     instead: &'static str,
-    /// What else is to be said.
+    /// A further remark, or an empty string.
     note: &'static str,
 }
 
@@ -18,7 +18,7 @@ const fn function(names: &'static [&'static str], instead: &'static str, note: &
 
 /// Each `instead` is run by a test.
 const FUNCTIONS: &[ForeignFunction] = &[
-    // Rows out of lists and maps.
+    // Expanding lists and maps to rows.
     function(
         &["explode", "explode_outer", "inline"],
         "unnest(list)",
@@ -286,7 +286,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["typeof"], "arrow_typeof(n)", ""),
 ];
 
-/// Says what a function of another engine is written as here.
+/// Returns the equivalent of another engine's function.
 pub(super) fn function_hint(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let found = FUNCTIONS.iter().find(|function| function.names.contains(&name.as_str()))?;
@@ -297,7 +297,7 @@ pub(super) fn function_hint(name: &str) -> Option<String> {
     })
 }
 
-/// Calls that fit no function: how the engine writes them begins so, and what to write instead.
+/// Calls that match no signature: the start of the call in the engine's message, and the equivalent.
 const CALLS: &[(&str, &str)] = &[
     ("date_trunc(Timestamp", "the unit comes first: date_trunc('month', ts)"),
     ("date_trunc(Date", "the unit comes first: date_trunc('month', d)"),
@@ -307,13 +307,13 @@ const CALLS: &[(&str, &str)] = &[
     ("decode(Int", "write CASE n WHEN 1 THEN 'one' ELSE 'other' END"),
 ];
 
-/// Says how a call that fits no function is written.
+/// Returns the equivalent of a call that matches no signature.
 pub(super) fn call_hint(call: &str) -> Option<String> {
     let call = call.trim_start_matches('\'');
     CALLS.iter().find(|(start, _)| call.starts_with(start)).map(|(_, hint)| (*hint).to_owned())
 }
 
-/// Messages that contain both texts, and what is probably meant.
+/// Messages that contain both texts, and the probable cause.
 const MESSAGES: &[(&str, &str, &str)] = &[
     ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
     (
@@ -323,13 +323,13 @@ const MESSAGES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Says what a message is probably about.
+/// Returns the probable cause of a message.
 pub(super) fn message_hint(text: &str) -> Option<String> {
     let found = MESSAGES.iter().find(|(first, second, _)| text.contains(first) && text.contains(second))?;
     Some(found.2.to_owned())
 }
 
-/// Syntax: a part of the engine's message, the message in its place, and what to write instead.
+/// Syntax: a part of the engine's message, the message to show instead, and the equivalent.
 const SYNTAX: &[(&str, &str, &str)] = &[
     ("sqltorel: RLike", "the operators RLIKE and REGEXP", "write s ~ 'b+'"),
     ("LATERAL VIEWS", "LATERAL VIEW", "write SELECT n, unnest(list) AS item FROM t"),
@@ -353,7 +353,7 @@ const SYNTAX: &[(&str, &str, &str)] = &[
     ("CLUSTER BY", "CLUSTER BY", "leave it out: --shards divides the rows, and ORDER BY sorts them"),
 ];
 
-/// The message and the hint for syntax of another engine that is not supported.
+/// Returns the message and the hint for another engine's syntax that is not supported.
 pub(super) fn syntax_hint(text: &str) -> Option<(String, String)> {
     let found = SYNTAX.iter().find(|(part, _, _)| text.contains(part))?;
     Some((format!("not supported: {}", found.1), found.2.to_owned()))

@@ -1,11 +1,11 @@
-//! What to do about tables that cannot be opened, and values that are not of their columns.
+//! Hints for tables that cannot be opened, and for values that do not match the type of their column.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use tfr_formats::{Error, ErrorKind, Line};
 
 use super::conversions::conversion;
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
@@ -99,7 +99,7 @@ pub fn hint(error: &Error) -> Option<String> {
     }
 }
 
-/// Whether a number stands there without a point or an exponent.
+/// Whether the text is a number without a decimal point or an exponent.
 fn is_whole(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

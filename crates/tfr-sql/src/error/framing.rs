@@ -1,8 +1,8 @@
-//! What to do about files that are no TFRecord files, or damaged ones.
+//! Hints for damaged files and files that are not TFRecord files.
 
 use tfrecord_framing::{Error, ErrorKind, Position};
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<&'static str> {
     match error.kind() {
         ErrorKind::LengthCrc { len: 0, found: 0, .. } => {

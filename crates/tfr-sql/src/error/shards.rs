@@ -1,4 +1,4 @@
-//! What to do about shard sets that cannot be written or read.
+//! Hints for shard sets that cannot be written or read.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use tfrecord_shards::{Error, ErrorKind, Finding, FindingKind};
 
 use super::{columns, framing};
 
-/// `EMFILE` of Linux and macOS, which [`io::ErrorKind`] has no kind for: the process has too many open files.
+/// `EMFILE` of Linux and macOS, for which [`io::ErrorKind`] has no variant: the process has too many open files.
 const EMFILE: i32 = 24;
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     let hint = match error.kind() {
         ErrorKind::Encode(error) => return columns::hint(error),
@@ -84,7 +84,7 @@ pub fn hint(error: &Error) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What to do about one thing that is wrong with a file or a directory.
+/// Returns a hint for one finding about a file or directory.
 pub fn finding_hint(finding: &Finding) -> Option<&'static str> {
     match finding.kind {
         FindingKind::MissingSidecar | FindingKind::ChangedSidecar => Some("tfr-sql describe writes it again"),

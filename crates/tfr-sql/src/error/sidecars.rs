@@ -1,10 +1,10 @@
-//! What to do about sets and tables that have no description, and records that have no text.
+//! Hints for shard sets and tables that cannot be described, and for records that cannot be shown as text.
 
 use tfrecord_sidecars::{Error, ErrorKind, TfdsProblem};
 
 use super::{columns, shards};
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     let hint = match error.kind() {
         ErrorKind::Malformed { .. } => "the records may be of another type: print them as hex",

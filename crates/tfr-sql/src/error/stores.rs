@@ -1,8 +1,8 @@
-//! What to do about stores that cannot be opened, or that refuse.
+//! Hints for object stores that cannot be opened or reject a request.
 
 use tfr_files::stores::{Error, ErrorKind, Service, SettingsProblem};
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     let hint = match error.kind() {
         ErrorKind::UnknownScheme { .. } => {
@@ -44,7 +44,7 @@ fn settings(service: Service, problem: &SettingsProblem) -> &'static str {
     }
 }
 
-/// Where the credentials of a service come from.
+/// Lists the sources of a service's credentials.
 fn credentials(service: Service) -> &'static str {
     match service {
         Service::S3 => {

@@ -1,12 +1,12 @@
-//! What to do instead of reading the files of a table format as they are.
+//! Hints for reading a table of a table format by other means than its bare files.
 
 use tfr_files::{Owner, TableFormat};
 
-/// Writes what a Python reader of record batches `r` has to standard output, for the query of the same line.
+/// Python code that writes the record batches of the reader `r` to standard output, for the query on the same line.
 const PIPE: &str = "w = pa.ipc.new_stream(sys.stdout.buffer, r.schema); [w.write_batch(b) for b in r]; w.close()\" \
                     | tfr-sql \"SELECT * FROM '-'\"";
 
-/// The way out for a table of a table format: how to read its rows, or its files in spite of all.
+/// Returns a hint for a table of a table format: how to read its rows, or how to read its files nevertheless.
 pub(super) fn way_out(owner: &Owner) -> String {
     let directory = literal(&owner.directory);
     let directory = directory.as_str();
@@ -54,7 +54,7 @@ pub(super) fn way_out(owner: &Owner) -> String {
     )
 }
 
-/// A directory as it can stand between single quotes in a line for a shell; a word in its place where that is not safe.
+/// Returns a directory as a literal between single quotes on a shell line, or a placeholder where that is not safe.
 fn literal(directory: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-=:@+,% ".contains(c);
     match directory {
@@ -64,7 +64,7 @@ fn literal(directory: &str) -> String {
     }
 }
 
-/// The name that a catalog most likely has for the table in a directory: `warehouse/db.db/t` is `db.t`.
+/// Returns the probable catalog name of the table in a directory: `warehouse/db.db/t` is `db.t`.
 fn table_name(directory: &str) -> String {
     let mut names = directory.rsplit('/').filter(|name| !name.is_empty());
     match (names.next(), names.next()) {

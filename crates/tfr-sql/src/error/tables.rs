@@ -1,4 +1,4 @@
-//! What to do about tables of TFRecord files, the sets that queries write, and the SQL functions of records.
+//! Hints for tables of TFRecord files, the shard sets that queries write, and the SQL functions for records.
 
 use datafusion_tfrecord::{Error, ErrorKind, functions};
 use tfrecord_sidecars::sql_type;
@@ -7,7 +7,7 @@ use crate::names::similar;
 
 use super::columns;
 
-/// The way out, where there is one.
+/// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownRowCount { .. } => Some(
@@ -86,7 +86,7 @@ pub fn hint(error: &Error) -> Option<String> {
     }
 }
 
-/// What to do about a record that cannot be read. Where the schema is a guess, so may be what is wrong.
+/// Returns a hint for a record that cannot be read. If the schema was inferred, it may be wrong.
 fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> {
     use arrow_tfrecord::ErrorKind::{InvalidValue, KindMismatch, ValueCount};
     let hint = columns::hint(error);
@@ -97,7 +97,8 @@ fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> 
     Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
 }
 
-/// What to do about records that tell no columns. No type holds two kinds, so declaring one is no way out.
+/// Returns a hint for records whose columns cannot be inferred. No type holds two kinds, so declaring one does not
+/// help.
 fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     match error.kind() {
         arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), .. } => Some(format!(
@@ -108,7 +109,7 @@ fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     }
 }
 
-/// What whoever reads can do about columns: not what whoever writes could.
+/// Returns a hint about columns that a reader of the records can follow, as opposed to their writer.
 fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     use arrow_tfrecord::ErrorKind::{DuplicateFeature, EmptyFeatureName, InvalidChoice, UnsupportedType};
     match error.kind() {
@@ -120,7 +121,7 @@ fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     }
 }
 
-/// What to do about a call of a SQL function.
+/// Returns a hint for a call of a SQL function.
 pub fn function_hint(error: &functions::Error) -> Option<String> {
     match error.kind() {
         functions::ErrorKind::Argument { function: "tf_example" | "tf_sequence_example", number: 1, .. } => {

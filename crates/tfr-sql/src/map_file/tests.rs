@@ -29,7 +29,7 @@ fn read(text: &str) -> Result<MapFile> {
 }
 
 /// What is said of a file, without its directory.
-fn told(text: &str) -> String {
+fn message(text: &str) -> String {
     let text = read(text).unwrap_err().to_string();
     text.split_once("mapping.toml").unwrap().1.to_owned()
 }
@@ -51,13 +51,13 @@ fn a_file_says_what_the_options_say() {
 
 #[test]
 fn mistakes_are_told_by_line() {
-    insta::assert_snapshot!(told("null = \"mask\"\n[columns]\nprice = \"strin\"\n"), @r##": line 3: price = "strin": unknown choice "strin": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index"##);
-    insta::assert_snapshot!(told("nulls = \"mask\"\n"), @r##": line 1: nulls = "mask": unknown field `nulls`, expected one of `record-type`, `null`, `separator`, `sequence`, `strict`, `columns`"##);
-    insta::assert_snapshot!(told("[columns.label]\nnull = \"zero\"\n"), @r##": line 2: null = "zero": unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"##);
-    insta::assert_snapshot!(told("[columns.label]\nvocabulary = [\"a\", 1]\n"), @r##": line 2: vocabulary = ["a", 1]: invalid type: integer `1`, expected a string"##);
-    insta::assert_snapshot!(told("[columns]\nprice = 3\n"), @r##": line 2: price = 3: invalid type: integer `3`, expected a rule such as "bits, null=mask", or a table of map, null and vocabulary"##);
-    insta::assert_snapshot!(told("\nnull = \n"), @": line 2: null =: string values must be quoted, expected literal string");
-    insta::assert_snapshot!(told("[columns]\na = \"bits\"\na = \"string\"\n"), @r##": line 3: a = "string": duplicate key"##);
+    insta::assert_snapshot!(message("null = \"mask\"\n[columns]\nprice = \"strin\"\n"), @r##": line 3: price = "strin": unknown choice "strin": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index"##);
+    insta::assert_snapshot!(message("nulls = \"mask\"\n"), @r##": line 1: nulls = "mask": unknown field `nulls`, expected one of `record-type`, `null`, `separator`, `sequence`, `strict`, `columns`"##);
+    insta::assert_snapshot!(message("[columns.label]\nnull = \"zero\"\n"), @r##": line 2: null = "zero": unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"##);
+    insta::assert_snapshot!(message("[columns.label]\nvocabulary = [\"a\", 1]\n"), @r##": line 2: vocabulary = ["a", 1]: invalid type: integer `1`, expected a string"##);
+    insta::assert_snapshot!(message("[columns]\nprice = 3\n"), @r##": line 2: price = 3: invalid type: integer `3`, expected a rule such as "bits, null=mask", or a table of map, null and vocabulary"##);
+    insta::assert_snapshot!(message("\nnull = \n"), @": line 2: null =: string values must be quoted, expected literal string");
+    insta::assert_snapshot!(message("[columns]\na = \"bits\"\na = \"string\"\n"), @r##": line 3: a = "string": duplicate key"##);
 }
 
 /// The schema takes what is read, and nothing that is not.

@@ -1,4 +1,4 @@
-//! The strings in a part of a column: [`observe`].
+//! [`observe`]: collects the strings in a part of a column.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use datafusion::error::DataFusionError;
 
 use crate::error::Result;
 
-/// The rest of a name behind that of the column or part `of`, if it is the name of that or of a part of it.
+/// Returns the part of `name` after `of`, if `name` names the column or part `of` itself or a part of it.
 pub fn rest_of<'a>(name: &'a str, of: &str, separator: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(of)?;
     (rest.is_empty() || rest.starts_with(separator)).then_some(rest)
 }
 
-/// Adds the strings of a part to its vocabulary: all that are in it and not null, in whichever lists and structs. The part
-/// is told by the rest of its name behind that of `array`.
+/// Adds the strings of a part to its vocabulary: all that are not null, in lists and structs at any depth. `rest`
+/// identifies the part: its name after the name of `array`.
 pub fn observe(vocabulary: &mut Vocabulary, array: &ArrayRef, rest: &str, separator: &str) -> Result<()> {
     let mut add_fields = |entries: &StructArray, names: &[&str]| -> Result<()> {
         for (name, column) in names.iter().zip(entries.columns()) {
@@ -42,12 +42,12 @@ pub fn observe(vocabulary: &mut Vocabulary, array: &ArrayRef, rest: &str, separa
             observe(vocabulary, &elements(array)?, rest, separator)
         }
         data_type if rest.is_empty() && is_text(data_type) => Ok(vocabulary.observe(array)?),
-        // Of other types nothing becomes a rank.
+        // Values of other types cannot become ranks.
         _ => Ok(()),
     }
 }
 
-/// Whether there are strings in a type at all.
+/// Whether a type contains strings.
 pub fn has_text(data_type: &DataType) -> bool {
     let is_text_field = |field: &Arc<Field>| has_text(field.data_type());
     match data_type {
@@ -68,7 +68,7 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// A field of structs: null where they are.
+/// Returns a field of structs, null where the structs are null.
 fn visible(column: &ArrayRef, entries: &StructArray) -> Result<ArrayRef> {
     match entries.nulls() {
         Some(nulls) => {
@@ -79,7 +79,7 @@ fn visible(column: &ArrayRef, entries: &StructArray) -> Result<ArrayRef> {
     }
 }
 
-/// What is in lists or maps that are not null.
+/// Returns the elements of lists or maps that are not null.
 fn elements(array: &ArrayRef) -> Result<ArrayRef> {
     let (values, ends): (ArrayRef, Vec<Range<usize>>) = match array.data_type() {
         DataType::Map(..) => {

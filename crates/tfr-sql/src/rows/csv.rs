@@ -1,4 +1,4 @@
-//! Rows as comma-separated values in which an empty text, `""`, is not a null, which is nothing.
+//! Formats rows as comma-separated values. An empty string is `""`, a null is an empty cell.
 
 use arrow::array::Array as _;
 use arrow::buffer::NullBuffer;
@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use memchr::{memchr, memchr3};
 
-/// Appends the names of the columns.
+/// Appends the column names.
 pub fn write_header(schema: &Schema, out: &mut Vec<u8>) {
     for (i, field) in schema.fields().iter().enumerate() {
         if i > 0 {
@@ -19,7 +19,7 @@ pub fn write_header(schema: &Schema, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Appends a record for each row of `batch`. Lists and structs become the text that a table shows.
+/// Appends a record for each row of `batch`. Lists and structs are written as in the table format.
 pub fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
     let options = FormatOptions::default();
     let formatters: Vec<_> = batch
@@ -27,9 +27,9 @@ pub fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         .iter()
         .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
         .collect::<Result<_, _>>()?;
-    // A null may be one of a dictionary's values.
+    // A null may be a value of a dictionary.
     let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
-    // Readers pass over an empty line, and the row would be lost.
+    // Readers skip an empty line, so the row would be lost.
     let is_sole = batch.num_columns() == 1;
     let mut text = String::new();
     for row in 0..batch.num_rows() {
@@ -39,7 +39,7 @@ pub fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
             }
             let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
             if !is_null || is_sole {
-                // Of a null, no text.
+                // A null has no text.
                 text.clear();
                 formatter.value(row).write(&mut text)?;
                 write_cell(&text, out);

@@ -1,5 +1,5 @@
-//! Rows as JSON objects. What JSON has no number for is text, as in protobuf's JSON: `"NaN"`, `"Infinity"`, `"-Infinity"`. A
-//! value of a union is that value: which of the types it has, JSON's own types tell or nobody asks.
+//! Formats rows as JSON objects. Numbers that JSON cannot represent are strings, as in protobuf's JSON: `"NaN"`,
+//! `"Infinity"`, `"-Infinity"`. A union is written as its value, without its type.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use arrow::json::writer::{
 };
 use arrow::record_batch::RecordBatch;
 
-/// Appends an object for each row of `batch`, each on a line of its own.
+/// Appends an object for each row of `batch`, each on its own line.
 pub fn write_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
     let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(OwnTypes));
     let mut writer = builder.build::<_, LineDelimited>(out);
@@ -19,7 +19,7 @@ pub fn write_lines(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowEr
     writer.finish()
 }
 
-/// Encodes floats and unions at any depth; other types are encoded as usual.
+/// Encodes floats and unions at any depth. Other types use Arrow's encoders.
 #[derive(Debug)]
 struct OwnTypes;
 
@@ -45,7 +45,7 @@ where
     T: ArrowPrimitiveType,
     T::Native: Into<f64>,
 {
-    // Without this factory, which would be asked again.
+    // Options without this factory, to avoid infinite recursion.
     static USUAL: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
     let values = array.as_primitive::<T>();
     let encoder = FloatEncoder { values, finite: make_encoder(field, array, &USUAL)? };
@@ -54,7 +54,7 @@ where
 
 struct FloatEncoder<'a, T: ArrowPrimitiveType> {
     values: &'a PrimitiveArray<T>,
-    /// For all that JSON has numbers for.
+    /// The encoder for finite numbers.
     finite: NullableEncoder<'a>,
 }
 
@@ -95,7 +95,7 @@ fn union<'a>(
 
 struct UnionEncoder<'a> {
     values: &'a UnionArray,
-    /// By the number of the type.
+    /// By type id.
     members: Vec<Option<NullableEncoder<'a>>>,
 }
 

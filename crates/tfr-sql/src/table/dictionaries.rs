@@ -1,8 +1,8 @@
-//! Dictionaries for an Arrow IPC file, which has one for each column: every batch brings its own, so they are merged.
+//! Merges dictionaries for an Arrow IPC file, which has one for each column, while every batch brings its own.
 //!
-//! The order of a batch's dictionary depends on which batches a sort or an exchange happened to hold at the same time. The
-//! file's dictionary lists the values in the order of the rows instead, so equal rows give equal files. A dictionary whose
-//! order has a meaning keeps its own order.
+//! The order of a batch's dictionary depends on which batches a sort or an exchange happened to hold at the same time.
+//! The file's dictionary lists the values in the order of the rows instead, so equal rows give equal files. A
+//! dictionary whose order has a meaning keeps its own order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
-/// The dictionaries of a file's columns, as far as they are known.
+/// The dictionaries of a file's columns so far.
 pub struct Dictionaries {
     columns: Vec<Option<Dictionary>>,
 }
 
 impl Dictionaries {
-    /// Empty dictionaries for columns with `schema`, which has none inside of lists and structs.
+    /// Creates empty dictionaries for columns with `schema`, which has no dictionaries inside lists and structs.
     pub fn new(schema: &SchemaRef) -> Result<Self, ArrowError> {
         let columns = schema.fields().iter().map(|field| match field.data_type() {
             DataType::Dictionary(_, values) => {
@@ -31,7 +31,7 @@ impl Dictionaries {
         Ok(Self { columns: columns.collect::<Result<_, _>>()? })
     }
 
-    /// `batch` with dictionaries that begin with what was in those before.
+    /// Returns `batch` with dictionaries that extend those of earlier batches.
     pub fn merge(&mut self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         if self.columns.iter().all(Option::is_none) {
             return Ok(batch);
@@ -48,12 +48,12 @@ impl Dictionaries {
     }
 }
 
-/// The distinct values of one column, in the order of the rows that hold them.
+/// The distinct values of one column, in order of first occurrence.
 struct Dictionary {
     values: ArrayRef,
     known: HashMap<OwnedRow, u64>,
     converter: RowConverter,
-    /// Whether the order of the values has a meaning: then they stay in the order of the batches' dictionaries.
+    /// Whether the order of the values has a meaning. They then keep the order of the batches' dictionaries.
     is_ordered: bool,
 }
 
@@ -82,8 +82,8 @@ impl Dictionary {
         with_values(&keys, Arc::clone(&self.values), key_type)
     }
 
-    /// The places that the used values of a batch's dictionary have in the file's, which gets those that are new. None for
-    /// values that are unused or null.
+    /// Returns the index in the file's dictionary of each used value of a batch's dictionary, after adding the new
+    /// values. `None` for values that are unused or null.
     fn places(&mut self, used: &[u64], values: &ArrayRef) -> Result<Vec<Option<u64>>, ArrowError> {
         let mut places = vec![None; values.len()];
         let taken = take(values, &UInt64Array::from(used.to_vec()), None)?;
@@ -110,7 +110,7 @@ impl Dictionary {
     }
 }
 
-/// The keys that rows have, each once, in the order of the rows.
+/// Returns the distinct keys of the rows, in order of first occurrence.
 fn used_keys(keys: &UInt64Array, values: &ArrayRef) -> Vec<u64> {
     let mut seen = vec![false; values.len()];
     let is_first = |key: &u64| {
@@ -120,7 +120,7 @@ fn used_keys(keys: &UInt64Array, values: &ArrayRef) -> Vec<u64> {
     keys.iter().flatten().filter(is_first).collect()
 }
 
-/// How many values the keys tell apart.
+/// Returns the number of values that the key type can distinguish.
 fn largest_key(key_type: &DataType) -> u64 {
     match key_type {
         DataType::Int8 => 1 << 7,

@@ -1,4 +1,4 @@
-//! [`TableFile`]: one file of a table, from its first row to the disk.
+//! [`TableFile`]: writes one file of a table.
 
 use std::error::Error as StdError;
 use std::fs::File;
@@ -22,22 +22,22 @@ use crate::cli::{RowFormat, TableFormat, TableTarget};
 use crate::error::{Error, Result};
 use crate::rows::RowWriter;
 
-/// Bytes of text that are written, and compressed, at once: blocks of exactly this size, so that compressed files do not
-/// depend on where batches end.
+/// Bytes of text that are written, and compressed, at a time. Blocks have exactly this size, so that compressed files
+/// do not depend on batch boundaries.
 const TEXT_BLOCK: usize = 1 << 20;
 
-/// A file of a table that is being written.
+/// An open file of a table.
 pub struct TableFile {
     form: Form,
     types: FileTypes,
-    /// The same file, to sync it.
+    /// A handle of the same file, to sync it.
     file: File,
     /// Its name in messages.
     shown: PathBuf,
     rows: u64,
 }
 
-/// What was written.
+/// The size of a written file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStats {
     /// Rows in the file.
@@ -47,13 +47,13 @@ pub struct FileStats {
 }
 
 impl FileStats {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn with(self, other: Self) -> Self {
         Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
     }
 }
 
-/// Why a file could not be written: the disk, or a type that the format does not have.
+/// The cause of a write error: an I/O error, or a type that the format does not support.
 type Cause = Box<dyn StdError + Send + Sync>;
 
 enum Form {
@@ -95,7 +95,7 @@ impl Form {
 }
 
 impl TableFile {
-    /// Creates the file at `path`; in messages it is called `shown`.
+    /// Creates the file at `path`. Messages call it `shown`.
     pub fn create(
         path: PathBuf,
         shown: PathBuf,
@@ -121,7 +121,7 @@ impl TableFile {
             self.refuse_long_decimals(batch)?;
         }
         self.rows += batch.num_rows() as u64;
-        // Readers of the file may look at what it stores under a null.
+        // Readers of the file may see the values stored under nulls.
         let mut write = || {
             let pieces = self.types.apply(&tfr_engine::visible_batch(batch)?)?;
             pieces.into_iter().try_for_each(|piece| self.form.write(piece))
@@ -129,7 +129,7 @@ impl TableFile {
         write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })
     }
 
-    /// Refuses decimals with more digits than their type: a Parquet file has room for the digits of the type only, and its
+    /// Rejects decimals with more digits than their type. Parquet has room for the digits of the type only, and its
     /// writer cuts off the others.
     fn refuse_long_decimals(&self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
@@ -142,7 +142,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// Writes what is still due and syncs the file.
+    /// Writes the remaining data and syncs the file.
     pub fn finish(self) -> Result<FileStats> {
         let Self { form, file, shown, rows, .. } = self;
         let finish = || {
@@ -154,11 +154,11 @@ impl TableFile {
     }
 }
 
-/// CSV and JSON, as they are printed.
+/// CSV and JSON, in the format that is printed.
 struct TextFile {
     file: File,
     rows: RowWriter,
-    /// What is not written yet.
+    /// Text that has not been written yet.
     text: Vec<u8>,
     gzip: bool,
 }
@@ -176,7 +176,7 @@ impl TextFile {
 
     fn finish(mut self) -> Result<(), Cause> {
         self.rows.finish(&mut self.text)?;
-        // Even without text: a gzip file without a member is none.
+        // Even without text: a gzip file needs at least one member.
         Ok(write_block(&mut self.file, &self.text, self.gzip)?)
     }
 }
@@ -190,7 +190,7 @@ fn write_block(file: &mut File, block: &[u8], gzip: bool) -> std::io::Result<()>
     file.write_all(&member)
 }
 
-/// An Arrow IPC file, its buffers compressed with LZ4 as readers have it.
+/// An Arrow IPC file, with buffers compressed by LZ4, which readers support.
 struct ArrowFile {
     writer: FileWriter<BufWriter<File>>,
     dictionaries: Dictionaries,

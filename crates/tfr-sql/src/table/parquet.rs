@@ -1,4 +1,4 @@
-//! One Parquet file, its columns encoded in parallel.
+//! Writes a Parquet file, encoding its columns in parallel.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use rayon::prelude::*;
 
 use super::Encoder;
 
-/// A Parquet file that is being written.
+/// An open Parquet file.
 pub struct ParquetFile {
     writer: SerializedFileWriter<File>,
     groups: ArrowRowGroupWriterFactory,
     fields: Vec<FieldRef>,
-    /// The row group that is being filled.
+    /// The current row group.
     open: Option<RowGroup>,
-    /// Row groups before that.
+    /// The number of row groups before it.
     closed: usize,
     max_rows: usize,
     max_bytes: usize,
@@ -36,7 +36,7 @@ struct RowGroup {
 }
 
 impl ParquetFile {
-    /// An empty file of this schema, which the file keeps; compression and the like are the session's.
+    /// Creates an empty file that records the schema. Compression and other properties come from the session.
     pub fn create(file: File, schema: &SchemaRef, encoder: &Arc<Encoder>) -> Result<Self, DataFusionError> {
         let options = encoder.session.default_table_options().parquet.global;
         let properties = options
@@ -102,7 +102,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// Writes what is left, and the footer.
+    /// Writes the remaining rows and the footer.
     pub fn finish(mut self) -> Result<(), ParquetError> {
         if let Some(group) = self.open.take() {
             self.close(group)?;

@@ -1,4 +1,4 @@
-//! Several partitions as one, the same way in every run.
+//! Interleaves several partitions deterministically.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::WAITING_BATCHES;
 
-/// The batches of all partitions: one of the first, one of the second, and so on in turn, passing over those that have
-/// ended. The partitions run at the same time, but who is faster does not show.
+/// Returns one batch of the first partition, one of the second, and so on in rotation, skipping those that have ended.
+/// The partitions run concurrently, but their speed does not affect the order.
 pub fn rotate(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -40,7 +40,7 @@ pub fn rotate(
                 partitions.push_back((receiver, task));
                 return Some((batch, partitions));
             }
-            // It has ended; or it has panicked, which must not look like an end.
+            // The partition has ended, or its task has panicked, which must not look like an end.
             if let Err(panic) = task.join_unwind().await {
                 return Some((Err(DataFusionError::ExecutionJoin(Box::new(panic))), partitions));
             }

@@ -1,4 +1,4 @@
-//! The types that columns have in a file.
+//! Column types in a file.
 
 use std::sync::Arc;
 
@@ -10,13 +10,15 @@ use arrow::record_batch::RecordBatch;
 
 use crate::cli::TableFormat;
 
-/// Bytes of values that a string array with 32-bit offsets takes in any case; longer batches are cut.
+/// Bytes of values that always fit into a string array with 32-bit offsets. Longer batches are split.
 const PIECE: usize = 1 << 30;
 
-/// What the columns of a query become in a file: views, which are how the engine holds strings, become strings; in
-/// Arrow files dictionaries inside of other types become their values, since a file has one dictionary for all batches; and in
-/// Parquet files, which know no seconds and no dates in milliseconds, times become milliseconds and dates days. Without that
-/// its writer leaves bare integers, which only Arrow's own readers take for times.
+/// The types of a query's columns in a file.
+///
+/// Views, the engine's representation of strings, become strings. In Arrow files, dictionaries inside other types
+/// become their values, because a file has one dictionary for all batches. Parquet supports neither seconds nor dates
+/// in milliseconds, so times become milliseconds and dates days. Otherwise its writer would store bare integers, which
+/// only Arrow's own readers interpret as times.
 #[derive(Clone, Debug)]
 pub struct FileTypes {
     schema: SchemaRef,
@@ -24,9 +26,9 @@ pub struct FileTypes {
 }
 
 impl FileTypes {
-    /// The types of columns with `schema`.
+    /// Determines the types of columns with `schema`.
     pub fn new(schema: &SchemaRef, format: TableFormat) -> Self {
-        // In text there are no types.
+        // Text formats have no types.
         let replaced = match format {
             TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Replaced::Nothing,
             TableFormat::Parquet => Replaced::ViewsAndSeconds,
@@ -39,12 +41,12 @@ impl FileTypes {
         Self { schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())), differs: true }
     }
 
-    /// The schema of the file.
+    /// Returns the schema of the file.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// `batch` with these types, in pieces if it is very large.
+    /// Returns `batch` with these types, in several pieces if it is very large.
     pub fn apply(&self, batch: &RecordBatch) -> Result<Vec<RecordBatch>, ArrowError> {
         if !self.differs {
             return Ok(vec![batch.clone()]);
@@ -67,7 +69,7 @@ impl FileTypes {
     }
 }
 
-/// Whether the writer of Parquet files has a type for it; it panics over some of the others.
+/// Whether the Parquet writer supports the type. It panics on some of the others.
 pub fn is_in_parquet(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => false,
@@ -76,7 +78,7 @@ pub fn is_in_parquet(data_type: &DataType) -> bool {
     }
 }
 
-/// The type of the elements, entries or values that a type is made of.
+/// Returns the type of the elements, entries or values of a nested type.
 fn inner_type(data_type: &DataType) -> Option<&DataType> {
     match data_type {
         DataType::List(item)
@@ -91,12 +93,12 @@ fn inner_type(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// `array` in another type, if that can hold all of it.
+/// Casts `array` to another type if no value is lost.
 fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == data_type {
         return Ok(Arc::clone(array));
     }
-    // What does not fit would be a null.
+    // A value that does not fit would become null.
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = cast_with_options(array, data_type, &options)?;
     if holds_date64(array.data_type()) && *cast_with_options(&cast, array.data_type(), &options)? != **array {
@@ -115,7 +117,7 @@ fn holds_date64(data_type: &DataType) -> bool {
     }
 }
 
-/// Cuts a batch in halves until the values of a piece take at most so many bytes, or it is one row.
+/// Splits a batch in halves until the values of each piece take at most `most` bytes, or it is one row.
 fn cut(batch: &RecordBatch, most: usize, pieces: &mut Vec<RecordBatch>) {
     let rows = batch.num_rows();
     if rows > 1 && view_bytes(batch) > most {
@@ -126,7 +128,7 @@ fn cut(batch: &RecordBatch, most: usize, pieces: &mut Vec<RecordBatch>) {
     }
 }
 
-/// Bytes that the values of views take when they lie one after the other: views may share them, or use a part.
+/// Bytes of the values of views when stored contiguously. Views may share bytes, or use a part of their buffers.
 fn view_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| array_bytes(column.as_ref())).sum()
 }
@@ -135,12 +137,12 @@ fn array_bytes(array: &dyn Array) -> usize {
     match array.data_type() {
         DataType::Utf8View => array.as_string_view().lengths().map(|len| len as usize).sum(),
         DataType::BinaryView => array.as_binary_view().lengths().map(|len| len as usize).sum(),
-        // Slices of lists share all their items, so cutting would not help them.
+        // Slices of lists share all their items, so splitting would not help.
         _ => 0,
     }
 }
 
-/// What is replaced, views and dictionaries by the plain type of their values.
+/// The types to replace. Views and dictionaries become the plain type of their values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replaced {
     Nothing,
@@ -149,7 +151,7 @@ enum Replaced {
 }
 
 impl Replaced {
-    /// `field` as it is in the file; whether it is `inside` of another.
+    /// Returns `field` as it is in the file. `inside`: whether it is a child of another field.
     fn field(self, field: &FieldRef, inside: bool) -> FieldRef {
         let data_type = self.data_type(field.data_type(), inside);
         match data_type == *field.data_type() {
@@ -177,7 +179,7 @@ impl Replaced {
             DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
             DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
             DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-            // Runs of other values would have to be found again.
+            // If the values change, the runs would have to be computed again.
             DataType::RunEndEncoded(_, values) if inner(values) != *values => inner(values).data_type().clone(),
             DataType::Dictionary(_, values) if inside && self == Self::ViewsAndInnerDictionaries => {
                 self.data_type(values, true)

@@ -1,8 +1,8 @@
-//! [`TableUpload`]: a table file on its way to an object store.
+//! [`TableUpload`]: writes a table file to an object store.
 //!
-//! The file is written to the directory for temporary files, and uploaded when all of it is there. So a query that fails has
-//! begun no upload, what stands under the key is replaced in one step, and the length is known by which an upload is cut into
-//! parts.
+//! The file is written to the directory for temporary files, and uploaded when complete. A query that fails has
+//! therefore started no upload, an existing object is replaced in one step, and the length is known when the upload is
+//! split into parts.
 
 use std::fs::File;
 use std::io;
@@ -29,16 +29,16 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 
-/// What is not longer than this is put at once, and longer files in parts of this size.
+/// Size limit in bytes of a single put, and the part size of longer files.
 const PART: u64 = 8 << 20;
 
-/// Parts of an upload; S3 and Google Cloud Storage take 10,000.
+/// Maximum number of parts of an upload. S3 and Google Cloud Storage accept 10,000.
 const MOST_PARTS: u64 = 9_000;
 
-/// Parts on their way at a time.
+/// Number of parts uploaded concurrently.
 const AT_ONCE: usize = 4;
 
-/// A table file that is written here first.
+/// A table file that is uploaded once it is complete.
 pub struct TableUpload {
     store: Arc<dyn ObjectStore>,
     uploads: Arc<dyn MultipartStore>,
@@ -47,18 +47,18 @@ pub struct TableUpload {
     run: RunId,
     /// The URL.
     shown: PathBuf,
-    /// The file here.
+    /// The local file.
     file: PathBuf,
-    /// What is to be replaced.
+    /// The existing object, if there is one.
     before: Option<ObjectMeta>,
 }
 
 impl TableUpload {
-    /// Checks that the target may be written to. `file` is where the table is written first.
+    /// Checks that the target may be written. `file` is the path of the local file.
     pub async fn begin(location: &Location, mode: SaveMode, file: PathBuf, context: &SessionContext) -> Result<Self> {
         let url = location.object_store();
         let shown = PathBuf::from(location.to_string());
-        // First, since a registry may build both on first use.
+        // First, because a registry may create both on first use.
         let store = context.runtime_env().object_store(url)?;
         let config = context.copied_config();
         let uploads = config.get_extension::<UploadStores>().and_then(|uploads| uploads.get(url));
@@ -81,17 +81,17 @@ impl TableUpload {
         Ok(Self { store, uploads, key, mode, run: RunId::new(), shown, file, before })
     }
 
-    /// Where the file is to be created, and what it is called in messages.
+    /// Returns the path of the local file, and its name in messages.
     pub fn file(&self) -> (PathBuf, PathBuf) {
         (self.file.clone(), self.shown.clone())
     }
 
-    /// The run that writes the table.
+    /// Returns the run that writes the table.
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Uploads the file, which is closed. After a signal, and after an error, nothing is left of it.
+    /// Uploads the file, which must be closed. After a signal or an error, no parts of it remain in the store.
     pub async fn publish(&self, interrupt: &Interrupt) -> Result<Result<(), ExitStatus>> {
         let file = File::open(&self.file).map_err(|source| self.unread(source))?;
         let len = file.metadata().map_err(|source| self.unread(source))?.len();
@@ -106,7 +106,7 @@ impl TableUpload {
             status = interrupt.received() => Ok(Err(status)),
         };
         let published = match sent {
-            // From here on it may be there at any moment.
+            // From here on, the object may appear at any moment.
             Ok(Ok(parts)) => self.complete(&id, parts, len).await.map(Ok),
             Ok(Err(status)) => Ok(Err(status)),
             Err(error) => Err(error),
@@ -122,7 +122,7 @@ impl TableUpload {
         published
     }
 
-    /// All parts, in order.
+    /// Uploads all parts. Returns them in order.
     async fn send(&self, file: &Arc<File>, len: u64, id: &MultipartId) -> Result<Vec<PartId>> {
         let part = PART.max(len.div_ceil(MOST_PARTS));
         let starts = (0..len.div_ceil(part)).map(|number| number * part);
@@ -135,12 +135,12 @@ impl TableUpload {
     }
 
     async fn complete(&self, id: &MultipartId, parts: Vec<PartId>, len: u64) -> Result<()> {
-        // No upload is completed on a condition, so this is as late as can be.
+        // Multipart uploads cannot be completed conditionally, so check as late as possible.
         if self.mode != SaveMode::Overwrite && self.store.head(&self.key).await.is_ok() {
             return Err(shards_error(ShardsErrorKind::AlreadyThere { path: self.shown.clone() }));
         }
         let Err(error) = self.uploads.complete_multipart(&self.key, id, parts).await else { return Ok(()) };
-        // If only the answer got lost, the store knows nothing of the upload when it is asked again.
+        // If only the response was lost, the store no longer knows the upload when the request is repeated.
         let old = self.before.as_ref().map(|before| (&before.e_tag, &before.version, before.last_modified));
         match self.store.head(&self.key).await {
             Ok(found) if found.size == len && old != Some((&found.e_tag, &found.version, found.last_modified)) => {
@@ -154,7 +154,7 @@ impl TableUpload {
         let mode = if self.mode == SaveMode::Overwrite { PutMode::Overwrite } else { PutMode::Create };
         let put = self.store.put_opts(&self.key, content.clone().into(), PutOptions::from(mode)).await;
         let Err(error) = put else { return Ok(()) };
-        // It is there nevertheless if only the answer got lost.
+        // The object may exist even so, if only the response was lost.
         let found = async { self.store.get(&self.key).await?.bytes().await };
         match (found.await, error) {
             (Ok(found), _) if found == content => Ok(()),
