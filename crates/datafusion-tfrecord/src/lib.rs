@@ -29,6 +29,7 @@ pub mod write;
 pub use error::{Error, ErrorKind};
 pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use read::ReadOptions;
+pub use read::similar::similar;
 pub use write::{
     DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
 };

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use arrow::datatypes::Schema;
-use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Column, SchemaError, Span, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
@@ -19,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement,
     TableFactor, Value, VisitMut, VisitorMut, visit_expressions_mut,
 };
+use datafusion_tfrecord::similar;
 use tfr_files::FilesFunction;
 
 use crate::error::{Error, Result};
@@ -386,17 +386,6 @@ fn sole_match<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let mut fitting = known.iter().filter(|known| known.to_lowercase() == name);
     let first = fitting.next()?;
     fitting.next().is_none().then_some(first)
-}
-
-/// Returns the known name most similar to `name`, if less than half of it differs.
-pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let name = name.to_lowercase();
-    known
-        .into_iter()
-        .map(|known| (levenshtein(&name, &known.to_lowercase()), known))
-        .filter(|(distance, known)| distance * 2 <= name.chars().count().max(known.chars().count()))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub static WRITING: [Writing; 15] = [
         write.level = level.ok_or("a number from 0 to 9")?;
         Ok(())
     })
-    .help("compress this hard, 0 to 9", "6"),
+    .help("the compression level, from 0 (fast) to 9 (small)", "6"),
     Writing::new("mode", "MODE", |write, value| {
         use SaveMode::{Append, Error, Ignore, Overwrite};
         let modes = [("error", Error), ("overwrite", Overwrite), ("append", Append), ("ignore", Ignore)];
@@ -76,7 +76,7 @@ pub static WRITING: [Writing; 15] = [
     Writing::new("seed", "S", |write, value| {
         set(&mut write.shuffle, value.trim().parse().map_err(|_| "a number from 0 to 2^64 - 1".to_owned()).map(Some))
     })
-    .help("shuffle in the order of this number", "0")
+    .help("the seed of the shuffle: equal seeds give equal orders", "0")
     .needs("shuffle"),
     Writing::new("split", "NAME=F,…", |write, value| {
         let splits = value.parse::<Splits>();

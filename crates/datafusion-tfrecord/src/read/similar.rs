@@ -3,7 +3,7 @@
 use datafusion_common::utils::datafusion_strsim::levenshtein;
 
 /// Returns the most similar name, if one is similar enough.
-pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     known
         .into_iter()

@@ -324,3 +324,11 @@ pub(crate) fn remove_empty(dir: &Path, directories: &[String]) {
 pub(crate) fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
 }
+
+/// Gives `new` the permissions of `old`, if that exists.
+pub(crate) fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
+    match fs::metadata(old) {
+        Ok(old) => fs::set_permissions(new, old.permissions()),
+        Err(_) => Ok(()),
+    }
+}

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::commit::leftovers::{leftovers, remove_leftovers};
 use crate::commit::publication::{Leftover, SaveMode};
-use crate::commit::staging::{self, MadeDirectories, is_unsupported};
+use crate::commit::staging::{self, MadeDirectories, is_unsupported, keep_permissions};
 use crate::commit::staging_names;
 use crate::commit::target::{NAMES_SHOWN, guarded, resolve};
 use crate::error::{AtPath, Error, ErrorKind, Result};
@@ -284,12 +284,4 @@ fn names_in(dir: &Path) -> io::Result<Vec<String>> {
     let mut names: Vec<_> = entries.collect::<io::Result<_>>()?;
     names.sort();
     Ok(names)
-}
-
-/// Gives the new file or directory the permissions of the old one.
-fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
-    match fs::metadata(old) {
-        Ok(old) => fs::set_permissions(new, old.permissions()),
-        Err(_) => Ok(()),
-    }
 }

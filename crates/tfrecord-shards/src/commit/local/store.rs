@@ -12,9 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::StagedSet;
 use crate::commit::publication::{SaveMode, Staging, Store};
-use crate::commit::staging::is_unsupported;
-use crate::commit::staging::lock_set;
-use crate::commit::staging::remove_empty;
+use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, remove_empty};
 use crate::commit::step::{Outcome, Place, Spot, Step};
 use crate::commit::{staging, target};
 use crate::error::{AtPath, ErrorKind, Result};
@@ -72,7 +70,7 @@ impl StagedSet {
             fs::create_dir_all(&self.replaced).at("make directory", &self.replaced)?;
         }
         if becomes_target {
-            self.keep_permissions()?;
+            keep_permissions(&self.out, &self.dir).at("set permissions of", &self.dir)?;
         }
         let (from, to) = (self.path(from), self.path(to));
         let renamed = if is_file { rename_file(&from, &to) } else { fs::rename(&from, &to) };
@@ -89,17 +87,9 @@ impl StagedSet {
         }
     }
 
-    /// Gives the new directory the permissions of the old one.
-    fn keep_permissions(&self) -> Result<()> {
-        match fs::metadata(&self.out) {
-            Ok(old) => fs::set_permissions(&self.dir, old.permissions()).at("set permissions of", &self.dir),
-            Err(_) => Ok(()),
-        }
-    }
-
     fn exchange(&self) -> Result<Outcome> {
         // Before the target is moved by either method.
-        self.keep_permissions()?;
+        keep_permissions(&self.out, &self.dir).at("set permissions of", &self.dir)?;
         if !self.capabilities.exchange {
             return Ok(Outcome::Unsupported);
         }
