@@ -11,10 +11,9 @@ use futures::{TryStreamExt, pin_mut};
 use tfrecord_shards::ShardDeal;
 use tfrecord_shards::sort::SortKey;
 
-use super::super::metrics::SortMetrics;
 use super::Sorting;
 use super::arrangement::{GroupRule, RecordOrder};
-use crate::write::metrics::WriteMetrics;
+use crate::write::metrics::{SortMetrics, WriteMetrics};
 use crate::write::observe::RowEncoder;
 use crate::write::run::Run;
 use crate::write::units::{PartitionPlace, Unit, UnitSize, units};

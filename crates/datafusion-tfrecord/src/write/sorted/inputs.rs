@@ -13,10 +13,10 @@ use tfrecord_shards::sort::{
     EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats,
 };
 
-use super::super::metrics::SortMetrics;
 use super::arrangement::RecordOrder;
 use super::spill::DiskSpill;
 use crate::error::shards_error;
+use crate::write::metrics::SortMetrics;
 
 /// The inputs of a sorter, shared by all jobs of a run: a job uses any input that is free. There are few, so that
 /// each becomes large before it is spilled. There is more than one, since an input accepts no records while it is

@@ -8,10 +8,10 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use tfrecord_shards::sort::{GroupTotals, PlannedShard, ShardPlan};
 use tfrecord_shards::{ShardGroup, ShardPlace, Sharding};
 
-use super::super::metrics::SortMetrics;
 use super::Sorting;
 use super::arrangement::{GroupRule, sharding_of};
 use crate::error::shards_error;
+use crate::write::metrics::SortMetrics;
 
 /// All shards of the set, and the tasks to write them. A partition takes the next task when it is free.
 #[derive(Debug)]
