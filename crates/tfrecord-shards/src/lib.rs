@@ -11,6 +11,7 @@
 //! | assign rows to shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
 //! | assign every key to one split | [`Splits`], [`key_hashes`] |
 //! | stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
+//! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`] |
 //! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
 //! | group shards in `key=value` directories or splits | [`ShardGroup`] |
 //! | check whether a directory is a complete set | [`check`], [`Manifest::read`] |
@@ -85,6 +86,9 @@ pub use tools::stored::{FileStore, Input, StoredFiles};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
 pub use write::open_shards::{OpenShard, OpenShards, ShardSinks};
+pub use write::planned_set::{PlannedNames, PlannedSet, PlannedWriter};
+pub use write::set_writer::{Rest, SetWriter, WriteListener, Written};
 pub use write::shard_writer::{ShardStats, ShardWriter};
 pub use write::sharded_writer::{ShardedWriter, ShardedWriterBuilder};
 pub use write::sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
+pub use write::unit::{UnitRecords, UnitSize};

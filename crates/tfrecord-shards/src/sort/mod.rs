@@ -99,6 +99,19 @@ const READ_BYTES: usize = 128 << 10;
 /// The same for buckets, which are read whole, those of several runs in sequence.
 const BUCKET_READ_BYTES: usize = 32 << 10;
 
+/// Bytes of records that are sorted and read back at once, if memory permits. Larger chunks mean longer reads from each
+/// run on disk.
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// Lower bound of the same.
+const LEAST_CHUNK_BYTES: usize = 256 << 10;
+
+/// Approximate number of chunks that a reader holds at a time.
+const CHUNKS_OF_READER: usize = 4;
+
+/// Number of chunks of copies of equal records held in memory.
+const COPY_CHUNKS: usize = 2;
+
 /// How to treat equal records: those whose group, key and bytes are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EqualRecords {
@@ -125,7 +138,7 @@ impl SorterOptions {
     /// Creates options with these defaults: equal records are kept together, and chunks have 8 MiB. Runs are spilled to
     /// `spill`.
     pub fn new(spill: Arc<dyn SpillStore>) -> Self {
-        Self { spill, equal: EqualRecords::Keep, chunk_bytes: 8 << 20, copy_bytes: 64 << 20 }
+        Self { spill, equal: EqualRecords::Keep, chunk_bytes: CHUNK_BYTES, copy_bytes: 64 << 20 }
     }
 
     /// Sets how to treat equal records.
@@ -141,6 +154,29 @@ impl SorterOptions {
     pub fn with_chunk_bytes(mut self, bytes: usize) -> Self {
         self.chunk_bytes = bytes.max(1);
         self
+    }
+
+    /// The readers of sorted records get this part of the memory for sorting: one in so many.
+    pub const SHARE_OF_READERS: usize = 4;
+
+    /// Sets chunks and copies of equal records so that this many readers at the same time stay within their
+    /// [share](Self::SHARE_OF_READERS) of `bytes`, if that is possible with chunks of at least 256 KiB.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize, readers: usize) -> Self {
+        let of_reader = bytes / Self::SHARE_OF_READERS / readers.max(1);
+        let chunk_bytes = (of_reader / CHUNKS_OF_READER).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
+        self.with_chunk_bytes(chunk_bytes).with_copy_bytes(COPY_CHUNKS * chunk_bytes)
+    }
+
+    /// Returns the approximate maximum bytes read back and sorted at once.
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
+    }
+
+    /// Returns the memory that this many readers and the copies of equal records take.
+    pub fn reading_memory(&self, readers: usize) -> usize {
+        let copies = if matches!(self.equal, EqualRecords::Spread { .. }) { self.copy_bytes } else { 0 };
+        readers * CHUNKS_OF_READER * self.chunk_bytes + copies
     }
 
     /// Sets how much memory [`RecordSorter::finish`] may take for copies of equal records until it spills them: 64 MiB

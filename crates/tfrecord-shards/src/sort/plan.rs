@@ -112,7 +112,7 @@ impl ShardPlan {
     /// Returns the approximate memory of one reader in bytes, not counting single records longer than a chunk. The next
     /// reader reuses it.
     pub fn reader_memory(&self) -> usize {
-        4 * self.0.chunks.chunk_bytes
+        super::CHUNKS_OF_READER * self.0.chunks.chunk_bytes
     }
 
     /// Returns the start of a task.

@@ -254,7 +254,7 @@ impl Rewrite<'_> {
         };
         let threads = pool.current_num_threads();
         let mut writer = DirectWriter::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
-        let findings = self.read(threads, |records| writer.write(records))?;
+        let findings = self.read(threads, |records| writer.write_records(records))?;
         let staged = writer.finish()?;
         self.progress.advance(0)?;
         if !findings.is_empty() && staged.iter().all(|shard| shard.rows == 0) {
@@ -278,7 +278,7 @@ impl Rewrite<'_> {
     }
 
     /// Reads the files, several at a time, passes their records to `take` in order, and returns their defects.
-    fn read(&self, threads: usize, mut take: impl FnMut(&RecordBuffer) -> Result<()>) -> Result<Vec<Finding>> {
+    fn read(&self, threads: usize, mut take: impl FnMut(RecordBuffer) -> Result<RecordBuffer>) -> Result<Vec<Finding>> {
         let (tasks, receivers): (VecDeque<_>, Vec<_>) = self.files.iter().map(FileTask::new).unzip();
         let reading = Reading { tasks: Mutex::new(tasks), free: Mutex::default(), ended: AtomicBool::new(false) };
         thread::scope(|scope| {
@@ -293,11 +293,7 @@ impl Rewrite<'_> {
                 loop {
                     // A thread that panics closes its channel; the panic is resumed when the threads are joined.
                     match receiver.recv().map_err(|_| ErrorKind::Failed)? {
-                        Message::Records(mut records) => {
-                            take(&records)?;
-                            records.clear();
-                            reading.give_back(records);
-                        }
+                        Message::Records(records) => reading.give_back(take(records)?),
                         Message::End(found) => {
                             findings.extend(found?);
                             break;

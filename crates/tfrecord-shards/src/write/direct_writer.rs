@@ -1,4 +1,4 @@
-//! [`DirectWriter`]: writes framed records to staged shards.
+//! [`DirectWriter`]: writes rows to staged shards of a local set, on a thread pool.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,60 +10,94 @@ use tfrecord_framing::{Compression, Level};
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
 use crate::error::Result;
-use crate::write::job::Job;
-use crate::write::open_shards::OpenShards;
+use crate::write::job::{Job, Jobs};
+use crate::write::open_shards::{OpenShard, OpenShards};
+use crate::write::set_writer::{SetWriter, Written};
 use crate::write::sharding::{ShardRule, Sharding};
+use crate::write::unit::{UnitRecords, UnitSize};
 
 /// Maximum number of shards being synced in addition to those being written.
 const MAX_CLOSING: usize = 16;
 
-/// Writes records to the shards of a set. Complete shards are synced in the background.
+/// Writes rows to the shards of a set as they come. Complete shards are synced in the background.
 pub(crate) struct DirectWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
-    rule: ShardRule,
+    writer: Arc<SetWriter>,
     /// Number of shards to create even if they get no records.
     required: usize,
-    open: OpenShards,
+    rows: u64,
+    /// Units being written.
+    writing: Jobs<Result<Written>>,
     /// Shards being finished and synced, oldest first.
     closing: VecDeque<Job<Result<StagedShard>>>,
     staged: Vec<StagedShard>,
+    form: (Compression, Level),
 }
 
 impl DirectWriter {
-    /// `rule` must implement `sharding`. Shards are compressed and synced on `pool`.
+    /// `rule` must implement `sharding`. Rows are encoded, and shards compressed and synced, on `pool`.
     pub(crate) fn new(
         commit: LocalCommit,
         pool: Arc<ThreadPool>,
         (sharding, rule): (Sharding, ShardRule),
-        (compression, level): (Compression, Level),
+        form: (Compression, Level),
     ) -> Result<Self> {
         let required = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
-        let mut open = OpenShards::new(commit.clone(), 0, compression, level);
+        let mut open = OpenShards::new(commit.clone(), 0, form.0, form.1);
         if !rule.is_sequential() {
             // Open all shards first, so that a limit on open files is reported before any work is done.
             (0..required).try_for_each(|shard| open.open(shard))?;
         }
-        Ok(Self { pool, commit, rule, required, open, closing: VecDeque::new(), staged: Vec::new() })
+        let writer = Arc::new(SetWriter::new(open, rule, ()));
+        let (writing, closing) = (Jobs::new(&pool), VecDeque::new());
+        Ok(Self { pool, commit, writer, required, rows: 0, writing, closing, staged: Vec::new(), form })
     }
 
-    /// Adds records to their shards.
-    pub(crate) fn write(&mut self, records: &RecordBuffer) -> Result<()> {
-        let pieces = self.rule.place(records.len(), |record| records.record_end(record));
-        let sequential = self.rule.is_sequential();
-        let step = if sequential { OpenShards::MAX_PIECES } else { pieces.len().max(1) };
-        for pieces in pieces.chunks(step) {
-            let appended = self.pool.install(|| self.open.append(records, pieces));
-            appended.map_err(|error| error.with_path(self.commit.out()))?;
-            if sequential {
-                self.close_before(pieces.last().map_or(0, |piece| piece.shard))?;
-            }
+    /// Returns the number of rows to write at once.
+    pub(crate) fn size(&self) -> Arc<UnitSize> {
+        self.writer.size()
+    }
+
+    /// Writes the next rows, whose records `encode` adds. They may still be in progress when this returns.
+    ///
+    /// # Errors
+    /// If these or earlier rows cannot be encoded or written.
+    pub(crate) fn write(
+        &mut self,
+        rows: usize,
+        encode: impl FnOnce(&mut UnitRecords<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        while let Some(written) = self.writing.make_room() {
+            self.settle(written??)?;
         }
+        let (writer, out, rows_before) = (Arc::clone(&self.writer), self.commit.out().to_owned(), self.rows);
+        self.rows += rows as u64;
+        self.writing.start(move || writer.write(0, rows_before, encode).map_err(|error| error.with_path(&out)));
         Ok(())
     }
 
-    fn close_before(&mut self, shard: usize) -> Result<()> {
-        for complete in self.open.take_before(shard) {
+    /// Writes records that are encoded already. Returns an empty buffer to reuse.
+    pub(crate) fn write_records(&mut self, records: RecordBuffer) -> Result<RecordBuffer> {
+        let (writer, rows_before) = (&self.writer, self.rows);
+        self.rows += records.len() as u64;
+        let written = self.pool.install(|| writer.write_records(0, rows_before, records));
+        self.settle(written.map_err(|error| error.with_path(self.commit.out()))?)?;
+        Ok(self.writer.buffer())
+    }
+
+    /// Starts to finish the complete shards, and appends what is left.
+    fn settle(&mut self, mut written: Written) -> Result<()> {
+        loop {
+            self.close(written.complete)?;
+            let Some(rest) = written.rest else { return Ok(()) };
+            let appended = self.pool.install(|| self.writer.append(rest));
+            written = appended.map_err(|error| error.with_path(self.commit.out()))?;
+        }
+    }
+
+    fn close(&mut self, complete: Vec<OpenShard>) -> Result<()> {
+        for complete in complete {
             self.wait(MAX_CLOSING - 1)?;
             let out = self.commit.out().to_owned();
             let seal = move || complete.seal().map_err(|error| error.with_path(&out));
@@ -74,12 +108,16 @@ impl DirectWriter {
 
     /// Finishes every shard.
     pub(crate) fn finish(mut self) -> Result<Vec<StagedShard>> {
-        self.close_before(usize::MAX)?;
+        while let Some(written) = self.writing.next() {
+            self.settle(written??)?;
+        }
+        self.close(self.writer.finish()?)?;
         self.wait(0)?;
         let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
+        let mut empty = OpenShards::new(self.commit.clone(), 0, self.form.0, self.form.1);
         for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
-            self.open.open(shard)?;
-            self.close_before(usize::MAX)?;
+            empty.open(shard)?;
+            self.close(empty.take_before(usize::MAX))?;
         }
         self.wait(0)?;
         Ok(std::mem::take(&mut self.staged))
@@ -99,6 +137,7 @@ impl DirectWriter {
 impl Drop for DirectWriter {
     fn drop(&mut self) {
         // Unwanted shards must be gone when this returns, because the process may exit right after.
+        self.writing.end();
         for shard in self.closing.drain(..) {
             shard.end(&self.pool);
         }

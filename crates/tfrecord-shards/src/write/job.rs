@@ -1,5 +1,6 @@
 //! [`Job`]: work on a rayon pool, whose results can be awaited in any order.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -45,6 +46,42 @@ impl<T: Send + 'static> Job<T> {
     pub(crate) fn end(self, pool: &ThreadPool) {
         if pool.current_thread_index().is_none() {
             let _unwanted = self.0.recv();
+        }
+    }
+}
+
+/// A limited number of jobs, whose results are taken in the order of their start.
+pub(crate) struct Jobs<T> {
+    pool: Arc<ThreadPool>,
+    /// Oldest first.
+    started: VecDeque<Job<T>>,
+    most: usize,
+}
+
+impl<T: Send + 'static> Jobs<T> {
+    pub(crate) fn new(pool: &Arc<ThreadPool>) -> Self {
+        // One job in progress on each thread, and one more for each to continue with.
+        Self { pool: Arc::clone(pool), started: VecDeque::new(), most: 2 * pool.current_num_threads() }
+    }
+
+    /// Waits for the result of the oldest job if there are as many jobs as permitted.
+    pub(crate) fn make_room(&mut self) -> Option<Result<T>> {
+        if self.started.len() < self.most { None } else { self.next() }
+    }
+
+    /// Waits for the result of the oldest job.
+    pub(crate) fn next(&mut self) -> Option<Result<T>> {
+        self.started.pop_front().map(Job::wait)
+    }
+
+    pub(crate) fn start(&mut self, work: impl FnOnce() -> T + Send + 'static) {
+        self.started.push_back(Job::start(&self.pool, work));
+    }
+
+    /// Waits until all jobs have released their values.
+    pub(crate) fn end(&mut self) {
+        for job in self.started.drain(..) {
+            job.end(&self.pool);
         }
     }
 }

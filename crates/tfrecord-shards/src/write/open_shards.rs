@@ -17,7 +17,7 @@ use crate::write::index_writer::IndexFile;
 use crate::write::shard_writer::{ShardStats, ShardWriter};
 use crate::write::sharding::Piece;
 
-/// Smaller uncompressed buffers are appended by one thread: the bytes are in its cache only.
+/// Fewer uncompressed bytes are appended by one thread: they are in its cache only.
 const PARALLEL_LEN: usize = 1 << 20;
 
 /// Creates the destinations of shards: files in a staging directory, for example.
@@ -101,6 +101,9 @@ pub struct OpenShards<S: ShardSinks = LocalCommit> {
     open: BTreeMap<usize, OpenShard<S::Sink>>,
 }
 
+/// Some records of a buffer.
+type RecordRange<'a> = (&'a RecordBuffer, Range<usize>);
+
 /// A shard that can still get records.
 #[derive(Debug)]
 pub struct OpenShard<W: Write = ShardFile>(ShardWriter<W>);
@@ -163,23 +166,40 @@ impl<S: ShardSinks> OpenShards<S> {
         Ok(())
     }
 
+    /// Returns the compression of the shards.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
     /// Appends records of a buffer to their shards, which are opened on demand. Works on several shards in parallel, on
-    /// the caller's rayon pool, except for small buffers without compression.
+    /// the caller's rayon pool, except for few bytes without compression.
     ///
     /// # Errors
     /// If a shard cannot be created or written to. The set is then unusable.
     pub fn append(&mut self, records: &RecordBuffer, pieces: &[Piece]) -> Result<()> {
-        let mut ranges: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
-        for Piece { shard, records } in pieces {
-            ranges.entry(*shard).or_default().push(records.clone());
+        self.append_all(&[(records, pieces)])
+    }
+
+    /// Appends records of several buffers, in their order.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn append_all(&mut self, buffers: &[(&RecordBuffer, &[Piece])]) -> Result<()> {
+        let mut ranges: BTreeMap<usize, Vec<RecordRange<'_>>> = BTreeMap::new();
+        let mut bytes = 0;
+        for (records, pieces) in buffers {
+            for piece in *pieces {
+                bytes += records.slice(piece.records.clone()).len();
+                ranges.entry(piece.shard).or_default().push((records, piece.records.clone()));
+            }
         }
         ranges.keys().try_for_each(|&shard| self.open(shard))?;
         let open = self.open.iter_mut();
         let mut work: Vec<_> = open.filter_map(|(shard, open)| Some((&mut open.0, ranges.remove(shard)?))).collect();
-        let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<Range<usize>>)| {
-            ranges.iter().try_for_each(|range| writer.append(records, range.clone()))
+        let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<RecordRange<'_>>)| {
+            ranges.iter().try_for_each(|(records, range)| writer.append(records, range.clone()))
         };
-        if self.compression == Compression::None && records.bytes().len() < PARALLEL_LEN {
+        if self.compression == Compression::None && bytes < PARALLEL_LEN {
             return work.iter_mut().try_for_each(append);
         }
         work.par_iter_mut().try_for_each(append)

@@ -1,13 +1,12 @@
 //! [`ShardedWriter`]: writes record batches to a published set.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, SchemaRef};
-use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions};
 use rayon::ThreadPool;
 use serde_json::json;
 use tfrecord_framing::{Compression, Level};
@@ -18,22 +17,12 @@ use crate::commit::target::{Preflight, preflight};
 use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
-use crate::sort::{SortKey, SpillStore, TempDirSpill};
+use crate::sort::{SpillStore, TempDirSpill};
 use crate::write::direct_writer::DirectWriter;
-use crate::write::job::Job;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRule, Sharding};
 use crate::write::sorted_writer::{RowOrder, SortedWriter};
-
-/// Framed bytes to encode per job: long compared with the cost of a job, short enough for the L2 cache and for several
-/// jobs per thread.
-const BLOCK_BYTES: usize = 2 << 20;
-
-/// Rows of the first block, when the record length is unknown.
-const FIRST_BLOCK_ROWS: usize = 1 << 10;
-
-/// Maximum rows of a block, for records of a few bytes.
-const MAX_BLOCK_ROWS: usize = 1 << 16;
+use crate::write::unit::UnitRecords;
 
 /// Default memory in bytes for records that are held back until the last one.
 const SORT_MEMORY: usize = 512 << 20;
@@ -202,21 +191,15 @@ impl ShardedWriterBuilder {
         };
         let shards = if let Some(order) = order {
             let room = (self.spill, self.sort_memory);
-            let shards = SortedWriter::new(commit.clone(), Arc::clone(&pool), self.sharding, form, order, room);
-            Shards::AllRows { shards: Box::new(shards), order }
+            let shards = SortedWriter::new(commit.clone(), pool, self.sharding, form, order, room);
+            Shards::AllRows(Box::new(shards))
         } else {
             let rule = (self.sharding, ShardRule::new(self.sharding));
-            Shards::AsRowsCome(DirectWriter::new(commit.clone(), Arc::clone(&pool), rule, form)?)
+            Shards::AsRowsCome(DirectWriter::new(commit.clone(), pool, rule, form)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
-            // One block in progress on each thread, and one more for each to continue with.
-            window: 2 * pool.current_num_threads(),
-            pool,
             rows: 0,
-            record_len: BLOCK_BYTES / FIRST_BLOCK_ROWS,
-            encoding: VecDeque::new(),
-            buffers: Vec::new(),
             shards,
             commit,
             description,
@@ -298,18 +281,9 @@ impl ShardedWriterBuilder {
 /// # }
 /// ```
 pub struct ShardedWriter {
-    pool: Arc<ThreadPool>,
     encoder: Encoder,
     /// Number of rows written.
     rows: u64,
-    /// Mean framed length of the last block's records, to estimate the next block's size.
-    record_len: usize,
-    /// Blocks being encoded, oldest first.
-    encoding: VecDeque<Job<arrow_tfrecord::Result<EncodedBlock>>>,
-    /// Maximum number of blocks being encoded.
-    window: usize,
-    /// Buffers for reuse.
-    buffers: Vec<RecordBuffer>,
     shards: Shards,
     commit: LocalCommit,
     description: SetDescription,
@@ -321,14 +295,7 @@ enum Shards {
     /// Writes records to their shards as they arrive.
     AsRowsCome(DirectWriter),
     /// Holds records back until the last one has arrived.
-    AllRows { shards: Box<SortedWriter>, order: RowOrder },
-}
-
-/// Some rows, encoded as records.
-struct EncodedBlock {
-    records: RecordBuffer,
-    /// The sort keys, if the records are sorted.
-    keys: Vec<SortKey>,
+    AllRows(Box<SortedWriter>),
 }
 
 impl ShardedWriter {
@@ -357,16 +324,10 @@ impl ShardedWriter {
     /// # Errors
     /// As [`write`](Self::write), or if the set cannot be published. The target is then unchanged.
     pub fn finish(mut self) -> Result<Manifest> {
-        self.unless_failed(|writer| {
-            while let Some(block) = writer.encoding.pop_front() {
-                writer.append(block)?;
-            }
-            Ok(())
-        })?;
-        drop(self.buffers);
+        self.unless_failed(|_| Ok(()))?;
         let staged = match self.shards {
             Shards::AsRowsCome(shards) => shards.finish(),
-            Shards::AllRows { shards, .. } => shards.finish(),
+            Shards::AllRows(shards) => shards.finish(),
         }?;
         self.commit.publish(staged, self.description)
     }
@@ -381,41 +342,33 @@ impl ShardedWriter {
         Ok(())
     }
 
-    /// Passes a batch to the pool, block by block.
+    /// Passes a batch to the pool, a unit at a time.
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
-        let mut start = 0;
-        while start < batch.num_rows() {
-            if self.encoding.len() >= self.window
-                && let Some(oldest) = self.encoding.pop_front()
-            {
-                self.append(oldest)?;
-            }
-            let room = (BLOCK_BYTES / self.record_len.max(1)).clamp(1, MAX_BLOCK_ROWS);
-            let block = batch.slice(start, room.min(batch.num_rows() - start));
+        let size = match &self.shards {
+            Shards::AsRowsCome(shards) => shards.size(),
+            Shards::AllRows(shards) => shards.size(),
+        };
+        let mut rest = batch.clone();
+        while rest.num_rows() > 0 {
+            let rows = size.rows(&rest).min(rest.num_rows());
+            let unit = rest.slice(0, rows);
+            rest = rest.slice(rows, rest.num_rows() - rows);
             let (encoder, rows_before) = (self.encoder.clone(), self.rows);
-            let mut records = self.buffers.pop().unwrap_or_default();
-            let order = if let Shards::AllRows { order, .. } = &self.shards { Some(*order) } else { None };
-            start += block.num_rows();
-            self.rows += block.num_rows() as u64;
-            self.encoding.push_back(Job::start(&self.pool, move || {
-                encoder.encode(&block, &mut records).map_err(|error| error.with_row_offset(rows_before))?;
-                let keys = order.map(|order| order.keys(&records, rows_before)).unwrap_or_default();
-                Ok(EncodedBlock { records, keys })
-            }));
+            self.rows += rows as u64;
+            let encode = move |records: &mut UnitRecords<'_>| {
+                let located = |error: arrow_tfrecord::Error| error.with_row_offset(rows_before);
+                let bound = encoder.bind(&unit).map_err(located)?;
+                for block in records.blocks(rows) {
+                    bound.encode(block, records.buffer()).map_err(located)?;
+                    records.end_block()?;
+                }
+                Ok(())
+            };
+            match &mut self.shards {
+                Shards::AsRowsCome(shards) => shards.write(rows, encode),
+                Shards::AllRows(shards) => shards.write(rows, encode),
+            }?;
         }
-        Ok(())
-    }
-
-    /// Writes the records of the oldest block to their shards.
-    fn append(&mut self, block: Job<arrow_tfrecord::Result<EncodedBlock>>) -> Result<()> {
-        let EncodedBlock { mut records, keys } = block.wait()??;
-        self.record_len = records.bytes().len() / records.len().max(1);
-        match &mut self.shards {
-            Shards::AsRowsCome(shards) => shards.write(&records)?,
-            Shards::AllRows { shards, .. } => shards.write(&keys, &records)?,
-        }
-        records.clear();
-        self.buffers.push(records);
         Ok(())
     }
 }

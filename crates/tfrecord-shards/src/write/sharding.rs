@@ -78,10 +78,14 @@ pub struct Piece {
 pub struct Block {
     /// The shard's number, from 0.
     pub shard: usize,
+    /// Number of earlier rounds.
+    pub round: u64,
+    /// Number of rows before these in the shard's block of this round.
+    pub start: usize,
     /// Number of rows.
     pub rows: usize,
-    /// Whether these rows complete the shard's block of this round.
-    pub complete: bool,
+    /// Whether these rows complete the round.
+    pub ends_round: bool,
 }
 
 /// Collects pieces, merging adjacent ones of the same shard.
@@ -119,6 +123,8 @@ pub struct ShardDeal {
     shards: usize,
     /// The shard that gets the next rows.
     shard: usize,
+    /// Number of complete rounds.
+    round: u64,
     /// Rows that every shard had before this round.
     rows_per_shard: u64,
     /// Rows that the current shard still gets in this round.
@@ -133,7 +139,7 @@ impl ShardDeal {
 
     /// Creates an assignment to this many shards.
     pub fn new(shards: NonZeroUsize) -> Self {
-        let mut deal = Self { shards: shards.get(), shard: 0, rows_per_shard: 0, left: 0 };
+        let mut deal = Self { shards: shards.get(), shard: 0, round: 0, rows_per_shard: 0, left: 0 };
         deal.left = deal.block();
         deal
     }
@@ -156,26 +162,24 @@ impl ShardDeal {
         pieces.0
     }
 
-    /// Assigns the next block, or as much of it as `rows` rows fill. For exchanges, which need to know where a block
-    /// ends.
+    /// Assigns the next block, or as much of it as `rows` rows fill.
     pub fn deal_block(&mut self, rows: usize) -> Block {
         let rows = self.left.min(rows);
-        let shard = self.shard;
+        let (shard, round, start) = (self.shard, self.round, self.block() - self.left);
         self.left -= rows;
-        let complete = self.left == 0;
-        if complete {
-            self.next_turn();
-        }
-        Block { shard, rows, complete }
-    }
-
-    fn next_turn(&mut self) {
-        self.shard += 1;
-        if self.shard == self.shards {
+        let is_complete = self.left == 0;
+        let ends_round = is_complete && shard + 1 == self.shards;
+        if ends_round {
             self.shard = 0;
+            self.round += 1;
             self.rows_per_shard += self.block() as u64;
+        } else if is_complete {
+            self.shard += 1;
         }
-        self.left = self.block();
+        if is_complete {
+            self.left = self.block();
+        }
+        Block { shard, round, start, rows, ends_round }
     }
 }
 

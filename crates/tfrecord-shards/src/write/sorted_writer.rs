@@ -1,7 +1,7 @@
 //! [`SortedWriter`]: collects framed records, sorts them, and writes them to staged shards.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
@@ -11,21 +11,13 @@ use tfrecord_framing::{Compression, Level};
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
 use crate::error::Result;
-use crate::sort::{EqualRecords, RecordSorter, ShardPlan, SortKey, SorterInput, SorterOptions, SpillStore};
-use crate::write::open_shards::OpenShards;
+use crate::set::group::ShardGroup;
+use crate::sort::{EqualRecords, RecordSorter, SortKey, SorterInput, SorterOptions, SpillStore};
+use crate::write::job::Jobs;
+use crate::write::open_shards::{OpenShard, OpenShards};
+use crate::write::planned_set::{PlannedNames, PlannedSet, PlannedWriter};
 use crate::write::sharding::Sharding;
-
-/// Maximum bytes of records sorted and read back at once.
-const CHUNK_BYTES: usize = 8 << 20;
-
-/// Minimum of these bytes.
-const LEAST_CHUNK_BYTES: usize = 256 << 10;
-
-/// Number of chunks in memory per reader.
-const CHUNKS_AT_ONCE: usize = 4;
-
-/// Fraction of the memory reserved for reading records back: one in this many.
-const SHARE_OF_READERS: usize = 4;
+use crate::write::unit::{UnitRecords, UnitSize};
 
 /// The order in which the rows are written once all have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,20 +47,34 @@ impl RowOrder {
     }
 }
 
+/// Some rows, encoded as records.
+struct KeyedUnit {
+    keys: Vec<SortKey>,
+    records: RecordBuffer,
+}
+
 /// Holds records back, in memory and then in temporary files, until all have arrived.
 pub(crate) struct SortedWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     sharding: Sharding,
     form: (Compression, Level),
+    order: RowOrder,
     sorter: RecordSorter,
     input: SorterInput,
     /// Memory limit of the sort input, in bytes.
     input_bytes: usize,
+    rows: u64,
+    size: Arc<UnitSize>,
+    /// Units being encoded.
+    encoding: Jobs<Result<KeyedUnit>>,
+    /// Buffers for reuse.
+    buffers: Vec<RecordBuffer>,
 }
 
 impl SortedWriter {
-    /// Records are sorted, compressed and synced on `pool`. The records and the readers use about `memory` bytes.
+    /// Records are encoded, sorted, compressed and synced on `pool`. The records and the readers use about `memory`
+    /// bytes.
     pub(crate) fn new(
         commit: LocalCommit,
         pool: Arc<ThreadPool>,
@@ -77,19 +83,56 @@ impl SortedWriter {
         order: RowOrder,
         (spill, memory): (Arc<dyn SpillStore>, usize),
     ) -> Self {
-        let for_readers = memory / SHARE_OF_READERS;
-        let chunk_bytes = for_readers / (CHUNKS_AT_ONCE * pool.current_num_threads().max(1));
-        let chunk_bytes = chunk_bytes.clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
-        let options = SorterOptions::new(spill).with_equal(order.equal_records()).with_chunk_bytes(chunk_bytes);
-        let sorter = RecordSorter::new(options.with_copy_bytes(2 * chunk_bytes));
+        let options = SorterOptions::new(spill).with_equal(order.equal_records());
+        let sorter = RecordSorter::new(options.with_memory(memory, pool.current_num_threads()));
         let input = sorter.input();
-        Self { pool, commit, sharding, form, sorter, input, input_bytes: memory - for_readers }
+        Self {
+            encoding: Jobs::new(&pool),
+            pool,
+            commit,
+            sharding,
+            form,
+            order,
+            sorter,
+            input,
+            input_bytes: memory - memory / SorterOptions::SHARE_OF_READERS,
+            rows: 0,
+            size: Arc::default(),
+            buffers: Vec::new(),
+        }
     }
 
-    /// Adds records and their [keys](RowOrder::keys).
-    pub(crate) fn write(&mut self, keys: &[SortKey], records: &RecordBuffer) -> Result<()> {
+    /// Returns the number of rows to write at once.
+    pub(crate) fn size(&self) -> Arc<UnitSize> {
+        Arc::clone(&self.size)
+    }
+
+    /// Adds the next rows, whose records `encode` adds. They may still be in progress when this returns.
+    ///
+    /// # Errors
+    /// If these or earlier rows cannot be encoded or spilled.
+    pub(crate) fn write(
+        &mut self,
+        rows: usize,
+        encode: impl FnOnce(&mut UnitRecords<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        while let Some(unit) = self.encoding.make_room() {
+            self.push(unit??)?;
+        }
+        let (order, size, rows_before) = (self.order, Arc::clone(&self.size), self.rows);
+        self.rows += rows as u64;
+        let mut records = self.buffers.pop().unwrap_or_default();
+        self.encoding.start(move || {
+            encode(&mut UnitRecords::whole(&mut records))?;
+            size.note(&records);
+            Ok(KeyedUnit { keys: order.keys(&records, rows_before), records })
+        });
+        Ok(())
+    }
+
+    fn push(&mut self, KeyedUnit { keys, mut records }: KeyedUnit) -> Result<()> {
         let Self { pool, sorter, input, input_bytes, .. } = self;
-        input.push(keys, records)?;
+        input.push(&keys, &records)?;
         if input.memory() > *input_bytes / 2 {
             // All records may fit in memory this way.
             sorter.keep_compact();
@@ -97,107 +140,61 @@ impl SortedWriter {
         if input.memory() > *input_bytes {
             pool.install(|| input.spill())?;
         }
+        records.clear();
+        self.buffers.push(records);
         Ok(())
     }
 
     /// Writes and finishes every shard.
-    pub(crate) fn finish(self) -> Result<Vec<StagedShard>> {
+    pub(crate) fn finish(mut self) -> Result<Vec<StagedShard>> {
+        while let Some(unit) = self.encoding.next() {
+            self.push(unit??)?;
+        }
         let Self { pool, commit, sharding, form, sorter, input, .. } = self;
-        pool.install(|| {
+        let open = || OpenShards::new(commit.clone(), 0, form.0, form.1);
+        let staged = pool.install(|| {
             input.finish()?;
-            let plan = sorter.finish()?.cut(|_| sharding)?;
-            if plan.shards().is_empty() {
-                let shards = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
-                return Lane::new(&commit, form).write_empty(0..shards);
-            }
-            let lanes = Lanes { plan: &plan, next_task: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+            let plan = sorter.finish()?.cut(|totals| sharding.resolve(totals.bytes))?;
+            let set = PlannedSet::new(plan, PlannedNames::Groups(vec![ShardGroup::default()]));
+            let has_failed = AtomicBool::new(false);
+            let write = |_| {
+                let written = write_shards(&set, PlannedWriter::new(open(), OpenShards::MAX_PIECES), &has_failed);
+                if written.is_err() {
+                    has_failed.store(true, Ordering::Relaxed);
+                }
+                written
+            };
             // At most one per thread, because each has the memory of a reader.
-            let write = |_| lanes.write(Lane::new(&commit, form));
             let staged = (0..rayon::current_num_threads()).into_par_iter().map(write);
-            Ok(staged.collect::<Result<Vec<_>>>()?.concat())
-        })
-        .map_err(|error: crate::Error| error.with_path(commit.out()))
+            let mut staged = staged.collect::<Result<Vec<_>>>()?.concat();
+            if set.shards() == 0 {
+                let mut open = open();
+                let shards = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
+                for shard in 0..shards {
+                    open.open(shard)?;
+                    seal(open.take_before(usize::MAX), &mut staged)?;
+                }
+            }
+            Ok(staged)
+        });
+        staged.map_err(|error: crate::Error| error.with_path(commit.out()))
     }
 }
 
-/// Writes the shards of a plan in parallel.
-struct Lanes<'a> {
-    plan: &'a ShardPlan,
-    next_task: AtomicUsize,
-    failed: AtomicBool,
+/// Writes shards until all are taken, or another thread has failed, whose error is the one reported.
+fn write_shards(set: &PlannedSet, mut writer: PlannedWriter, has_failed: &AtomicBool) -> Result<Vec<StagedShard>> {
+    let mut staged = Vec::new();
+    while !has_failed.load(Ordering::Relaxed)
+        && let Some(complete) = writer.write_some(set, &())?
+    {
+        seal(complete, &mut staged)?;
+    }
+    Ok(staged)
 }
 
-impl Lanes<'_> {
-    /// Writes the shards of unclaimed tasks until none are left.
-    fn write(&self, mut lane: Lane) -> Result<Vec<StagedShard>> {
-        let written = loop {
-            let task = self.next_task.fetch_add(1, Ordering::Relaxed);
-            if task >= self.plan.tasks() {
-                break lane.finish();
-            }
-            if let Err(error) = self.write_task(&mut lane, task) {
-                break Err(error);
-            }
-        };
-        if written.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        written
+fn seal(complete: Vec<OpenShard>, staged: &mut Vec<StagedShard>) -> Result<()> {
+    for shard in complete {
+        staged.push(shard.seal()?);
     }
-
-    fn write_task(&self, lane: &mut Lane, task: usize) -> Result<()> {
-        let mut records = self.plan.read_once(task);
-        while let Some(block) = records.next() {
-            // The error of another lane is the one reported.
-            if self.failed.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let block = block?;
-            for pieces in block.pieces.chunks(OpenShards::MAX_PIECES) {
-                lane.open.append(&block.records, pieces)?;
-                lane.seal_before(pieces.last().map_or(0, |piece| piece.shard))?;
-            }
-            records.recycle(block.records);
-        }
-        lane.seal_before(usize::MAX)?;
-        let without_rows = |shard: &usize| self.plan.shards().get(*shard).is_some_and(|shard| shard.rows == 0);
-        lane.open_empty(self.plan.task_shards(task).filter(without_rows))
-    }
-}
-
-/// Writes one shard after another.
-struct Lane {
-    open: OpenShards,
-    staged: Vec<StagedShard>,
-}
-
-impl Lane {
-    fn new(commit: &LocalCommit, (compression, level): (Compression, Level)) -> Self {
-        Self { open: OpenShards::new(commit.clone(), 0, compression, level), staged: Vec::new() }
-    }
-
-    fn seal_before(&mut self, shard: usize) -> Result<()> {
-        for complete in self.open.take_before(shard) {
-            self.staged.push(complete.seal()?);
-        }
-        Ok(())
-    }
-
-    fn open_empty(&mut self, shards: impl Iterator<Item = usize>) -> Result<()> {
-        for shard in shards {
-            self.open.open(shard)?;
-            self.seal_before(usize::MAX)?;
-        }
-        Ok(())
-    }
-
-    fn write_empty(mut self, shards: std::ops::Range<usize>) -> Result<Vec<StagedShard>> {
-        self.open_empty(shards)?;
-        self.finish()
-    }
-
-    fn finish(mut self) -> Result<Vec<StagedShard>> {
-        self.seal_before(usize::MAX)?;
-        Ok(self.staged)
-    }
+    Ok(())
 }
