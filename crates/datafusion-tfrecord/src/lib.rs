@@ -2,7 +2,7 @@
 //! results as TFRecord shards. A write publishes either all shards or none.
 //!
 //! ```text
-//! any plan -> [DealExec] -> TfRecordWriteExec -> [CoalescePartitionsExec] -> TfRecordCommitExec
+//! any plan -> TfRecordWriteExec -> [CoalescePartitionsExec] -> TfRecordCommitExec
 //! ```
 //!
 //! | task | use |
@@ -30,6 +30,4 @@ pub use error::{Error, ErrorKind};
 pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use read::ReadOptions;
 pub use read::similar::similar;
-pub use write::{
-    DealExec, SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
-};
+pub use write::{SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};

@@ -227,7 +227,7 @@ impl ExecutionPlan for TfRecordCommitExec {
             input: Arc::clone(&self.input),
             options: Arc::clone(&self.options),
             rows: Arc::clone(&self.rows),
-            is_sorted: write.is_sorted(),
+            writes_together: write.writes_together(),
             inputs: self.inputs.clone(),
             runs: self.runs.clone(),
             outcome: Arc::clone(&self.outcome),
@@ -258,7 +258,7 @@ struct CommitTask {
     write_partitions: usize,
     source_partitions: usize,
     /// Whether write partitions write each other's rows.
-    is_sorted: bool,
+    writes_together: bool,
     expected_rows: Option<u64>,
     runs: Runs,
     outcome: Arc<Mutex<Option<WriteOutcome>>>,
@@ -435,7 +435,7 @@ impl CommitTask {
         let (mut found, mut all_staged) = (0, 0);
         for report in reports.values() {
             let staged: u64 = report.shards.iter().map(|shard| shard.rows).sum();
-            if !self.is_sorted && staged != report.rows {
+            if !self.writes_together && staged != report.rows {
                 let (partition, rows) = (report.partition, report.rows);
                 return internal_err!("write partition {partition} took {rows} rows and staged {staged}");
             }

@@ -1,6 +1,7 @@
 //! [`TfRecordWriteExec`]: encodes every input partition into staged shards.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow_tfrecord::Mapping;
@@ -12,33 +13,32 @@ use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::sort_expr::OrderingRequirements;
 use datafusion_physical_plan::execution_plan::{EmissionType, EvaluationType, SchedulingType};
-use datafusion_physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion_physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
     SendableRecordBatchStream, StatisticsArgs, StatisticsContext, validate_child_count,
 };
-use futures::stream;
+use futures::{FutureExt, stream};
 use tfrecord_shards::{ShardRanges, ShardRule, Sharding};
 
-use super::deal::DealExec;
 use super::metrics::{SortMetrics, WriteMetrics};
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
-use super::partition::PartitionWrite;
+use super::partition::{PartitionWrite, RowRule, SharedShards};
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
 use super::sorted::{Arrangement, SortedWrite, Sorting};
-use super::unit_writer::Placement;
 use super::units::PartitionPlace;
 
 /// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, which
 /// describes its staged shards. Nothing is visible until a [`TfRecordCommitExec`](super::TfRecordCommitExec) has
 /// collected all of these rows.
 ///
-/// When records are shuffled or assigned to splits or directories, all partitions sort them together, and no shard is
-/// started before all rows have been read. The partitions must then be polled concurrently, as
+/// When rows are assigned to a number of shards, all partitions write every shard together. When records are shuffled
+/// or assigned to splits or directories, all partitions sort them together, and no shard is started before all rows
+/// have been read. The partitions must then be polled concurrently, as
 /// [`CoalescePartitionsExec`](datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec) does.
 ///
 /// Metrics: `rows_written`, `bytes_written` (framed, before compression), `shards` (complete ones) and
@@ -56,8 +56,8 @@ pub struct TfRecordWriteExec {
 /// How rows are assigned to shards.
 #[derive(Debug, Clone)]
 pub(super) enum ShardAssignment {
-    /// By a [`DealExec`] below.
-    Dealt,
+    /// Round-robin to a number of shards, by all partitions together.
+    RoundRobin(NonZeroUsize),
     /// By each partition on its own: a shard ends at a size or number of rows.
     Cut,
     /// By all partitions together, after all rows have been read.
@@ -111,33 +111,29 @@ impl TfRecordWriteExec {
         if matches!(&self.assignment, ShardAssignment::Sorted { arrangement, .. } if arrangement.ignores_partitions()) {
             return 1;
         }
-        let source = match self.input.downcast_ref::<DealExec>() {
-            Some(deal) => deal.input(),
-            None => &self.input,
-        };
-        source.output_partitioning().partition_count()
+        self.input.output_partitioning().partition_count()
     }
 
     /// The number of rows that was planned for, if shards are ranges of rows.
     pub(super) fn expected_rows(&self) -> Option<u64> {
         match &self.assignment {
             ShardAssignment::InOrder { rows, .. } => *rows,
-            ShardAssignment::Dealt | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => None,
+            ShardAssignment::RoundRobin(_) | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => None,
         }
     }
 
     /// Whether write partitions write each other's rows.
-    pub(super) fn is_sorted(&self) -> bool {
-        matches!(self.assignment, ShardAssignment::Sorted { .. })
+    pub(super) fn writes_together(&self) -> bool {
+        matches!(self.assignment, ShardAssignment::Sorted { .. } | ShardAssignment::RoundRobin(_))
     }
 
-    fn placement(&self) -> Placement {
+    /// Returns the rule by which a partition that writes its own shards assigns its rows.
+    fn rule(&self) -> ShardRule {
         match (&self.assignment, self.options.sharding) {
-            (ShardAssignment::Dealt, _) => Placement::Dealt,
             (ShardAssignment::InOrder { rows: Some(rows), .. }, Sharding::Count(shards)) => {
-                Placement::Rule(ShardRule::Ranges(ShardRanges::new(shards, *rows)))
+                ShardRule::Ranges(ShardRanges::new(shards, *rows))
             }
-            (_, sharding) => Placement::Rule(ShardRule::new(sharding)),
+            (_, sharding) => ShardRule::new(sharding),
         }
     }
 }
@@ -160,8 +156,10 @@ impl DisplayAs for TfRecordWriteExec {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 write!(f, "TfRecordWriteExec: record_type={record_type}, {sharding}")?;
-                if matches!(self.assignment, ShardAssignment::InOrder { .. }) {
-                    f.write_str(", in order")?;
+                match self.assignment {
+                    ShardAssignment::InOrder { .. } => f.write_str(", in order")?,
+                    ShardAssignment::RoundRobin(_) => f.write_str(", round-robin")?,
+                    ShardAssignment::Cut | ShardAssignment::Sorted { .. } => {}
                 }
                 if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
                     write!(f, ", {arrangement}")?;
@@ -187,7 +185,7 @@ impl ExecutionPlan for TfRecordWriteExec {
             ShardAssignment::InOrder { .. } | ShardAssignment::Sorted { ordering: Some(_), .. } => {
                 Distribution::SinglePartition
             }
-            ShardAssignment::Dealt | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => {
+            ShardAssignment::RoundRobin(_) | ShardAssignment::Cut | ShardAssignment::Sorted { .. } => {
                 Distribution::UnspecifiedDistribution
             }
         }])
@@ -197,7 +195,7 @@ impl ExecutionPlan for TfRecordWriteExec {
         // Without this the optimizer removes the user's ORDER BY as unused.
         vec![match &self.assignment {
             ShardAssignment::InOrder { ordering, .. } | ShardAssignment::Sorted { ordering, .. } => ordering.clone(),
-            ShardAssignment::Dealt | ShardAssignment::Cut => None,
+            ShardAssignment::RoundRobin(_) | ShardAssignment::Cut => None,
         }]
     }
 
@@ -233,44 +231,46 @@ impl ExecutionPlan for TfRecordWriteExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let number = u32::try_from(partition).map_err(|_| exec_datafusion_err!("too many partitions: {partition}"))?;
-        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
         let run = current_run(&context)?;
         let partitions = self.properties.output_partitioning().partition_count();
+        let place = PartitionPlace { partition: number, partitions };
         let encoder = RowEncoder::new(&self.mapping, &self.options)?;
-        let metrics = WriteMetrics {
-            rows_written: counter("rows_written"),
-            bytes_written: counter("bytes_written"),
-            shards: counter("shards"),
-            elapsed_compute: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
-        };
-        if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
+        let report = if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
             let rows = exact_rows(&self.input)?;
             let begin =
                 || Sorting::new(arrangement.clone(), Arc::clone(&self.options), (partitions, rows), &run, &context);
             let sorting = run.shared(begin)?;
-            let place = PartitionPlace { partition: number, partitions };
-            let sort_metrics = SortMetrics {
-                rows_encoded: counter("rows_encoded"),
-                spill_count: MetricBuilder::new(&self.metrics).spill_count(partition),
-                spilled_bytes: MetricBuilder::new(&self.metrics).spilled_bytes(partition),
-            };
+            let metrics = WriteMetrics::new(&self.metrics, partition);
+            let sort_metrics = SortMetrics::new(&self.metrics, partition);
             let write = SortedWrite::new(run, sorting, place, encoder, metrics, sort_metrics);
-            let input = self.input.execute(partition, context)?;
-            let report = stream::once(async move { write.write(input).await?.to_batch() });
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&REPORT_SCHEMA), report)));
-        }
-        let write = PartitionWrite {
-            run,
-            partition: number,
-            partitions,
-            placement: self.placement(),
-            shard_space: if matches!(self.options.sharding, Sharding::Count(_)) { 0 } else { number },
-            encoder,
-            metrics,
-            reservation: MemoryConsumer::new(format!("TfRecordWriteExec[{partition}]")).register(context.memory_pool()),
+            write.write(self.input.execute(partition, context)?).boxed()
+        } else {
+            let memory = |name: String| MemoryConsumer::new(name).register(context.memory_pool());
+            let records_per_row = encoder.records_per_row();
+            let (shards, input) = match self.assignment {
+                ShardAssignment::RoundRobin(shards) => {
+                    let begin = || {
+                        let metrics = (0..partitions).map(|partition| WriteMetrics::new(&self.metrics, partition));
+                        let inputs = NonZeroUsize::new(partitions).unwrap_or(NonZeroUsize::MIN);
+                        let rule = RowRule::RoundRobin { shards, partitions: inputs };
+                        let memory = memory("TfRecordWriteExec".to_owned());
+                        SharedShards::new(&run, partitions, rule, records_per_row, metrics.collect(), memory)
+                    };
+                    (run.shared(begin)?, partition)
+                }
+                _ => {
+                    let shard_space = if matches!(self.options.sharding, Sharding::Count(_)) { 0 } else { number };
+                    let rule = RowRule::Single { rule: self.rule(), shard_space };
+                    let metrics = vec![WriteMetrics::new(&self.metrics, partition)];
+                    let memory = memory(format!("TfRecordWriteExec[{partition}]"));
+                    let shards = SharedShards::new(&run, partitions, rule, records_per_row, metrics, memory);
+                    (Arc::new(shards), 0)
+                }
+            };
+            let write = PartitionWrite::new(run, shards, input, place, encoder);
+            write.write(self.input.execute(partition, context)?).boxed()
         };
-        let input = self.input.execute(partition, context)?;
-        let report = stream::once(async move { write.write(input).await?.to_batch() });
+        let report = stream::once(async move { report.await?.to_batch() });
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&REPORT_SCHEMA), report)))
     }
 

@@ -2,14 +2,14 @@
 //!
 //! | option | input partitions | write partitions | assignment of rows to shards |
 //! |---|---|---|---|
-//! | a number of shards | `P` | `min(P, N)`, with a [`DealExec`] below | round-robin in blocks, the same number of rows to each shard |
+//! | a number of shards | `P` | `P`, which write every shard together | round-robin in blocks, the same number of rows to each shard |
 //! | a shard size or a number of rows per shard | `P` | `P` | each partition fills one shard after the other |
 //! | ordered | one | one | contiguous: ranges of equal length, or one shard after the other |
 //! | shuffled, splits, directories, or a number of hosts | `P`, or one if ordered | as many | all partitions sort the records together, then each group is cut |
 //! | a number of shards that cannot all be open | `P` | `P` | round-robin as above; all partitions sort the records by shard |
 //!
-//! In the first case the number of shards is exact whatever the partitions contain, and rows are not hashed.
-//! [`DealExec`] explains why, and the cost. Records are sorted with [`tfrecord_shards::sort`]: in memory that is
+//! In the first case the number of shards is exact whatever the partitions contain, and rows are not hashed. The cost
+//! is that partitions advance together: one that yields few rows for much work delays the others until it ends. Records are sorted with [`tfrecord_shards::sort`]: in memory that is
 //! reserved with the engine as spillable, then in the engine's temporary files. The shards never depend on batch
 //! sizes, threads or the speed of partitions: they follow from the rows of each input partition, in their order.
 //!
@@ -38,8 +38,8 @@
 //! sort together end each other. In all cases, jobs that have not started are skipped, and running jobs are waited
 //! for. All staged data is removed with the last job.
 
+mod barrier;
 mod commit;
-mod deal;
 mod describe;
 mod exec;
 mod metrics;
@@ -54,12 +54,10 @@ mod sealing;
 mod sorted;
 mod staging;
 mod target;
-mod unit_writer;
 mod units;
 mod upload;
 
 pub use commit::{TfRecordCommitExec, WriteOutcome};
-pub use deal::{DealExec, SHARD_COLUMN};
 pub use exec::TfRecordWriteExec;
 pub use options::{Layout, SplitOptions, WriteOptions};
 pub use plan::{local_inputs, plan_write, record_schema, reproducible, spread};

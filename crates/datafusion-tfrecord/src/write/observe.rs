@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping, RecordBuffer};
-use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tfrecord_shards::UnitRecords;
 use tfrecord_sidecars::snapshot::Snapshot;
 use tfrecord_sidecars::stats::{Detail, Statistics};
 
 use super::options::{Layout, WriteOptions};
+use super::units::{PartitionPlace, Unit};
 use crate::error::sidecar_error;
 
 /// Encodes batches, and gathers statistics if sidecar files need them.
@@ -52,6 +54,20 @@ impl From<tfrecord_sidecars::Error> for RowsError {
     }
 }
 
+/// Why a unit cannot be written.
+#[derive(Debug)]
+pub(super) enum UnitError {
+    /// Its rows cannot be encoded.
+    Rows(DataFusionError),
+    Shards(tfrecord_shards::Error),
+}
+
+impl From<tfrecord_shards::Error> for UnitError {
+    fn from(error: tfrecord_shards::Error) -> Self {
+        Self::Shards(error)
+    }
+}
+
 /// The statistics of a write partition.
 #[derive(Debug)]
 pub(super) struct Observer {
@@ -80,11 +96,6 @@ impl RowEncoder {
         Ok(Self { encoder: Encoder::new(Arc::clone(mapping)), observer, snapshot })
     }
 
-    /// Returns the mapping of columns to features.
-    pub(super) fn mapping(&self) -> &Mapping {
-        self.encoder.mapping()
-    }
-
     /// Returns the number of records per row.
     pub(super) fn records_per_row(&self) -> usize {
         self.snapshot.as_ref().map_or(1, |snapshot| snapshot.records_per_element())
@@ -93,11 +104,6 @@ impl RowEncoder {
     /// Returns the observer, if statistics are needed.
     pub(super) fn observer(&self) -> Option<Arc<Observer>> {
         self.observer.clone()
-    }
-
-    /// Whether parts of a batch can be encoded separately, with [`bind`](Self::bind).
-    pub(super) fn encodes_some(&self) -> bool {
-        self.snapshot.is_none()
     }
 
     /// Appends the records of every row of a batch, or nothing on error. `rows_before` is the number of rows of the
@@ -114,11 +120,40 @@ impl RowEncoder {
         self.observe(&bound, rows, rows_before)
     }
 
+    /// Adds the records of a unit, block by block. Errors are located at `place`.
+    ///
+    /// # Errors
+    /// Same as [`encode`](Self::encode), and if blocks cannot be appended.
+    pub(super) fn encode_unit(
+        &self,
+        unit: &Unit,
+        place: PartitionPlace,
+        records: &mut UnitRecords<'_>,
+    ) -> Result<(), UnitError> {
+        let mut first_row = unit.rows_before;
+        for rows in &unit.batches {
+            let located = |error| UnitError::Rows(place.encode_error(error, first_row));
+            if let Some(snapshot) = &self.snapshot {
+                snapshot.encode(rows, records.buffer()).map_err(|error| located(error.into()))?;
+                records.end_block()?;
+            } else {
+                let bound = self.bind(rows).map_err(located)?;
+                for block in records.blocks(rows.num_rows()) {
+                    bound.encode(block, records.buffer()).map_err(|error| located(error.into()))?;
+                    records.end_block()?;
+                }
+                self.observe(&bound, rows, first_row).map_err(located)?;
+            }
+            first_row += rows.num_rows() as u64;
+        }
+        Ok(())
+    }
+
     /// Checks the values of a batch. The caller may then encode its rows, and must [observe](Self::observe) them.
     ///
     /// # Errors
     /// Same as [`Encoder::bind`].
-    pub(super) fn bind(&self, rows: &RecordBatch) -> Result<BoundBatch<'_>, RowsError> {
+    fn bind(&self, rows: &RecordBatch) -> Result<BoundBatch<'_>, RowsError> {
         Ok(self.encoder.bind(rows)?)
     }
 
@@ -127,12 +162,7 @@ impl RowEncoder {
     ///
     /// # Errors
     /// Same as [`bind`](Self::bind), including errors of batches that other threads have left.
-    pub(super) fn observe(
-        &self,
-        bound: &BoundBatch<'_>,
-        rows: &RecordBatch,
-        rows_before: u64,
-    ) -> Result<(), RowsError> {
+    fn observe(&self, bound: &BoundBatch<'_>, rows: &RecordBatch, rows_before: u64) -> Result<(), RowsError> {
         let Some(observer) = &self.observer else { return Ok(()) };
         if rows.num_rows() == 0 {
             return Ok(());

@@ -24,7 +24,6 @@ use tfrecord_shards::{Preflight, SaveMode, Sharding, check_prefix, preflight};
 use tfrecord_sidecars::SidecarKind;
 
 use super::commit::{TfRecordCommitExec, check_appended};
-use super::deal::DealExec;
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec, exact_rows};
 use super::observe::snapshot;
@@ -100,7 +99,7 @@ pub fn plan_write(
         let input = spread(input, session)?;
         match options.sharding {
             _ if order.is_some() => (input, ShardAssignment::Sorted { arrangement, ordering: None }),
-            Sharding::Count(shards) => (Arc::new(DealExec::new(input, shards)) as _, ShardAssignment::Dealt),
+            Sharding::Count(shards) => (input, ShardAssignment::RoundRobin(shards)),
             _ => (input, ShardAssignment::Cut),
         }
     };
@@ -169,7 +168,7 @@ fn record_order(options: &WriteOptions, is_ordered: bool, session: &dyn Session)
         // The number of shards depends on the total size.
         Sharding::Hosts(_) => Some(RecordOrder::Kept),
         Sharding::Count(shards) if !is_ordered && !can_be_open(shards, options, session) => {
-            Some(RecordOrder::Dealt { shards })
+            Some(RecordOrder::RoundRobin { shards })
         }
         _ => None,
     }

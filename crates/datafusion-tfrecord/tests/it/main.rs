@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod deal;
 mod failure;
 mod order;
 mod read;
+mod round_robin;
 mod sharding;
 mod sorted;
 mod sql;

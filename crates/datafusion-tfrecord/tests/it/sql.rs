@@ -112,10 +112,9 @@ async fn explain_does_nothing_but_tell() -> Result<()> {
     insta::assert_snapshot!(without_paths(text, dir.path()), @r"
     TfRecordCommitExec: out=DIR/out
       CoalescePartitionsExec
-        TfRecordWriteExec: record_type=example, shards=4, compression=none
-          DealExec: shards=4, partitions=2, input_partitions=2
-            FilterExec: id@0 > 3
-              StreamingTableExec: partition_sizes=2, projection=[id]
+        TfRecordWriteExec: record_type=example, shards=4, round-robin, compression=none
+          FilterExec: id@0 > 3
+            StreamingTableExec: partition_sizes=2, projection=[id]
     ");
     assert!(names(dir.path())?.is_empty());
     Ok(())
@@ -133,9 +132,8 @@ async fn plans_tell_how_rows_find_their_shard() -> Result<()> {
     insta::assert_snapshot!(explain("SELECT id FROM t", options(&out, count(2))).await?, @r"
     TfRecordCommitExec: out=DIR/out
       CoalescePartitionsExec
-        TfRecordWriteExec: record_type=example, shards=2, compression=none
-          DealExec: shards=2, partitions=2, input_partitions=3
-            StreamingTableExec: partition_sizes=3, projection=[id]
+        TfRecordWriteExec: record_type=example, shards=2, round-robin, compression=none
+          StreamingTableExec: partition_sizes=3, projection=[id]
     ");
     insta::assert_snapshot!(explain("SELECT id FROM t", options(&out, Sharding::default())).await?, @r"
     TfRecordCommitExec: out=DIR/out

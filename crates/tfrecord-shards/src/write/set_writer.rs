@@ -175,6 +175,11 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
         self
     }
 
+    /// Returns the listener.
+    pub fn listener(&self) -> &L {
+        &self.listener
+    }
+
     /// Returns the number of rows to write as one unit.
     pub fn size(&self) -> Arc<UnitSize> {
         Arc::clone(&self.size)

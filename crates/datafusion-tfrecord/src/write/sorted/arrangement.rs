@@ -40,9 +40,9 @@ pub(in crate::write) enum RecordOrder {
     Shuffled { seed: u64 },
     /// Input order, one input partition after the other.
     Kept,
-    /// The order of a [`DealExec`](super::super::DealExec) with this many shards: blocks, round-robin over all input
+    /// Round-robin to this many shards: in blocks, in turn over all input
     /// partitions.
-    Dealt { shards: NonZeroUsize },
+    RoundRobin { shards: NonZeroUsize },
 }
 
 /// A column whose values name directories.
@@ -87,7 +87,7 @@ impl Arrangement {
         let splits = options.splits.as_ref().map(|splits| SplitRule::try_new(schema, splits)).transpose()?;
         check_split_shards(options)?;
         let groups = match order {
-            RecordOrder::Dealt { shards } => GroupRule::Shards(shards),
+            RecordOrder::RoundRobin { shards } => GroupRule::Shards(shards),
             _ if partitions.is_empty() && splits.is_none() => GroupRule::All,
             _ => GroupRule::Columns { partitions: partitions.clone(), splits },
         };
@@ -153,7 +153,7 @@ impl fmt::Display for Arrangement {
         match self.order {
             RecordOrder::Shuffled { seed } => write!(f, "shuffled by {seed}"),
             RecordOrder::Kept => f.write_str("sorted by input"),
-            RecordOrder::Dealt { shards } => write!(f, "sorted by {shards} shards"),
+            RecordOrder::RoundRobin { shards } => write!(f, "sorted by {shards} shards"),
         }?;
         let GroupRule::Columns { partitions, splits } = &self.groups else { return Ok(()) };
         if !partitions.is_empty() {

@@ -1,6 +1,5 @@
 //! [`Fill`]: first phase of the sort. Encodes rows and adds the records with their keys to the sorter.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -8,15 +7,15 @@ use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, resources_err};
 use datafusion_execution::SendableRecordBatchStream;
 use futures::{TryStreamExt, pin_mut};
-use tfrecord_shards::ShardDeal;
 use tfrecord_shards::sort::SortKey;
+use tfrecord_shards::{Block, ShardDeal, UnitSize};
 
 use super::Sorting;
 use super::arrangement::{GroupRule, RecordOrder};
 use crate::write::metrics::{SortMetrics, WriteMetrics};
 use crate::write::observe::RowEncoder;
 use crate::write::run::Run;
-use crate::write::units::{PartitionPlace, Unit, UnitSize, units};
+use crate::write::units::{PartitionPlace, Unit, units};
 
 /// Adds the rows of one write partition to the sorter.
 pub(super) struct Fill {
@@ -32,15 +31,6 @@ pub(super) struct Fill {
 struct KeyedUnit {
     keys: Vec<SortKey>,
     records: RecordBuffer,
-}
-
-/// Rows assigned to a shard in one round, or a part of them.
-struct DealtRows {
-    shard: u32,
-    round: u64,
-    /// Number of rows before them in the partition's block of that round.
-    in_turn: usize,
-    rows: usize,
 }
 
 impl Fill {
@@ -60,11 +50,14 @@ impl Fill {
         // Enough jobs for this partition's share of the pool, and one more to start when one is done.
         let window = run.threads().div_ceil(self.place.partitions) + 1;
         let this = Arc::new(self);
-        let mut dealer = Dealer::new(&this);
+        let mut deal = match this.sorting.arrangement.order {
+            RecordOrder::RoundRobin { shards } => Some(ShardDeal::new(shards)),
+            RecordOrder::Kept | RecordOrder::Shuffled { .. } => None,
+        };
         let pushed = units(input, Arc::clone(&this.size))
             .map_ok(|unit| {
                 let this = Arc::clone(&this);
-                let dealt = dealer.as_mut().map(|dealer| dealer.deal(&unit)).unwrap_or_default();
+                let dealt = deal.as_mut().map(|deal| blocks(deal, &unit)).unwrap_or_default();
                 // In one job, since the encoded records are in the caches of the thread that encoded them.
                 run.compute(move |_| {
                     let unit = this.encode(&unit, &dealt)?;
@@ -80,7 +73,7 @@ impl Fill {
         Ok(rows)
     }
 
-    fn encode(&self, unit: &Unit, dealt: &[DealtRows]) -> Result<KeyedUnit> {
+    fn encode(&self, unit: &Unit, blocks: &[Block]) -> Result<KeyedUnit> {
         let _timer = self.metrics.elapsed_compute.timer();
         let arrangement = &self.sorting.arrangement;
         let rows = unit.batches.iter().map(RecordBatch::num_rows).sum();
@@ -110,11 +103,13 @@ impl Fill {
                 let first = input_order_key(self.place.partition, unit.rows_before, records.len())?;
                 (first..).zip(0..records.len()).map(|(key, record)| SortKey::new(group(record), key)).collect()
             }
-            RecordOrder::Dealt { .. } => {
+            RecordOrder::RoundRobin { .. } => {
                 let mut keys = Vec::with_capacity(records.len());
-                for &DealtRows { shard, round, in_turn, rows } in dealt {
-                    let first = round_robin_key(round, self.place.partition, in_turn)?;
-                    keys.extend((first..).take(rows).map(|key| SortKey::new(shard, key)));
+                for block in blocks {
+                    let first = round_robin_key(block, self.place.partition)?;
+                    // Planning ensures that there are fewer shards.
+                    let shard = u32::try_from(block.shard).unwrap_or(u32::MAX);
+                    keys.extend((first..).take(block.rows).map(|key| SortKey::new(shard, key)));
                 }
                 keys
             }
@@ -151,51 +146,26 @@ fn input_order_key(partition: u32, first: u64, rows: usize) -> Result<u64> {
     Ok(u64::from(partition) << ROW_BITS | first)
 }
 
-/// Returns the key of rows assigned round-robin: by round, then partition, then position in the partition's block.
-fn round_robin_key(round: u64, partition: u32, in_turn: usize) -> Result<u64> {
+/// Returns the key of the first row of a block: by round, then partition, then position in the partition's block.
+fn round_robin_key(Block { round, start, .. }: &Block, partition: u32) -> Result<u64> {
     const ROUND_BITS: u32 = ROW_BITS - IN_TURN_BITS;
-    if partition >> PARTITION_BITS > 0 || round >> ROUND_BITS > 0 || in_turn >> IN_TURN_BITS > 0 {
+    if partition >> PARTITION_BITS > 0 || round >> ROUND_BITS > 0 || start >> IN_TURN_BITS > 0 {
         return resources_err!(
             "round {round} of write partition {partition} cannot be sorted: at most 2^{PARTITION_BITS} partitions of \
              2^{ROUND_BITS} rounds can be"
         );
     }
-    Ok((round << PARTITION_BITS | u64::from(partition)) << IN_TURN_BITS | in_turn as u64)
+    Ok((round << PARTITION_BITS | u64::from(partition)) << IN_TURN_BITS | *start as u64)
 }
 
-/// Assigns the rows of a partition round-robin, as [`DealExec`](crate::write::DealExec) does with several partitions.
-struct Dealer {
-    deal: ShardDeal,
-    shards: NonZeroUsize,
-    /// Number of complete turns.
-    turns: u64,
-    /// Rows of the current turn so far.
-    in_turn: usize,
-}
-
-impl Dealer {
-    /// Returns `None` if rows are not assigned round-robin.
-    fn new(fill: &Fill) -> Option<Self> {
-        let RecordOrder::Dealt { shards } = fill.sorting.arrangement.order else { return None };
-        Some(Self { deal: ShardDeal::new(shards), shards, turns: 0, in_turn: 0 })
+/// Assigns the rows of a unit to blocks.
+fn blocks(deal: &mut ShardDeal, unit: &Unit) -> Vec<Block> {
+    let mut left = usize::try_from(unit.rows()).unwrap_or(usize::MAX);
+    let mut blocks = Vec::new();
+    while left > 0 {
+        let block = deal.deal_block(left);
+        left -= block.rows;
+        blocks.push(block);
     }
-
-    fn deal(&mut self, unit: &Unit) -> Vec<DealtRows> {
-        let mut left: usize = unit.batches.iter().map(RecordBatch::num_rows).sum();
-        let mut dealt = Vec::new();
-        while left > 0 {
-            let block = self.deal.deal_block(left);
-            let round = self.turns / self.shards.get() as u64;
-            // Planning ensures that there are fewer shards.
-            let shard = u32::try_from(block.shard).unwrap_or(u32::MAX);
-            dealt.push(DealtRows { shard, round, in_turn: self.in_turn, rows: block.rows });
-            left -= block.rows;
-            self.in_turn += block.rows;
-            if block.complete {
-                self.turns += 1;
-                self.in_turn = 0;
-            }
-        }
-        dealt
-    }
+    blocks
 }

@@ -2,19 +2,14 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
-use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::memory_pool::MemoryReservation;
 use rayon::prelude::*;
-use tfrecord_shards::sort::{
-    EqualRecords, RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats,
-};
+use tfrecord_shards::sort::{RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats};
 
-use super::arrangement::RecordOrder;
-use super::spill::DiskSpill;
 use crate::error::shards_error;
 use crate::write::metrics::SortMetrics;
 
@@ -34,8 +29,6 @@ pub(super) struct Inputs {
     pushed: AtomicU64,
     /// Whether a part of the memory suffices; set once enough is taken to decide.
     part_suffices: OnceLock<bool>,
-    /// Maximum memory for copies of equal records.
-    copy_bytes: usize,
     /// Minimum size of a spilled run.
     least_run: usize,
 }
@@ -87,24 +80,9 @@ impl Room {
 /// Initial number of inputs. More are added if more jobs push at the same time.
 const INPUTS: usize = 2;
 
-/// Number of chunks of copies of equal records held in memory.
-const COPY_CHUNKS: usize = 2;
-
 impl Inputs {
-    pub(super) fn new(
-        order: RecordOrder,
-        chunk_bytes: usize,
-        reservation: MemoryReservation,
-        room: Room,
-        disk: Arc<DiskManager>,
-    ) -> Self {
-        let equal = match order {
-            RecordOrder::Shuffled { seed } => EqualRecords::Spread { seed },
-            RecordOrder::Kept | RecordOrder::Dealt { .. } => EqualRecords::Keep,
-        };
-        let options = SorterOptions::new(Arc::new(DiskSpill::new(disk)));
-        let copy_bytes = if matches!(equal, EqualRecords::Spread { .. }) { COPY_CHUNKS * chunk_bytes } else { 0 };
-        let options = options.with_equal(equal).with_chunk_bytes(chunk_bytes).with_copy_bytes(copy_bytes);
+    pub(super) fn new(options: SorterOptions, reservation: MemoryReservation, room: Room) -> Self {
+        let least_run = options.chunk_bytes() / 2;
         let sorter = RecordSorter::new(options);
         let at_hand = (0..INPUTS).map(|_| sorter.input()).collect();
         Self {
@@ -115,8 +93,7 @@ impl Inputs {
             room,
             pushed: AtomicU64::new(0),
             part_suffices: OnceLock::new(),
-            copy_bytes,
-            least_run: chunk_bytes / 2,
+            least_run,
         }
     }
 
@@ -174,9 +151,8 @@ impl Inputs {
     }
 
     /// Ends the inputs and returns the sorted records with their memory reservation. Apart from the records, it
-    /// covers `needed` bytes to read them back, and the copies of equal records.
+    /// covers `needed` bytes to read them back.
     pub(super) fn finish(&self, needed: usize, metrics: &SortMetrics) -> Result<(SortedRecords, MemoryReservation)> {
-        let needed = needed + self.copy_bytes;
         self.drop_free()?;
         while self.reservation.try_grow(needed).is_err() {
             if !self.spill_largest()? {

@@ -23,7 +23,6 @@
 //! are numbered depend on timing, and do not affect the output.
 
 mod arrangement;
-mod barrier;
 mod drain;
 mod fill;
 mod groups;
@@ -38,26 +37,21 @@ use datafusion_common::Result;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 
-use self::barrier::{Barrier, Visitor};
 use self::fill::Fill;
 use self::groups::Groups;
 use self::inputs::{Inputs, Room};
 use self::layout::Layout;
+use self::spill::DiskSpill;
+use super::barrier::{Barrier, Visitor};
 use super::metrics::{SortMetrics, WriteMetrics};
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::units::PartitionPlace;
+use tfrecord_shards::sort::{EqualRecords, SorterOptions};
 
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
-
-/// Bytes of records that are sorted and read back at once, if memory permits. Larger chunks mean longer reads from
-/// each run on disk.
-const CHUNK_BYTES: usize = 8 << 20;
-
-/// Lower bound of the same.
-const LEAST_CHUNK_BYTES: usize = 256 << 10;
 
 /// Maximum framed bytes to encode in one job: still in the caches when keys and compact records are made of it.
 const MOST_UNIT_BYTES: usize = 1 << 20;
@@ -75,10 +69,8 @@ pub(super) struct Sorting {
     /// Number of shards that all partitions together write at the same time.
     lanes: usize,
     unit_bytes: usize,
-    /// Bytes of records that are sorted and read back at once.
-    chunk_bytes: usize,
-    /// Memory of an open shard.
-    shard_bytes: usize,
+    /// Memory to read records back and write them.
+    reading_bytes: usize,
 }
 
 impl Sorting {
@@ -86,34 +78,36 @@ impl Sorting {
     /// exactly.
     pub(super) fn new(
         arrangement: Arrangement,
-        options: Arc<WriteOptions>,
+        write: Arc<WriteOptions>,
         (partitions, rows): (usize, Option<u64>),
         run: &Run,
         context: &TaskContext,
     ) -> Self {
         let lanes = run.threads();
-        let share_of_memory = |divisor: usize| match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(limit) => limit / divisor.max(1),
+        let memory = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(limit) => limit,
             _ => usize::MAX,
         };
-        // A quarter of the memory is for reading back, since a lane holds several chunks; the rest is for records. A
-        // sixteenth is for records in progress.
-        let room = Room { memory: share_of_memory(4).saturating_mul(3), rows };
-        let chunk_bytes = share_of_memory(4 * lanes * Layout::CHUNKS_AT_ONCE).clamp(LEAST_CHUNK_BYTES, CHUNK_BYTES);
-        let unit_bytes = share_of_memory(16 * 2 * lanes).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES);
+        let equal = match arrangement.order {
+            RecordOrder::Shuffled { seed } => EqualRecords::Spread { seed },
+            RecordOrder::Kept | RecordOrder::RoundRobin { .. } => EqualRecords::Keep,
+        };
+        let disk = DiskSpill::new(Arc::clone(&context.runtime_env().disk_manager));
+        let options = SorterOptions::new(Arc::new(disk)).with_equal(equal).with_memory(memory, lanes);
+        let shard_bytes = run.staging.memory_per_shard(run.compression);
+        // The readers have their share of the memory; the rest is for records. A sixteenth is for records in progress.
+        let room = Room { memory: memory - memory / SorterOptions::SHARE_OF_READERS, rows };
         let reservation =
             MemoryConsumer::new("TfRecordWriteExec: sort").with_can_spill(true).register(context.memory_pool());
-        let disk = Arc::clone(&context.runtime_env().disk_manager);
         Self {
-            inputs: Inputs::new(arrangement.order, chunk_bytes, reservation, room, disk),
+            reading_bytes: options.reading_memory(lanes) + lanes * shard_bytes,
+            inputs: Inputs::new(options, reservation, room),
             arrangement,
-            options,
+            options: write,
             groups: Groups::default(),
             barrier: Arc::new(Barrier::new(partitions)),
             lanes,
-            unit_bytes,
-            chunk_bytes,
-            shard_bytes: run.staging.memory_per_shard(run.compression),
+            unit_bytes: (memory / (16 * 2 * lanes.max(1))).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES),
         }
     }
 }

@@ -24,7 +24,7 @@ async fn a_thousand_shards_are_the_same_whatever_the_memory() -> Result<()> {
             let plan = plan(&context, "SELECT * FROM t", options).await?;
             let shown = displayable(plan.as_ref()).indent(false).to_string();
             assert_eq!(shown.contains("sorted by 1000 shards"), memory != usize::MAX, "{shown}");
-            assert_eq!(shown.contains("DealExec"), memory == usize::MAX, "{shown}");
+            assert_eq!(shown.contains("round-robin"), memory == usize::MAX, "{shown}");
             let manifest = run(&context, plan.clone()).await?;
             assert_eq!(counted(&plan, "spill_count") > 0, memory < 1 << 20);
             assert_eq!(manifest.shards.len(), 1000);
@@ -40,7 +40,7 @@ async fn more_shards_than_rows_are_there_all_the_same() -> Result<()> {
     let dir = tempdir()?;
     let table = partitions(&[3, 0, 4]);
     let mut sets = Vec::new();
-    for (name, memory) in [("dealt", usize::MAX), ("sorted", 1 << 20)] {
+    for (name, memory) in [("round-robin", usize::MAX), ("sorted", 1 << 20)] {
         let out = dir.path().join(name);
         let context = small_session(&table, Pace::default(), memory)?;
         run(&context, plan(&context, "SELECT * FROM t", options(&out, count(300))).await?).await?;
@@ -52,11 +52,11 @@ async fn more_shards_than_rows_are_there_all_the_same() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn few_shards_are_dealt() -> Result<()> {
+async fn few_shards_are_not_sorted() -> Result<()> {
     let dir = tempdir()?;
     let context = session(&partitions(&[10, 10]), Pace::default())?;
     let plan = plan(&context, "SELECT * FROM t", options(&dir.path().join("out"), count(8))).await?;
     let plan: Arc<dyn datafusion::physical_plan::ExecutionPlan> = plan;
-    assert!(displayable(plan.as_ref()).indent(false).to_string().contains("DealExec"));
+    assert!(displayable(plan.as_ref()).indent(false).to_string().contains("round-robin"));
     Ok(())
 }

@@ -29,6 +29,16 @@ impl<T: Clone> Barrier<T> {
         Self { state: watch::Sender::new(State::Closed { missing: partitions }), partitions }
     }
 
+    /// Waits until a partition has failed, and returns its error.
+    pub(super) async fn failed(&self) -> DataFusionError {
+        let mut changes = self.state.subscribe();
+        let state = changes.wait_for(|state| matches!(state, State::Failed(_))).await;
+        match state.as_deref() {
+            Ok(State::Failed(error)) => DataFusionError::Shared(Arc::clone(error)),
+            _ => internal_datafusion_err!("the write partitions have lost each other"),
+        }
+    }
+
     /// Registers a partition.
     pub(super) fn visitor(self: &Arc<Self>) -> Visitor<T> {
         Visitor { barrier: Arc::clone(self), is_through: false }
