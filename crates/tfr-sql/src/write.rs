@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_tfrecord::MappingOptions;
-use datafusion::common::stats::Precision;
 use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget};
+use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget, shards_to_count_for};
 use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
@@ -81,7 +80,7 @@ impl WriteShards<'_> {
     ) -> Result<Result<Report, ExitStatus>> {
         let mut options = self.options.clone();
         let out = PathBuf::from(options.out.to_string());
-        if must_count(&options, &query)?.is_some() {
+        if shards_to_count_for(&query.physical, &options)?.is_some() {
             let counted = async {
                 check(context, &query, options.clone()).await?;
                 self.count_rows(context, &query).await
@@ -158,7 +157,7 @@ fn spilled(plan: &dyn ExecutionPlan) -> (u64, u64) {
 
 /// Rejects what the write would reject, before rows are counted for it.
 pub async fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
-    if let Some(shards) = must_count(&options, query)?
+    if let Some(shards) = shards_to_count_for(&query.physical, &options)?
         && query.varies()?
     {
         return Err(Error::VaryingRows { shards });
@@ -166,17 +165,4 @@ pub async fn check(context: &SessionContext, query: &Query, options: WriteOption
     let options = WriteOptions { expected_rows: Some(0), ..options };
     plan_write(Arc::clone(&query.physical), options, &context.state())?.inspect_target(&context.task_ctx()).await?;
     Ok(())
-}
-
-/// Returns the number of shards if their ranges of an ordered result require the number of rows, unless planning knows
-/// it or there is one shard.
-fn must_count(options: &WriteOptions, query: &Query) -> Result<Option<NonZeroUsize>> {
-    // Sorted records are counted on the way.
-    let is_sorted = options.splits.is_some() || !options.partition_by.is_empty();
-    let ranges = match options.sharding {
-        Sharding::Count(shards) if options.ordered && !is_sorted && shards.get() > 1 => Some(shards),
-        _ => None,
-    };
-    let known = || query.statistics().map(|statistics| matches!(statistics.num_rows, Precision::Exact(_)));
-    Ok(if ranges.is_some() && known()? { None } else { ranges })
 }

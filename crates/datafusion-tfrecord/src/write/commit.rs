@@ -24,8 +24,8 @@ use datafusion_physical_plan::{
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use tfrecord_shards::{
-    ErrorKind, LocalCommit, Manifest, OpenShards, Preflight, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
-    ShardPlace, Sharding, Sidecar, StagedShard, preflight,
+    ErrorKind, LocalCommit, Manifest, OpenShards, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
+    ShardPlace, Sharding, Sidecar, StagedShard,
 };
 use tfrecord_sidecars::EmittedSet;
 use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
@@ -393,11 +393,7 @@ impl CommitTask {
         };
         let (inputs, description) = (self.inputs.clone(), description.clone());
         SpawnedTask::spawn_blocking(move || {
-            if let Preflight::Ignore { found } = preflight(&out, options.mode, &inputs).map_err(shards_error)? {
-                return Ok(Begun::Ignored(found));
-            }
             let commit = match LocalCommit::begin(&out, options.mode, RunId::new(), &inputs) {
-                // Another run was faster.
                 Err(error) if options.mode == SaveMode::Ignore => match error.kind() {
                     ErrorKind::NotEmpty { found, .. } => return Ok(Begun::Ignored(found.clone())),
                     _ => return Err(shards_error(error)),
@@ -505,10 +501,7 @@ fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<Missing
     for group in groups {
         let there: BTreeSet<_> =
             staged.iter().filter(|shard| shard.group == group).map(|shard| shard.sequence as usize).collect();
-        let asked = match sharding_of(&group, options) {
-            Sharding::Count(count) if options.partition_by.is_empty() => count.get(),
-            _ => 1,
-        };
+        let asked = if options.partition_by.is_empty() { sharding_of(&group, options).least_shards() } else { 1 };
         if there.len() >= asked {
             continue;
         }

@@ -60,7 +60,7 @@ mod upload;
 pub use commit::{TfRecordCommitExec, WriteOutcome};
 pub use exec::TfRecordWriteExec;
 pub use options::{Layout, SplitOptions, WriteOptions};
-pub use plan::{local_inputs, plan_write, record_schema, reproducible, spread};
+pub use plan::{local_inputs, plan_write, record_schema, reproducible, shards_to_count_for, spread};
 pub use target::WriteTarget;
 pub use tfrecord_sidecars::snapshot::SnapshotNulls;
 pub use tfrecord_sidecars::{Emit, SidecarKind};

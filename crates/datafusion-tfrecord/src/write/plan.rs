@@ -80,9 +80,7 @@ pub fn plan_write(
         }
     }
     let (input, assignment) = if is_ordered {
-        // A saved dataset has one shard, and more records than rows.
-        let counts = order.is_none() && options.layout == Layout::Shards;
-        let rows = if counts { range_rows(&input, &options)? } else { None };
+        let rows = range_rows(&input, &options)?;
         let ordering = input.output_ordering().cloned();
         let input = match &ordering {
             Some(ordering) if input.output_partitioning().partition_count() > 1 => {
@@ -211,19 +209,36 @@ fn has_order(input: &Arc<dyn ExecutionPlan>) -> bool {
     input.output_ordering().is_some() || input.output_partitioning().partition_count() == 1
 }
 
-/// Returns the number of rows, if ranges need it.
-fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<u64>> {
-    let Sharding::Count(shards) = options.sharding else {
-        return Ok(options.expected_rows);
-    };
-    if options.expected_rows.is_some() {
-        return Ok(options.expected_rows);
-    }
-    match exact_rows(input)? {
-        Some(rows) => Ok(Some(rows)),
+/// Returns the number of shards if each gets a range of the rows, and the number of rows must be counted for it first:
+/// neither [`WriteOptions::expected_rows`] nor planning knows it. [`plan_write`] fails then.
+///
+/// # Errors
+/// Statistics of the input cannot be computed.
+pub fn shards_to_count_for(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<NonZeroUsize>> {
+    let is_known = || Ok::<_, DataFusionError>(options.expected_rows.is_some() || exact_rows(input)?.is_some());
+    match options.sharding {
         // One shard takes all rows, however many.
-        None if shards.get() == 1 => Ok(None),
-        None => Err(ErrorKind::UnknownRowCount { shards: shards.get() }.into()),
+        Sharding::Count(shards) if shards.get() > 1 && are_ranges(input, options) && !is_known()? => Ok(Some(shards)),
+        _ => Ok(None),
+    }
+}
+
+/// Whether a number of shards means ranges of ordered rows. Sorted records are counted on the way, and a saved dataset
+/// has one shard, and more records than rows.
+fn are_ranges(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> bool {
+    let is_sorted = options.shuffle.is_some() || options.splits.is_some() || !options.partition_by.is_empty();
+    options.ordered && has_order(input) && !is_sorted && options.layout == Layout::Shards
+}
+
+/// Returns the number of rows that ranges are made of.
+fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<u64>> {
+    if let Some(shards) = shards_to_count_for(input, options)? {
+        return Err(ErrorKind::UnknownRowCount { shards: shards.get() }.into());
+    }
+    match options.sharding {
+        _ if !are_ranges(input, options) => Ok(None),
+        Sharding::Count(_) if options.expected_rows.is_none() => exact_rows(input),
+        _ => Ok(options.expected_rows),
     }
 }
 

@@ -43,7 +43,7 @@ impl DirectWriter {
         (sharding, rule): (Sharding, ShardRule),
         form: (Compression, Level),
     ) -> Result<Self> {
-        let required = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
+        let required = sharding.least_shards();
         let mut open = OpenShards::new(commit.clone(), 0, form.0, form.1);
         if !rule.is_sequential() {
             // Open all shards first, so that a limit on open files is reported before any work is done.

@@ -13,7 +13,6 @@ use tfrecord_framing::{Compression, Level};
 
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::{Leftover, SaveMode, check_prefix};
-use crate::commit::target::{Preflight, preflight};
 use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
@@ -230,10 +229,10 @@ impl ShardedWriterBuilder {
     /// # Errors
     /// As [`build`](Self::build).
     pub fn build_or_ignore(self, out: impl AsRef<Path>) -> Result<Option<ShardedWriter>> {
-        let out = out.as_ref();
-        match preflight(out, self.mode, &self.inputs)? {
-            Preflight::Ignore { .. } => Ok(None),
-            Preflight::Write | Preflight::Append(_) => self.build(out).map(Some),
+        let mode = self.mode;
+        match self.build(out) {
+            Err(error) if mode == SaveMode::Ignore && matches!(error.kind(), ErrorKind::NotEmpty { .. }) => Ok(None),
+            built => built.map(Some),
         }
     }
 

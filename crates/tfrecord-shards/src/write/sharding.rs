@@ -56,6 +56,13 @@ impl Sharding {
     }
 }
 
+impl Sharding {
+    /// Returns the number of shards that a set without rows has.
+    pub fn least_shards(self) -> usize {
+        if let Self::Count(shards) = self { shards.get() } else { 1 }
+    }
+}
+
 impl Default for Sharding {
     /// 128 MiB: large enough to read a shard from a remote store as one stream, small enough for several shards per
     /// reader.

@@ -169,8 +169,7 @@ impl SortedWriter {
             let mut staged = staged.collect::<Result<Vec<_>>>()?.concat();
             if set.shards() == 0 {
                 let mut open = open();
-                let shards = if let Sharding::Count(count) = sharding { count.get() } else { 1 };
-                for shard in 0..shards {
+                for shard in 0..sharding.least_shards() {
                     open.open(shard)?;
                     seal(open.take_before(usize::MAX), &mut staged)?;
                 }
