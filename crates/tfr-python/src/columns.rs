@@ -101,8 +101,7 @@ impl Columns {
                 array = cast(&array, field.data_type()).map_err(|error| refuse(0, &error.to_string()))?;
             }
             if let Some(fill) = column.fill.as_ref().filter(|_| array.null_count() > 0) {
-                let is_null = arrow_select::filter::prep_null_mask_filter(&null_mask(&array));
-                array = zip(&is_null, &Scalar::new(Arc::clone(fill)), &array)
+                array = zip(&null_mask(&array), &Scalar::new(Arc::clone(fill)), &array)
                     .map_err(|error| refuse(0, &error.to_string()))?;
             }
             if let Some(row) = first_refused_null(&array) {

@@ -77,6 +77,21 @@ impl Failure {
         failure
     }
 
+    /// A record that is not in a file is damaged or does not fit the columns.
+    pub(crate) fn message(error: &arrow_tfrecord::Error) -> Self {
+        let mut failure = Self::new(Class::Data, chain(error));
+        failure.0.record = error.position().map(|position| position.record);
+        failure.0.column = error.column().map(str::to_owned);
+        failure
+    }
+
+    /// A file or a set has a defect.
+    pub(crate) fn finding(finding: &tfrecord_shards::Finding) -> Self {
+        let mut failure = Self::new(Class::Data, finding.to_string());
+        failure.0.file = Some(finding.path.display().to_string());
+        failure
+    }
+
     /// A file is not what was found before, or a record has no value of the type that was asked for.
     pub(crate) fn data(path: &Path, record: u64, column: Option<&str>, problem: &str) -> Self {
         let of_column = column.map(|column| format!("column {column:?}: ")).unwrap_or_default();

@@ -9,7 +9,9 @@ mod error;
 mod loader;
 mod order;
 mod produce;
+mod records;
 mod segment;
+mod tools;
 mod values;
 mod write;
 
@@ -20,6 +22,10 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::loader::{PyBatches, PyDataSet, PyPlan};
+    #[pymodule_export]
+    use crate::records::{PyRecords, PyScanner};
+    #[pymodule_export]
+    use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
     #[pymodule_export]
     use crate::write::write_set;
 }

@@ -8,13 +8,45 @@ from typing import TYPE_CHECKING, Any
 from ._errors import DataError, ExistsError, MissingError, TfrError, UsageError
 
 if TYPE_CHECKING:
+    from ._inspect import Finding, Verification, manifest, schema, verify
     from ._loader import Loader
+    from ._native import Decoder, Encoder
     from ._ragged import Ragged
+    from ._records import RecordSource, scan_records
 
-__all__ = ["DataError", "ExistsError", "Loader", "MissingError", "Ragged", "TfrError", "UsageError"]
+__all__ = [
+    "DataError",
+    "Decoder",
+    "Encoder",
+    "ExistsError",
+    "Finding",
+    "Loader",
+    "MissingError",
+    "Ragged",
+    "RecordSource",
+    "TfrError",
+    "UsageError",
+    "Verification",
+    "manifest",
+    "scan_records",
+    "schema",
+    "verify",
+]
 
 # Imported when they are used first: they need numpy, or the native module.
-_LAZY = {"Loader": "._loader", "Ragged": "._ragged"}
+_LAZY = {
+    "Decoder": "._native",
+    "Encoder": "._native",
+    "Finding": "._inspect",
+    "Loader": "._loader",
+    "Ragged": "._ragged",
+    "RecordSource": "._records",
+    "Verification": "._inspect",
+    "manifest": "._inspect",
+    "scan_records": "._records",
+    "schema": "._inspect",
+    "verify": "._inspect",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -104,6 +104,7 @@ class Loader:
         self._epoch = 0
         self._step = 0
         self._resumed = False
+        self._reader = (0, 1)
         self._set_reader(rank, world_size, worker, num_workers)
 
     def _set_reader(self, rank: int, world_size: int, worker: int, num_workers: int) -> None:
@@ -112,11 +113,16 @@ class Loader:
         for name, value, count in [("rank", rank, world_size), ("worker", worker, num_workers)]:
             if not 0 <= value < count:
                 raise UsageError(f"{name} is {value}, expected 0 to {count - 1}")
-        self._reader = (rank * num_workers + worker, world_size * num_workers)
-        self._plan = self._new_plan()
+        reader = (rank * num_workers + worker, world_size * num_workers)
+        if self._resumed and self._step and reader != self._reader:
+            raise UsageError(
+                f"the state is of reader {self._reader[0]} of {self._reader[1]}, this is {reader[0]} of {reader[1]}",
+                hint="Load the state in the process that reads.",
+            )
+        self._reader = reader
+        self._plan = self._new_plan(*self._reader)
 
-    def _new_plan(self) -> _native.Plan:
-        reader, readers = self._reader
+    def _new_plan(self, reader: int, readers: int) -> _native.Plan:
         return _native.Plan(self._data, reader=reader, readers=readers, **self._options)
 
     @property
@@ -140,6 +146,14 @@ class Loader:
         if self._epochs is None:
             raise TypeError("a loader with epochs=None has no length")
         return self._plan.steps * self._epochs
+
+    def _len_of_workers(self, rank: int, world_size: int, num_workers: int) -> int:
+        """Returns the number of batches of an iteration by several workers of a rank."""
+        if self._epochs is None:
+            raise TypeError("a loader with epochs=None has no length")
+        readers = world_size * num_workers
+        plans = (self._new_plan(rank * num_workers + worker, readers) for worker in range(num_workers))
+        return sum(plan.steps for plan in plans) * self._epochs
 
     def __iter__(self) -> Iterator[Batch]:
         if not self._resumed:
@@ -207,7 +221,7 @@ class Loader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._plan = self._new_plan()
+        self._plan = self._new_plan(*self._reader)
 
 
 class _Iterator(Iterator[Batch]):
