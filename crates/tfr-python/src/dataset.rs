@@ -8,12 +8,9 @@ use arrow_schema::{Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, RecordReader, Records};
-use tfrecord_shards::{
-    Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, SurveyedFile, survey,
-};
+use tfrecord_shards::{Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, SurveyedFile, survey};
 
 use crate::error::{Failure, Result};
-use crate::order::Segment;
 
 /// Number of files whose first records are inspected to infer columns, and the number of these records.
 const INFER_FILES: usize = 256;
@@ -53,6 +50,17 @@ impl Shard {
         let before = behind.checked_sub(1).and_then(|last| self.offsets.get(last));
         before.copied().unwrap_or(RecordOffset { record: 0, framed: 0, file: 0 })
     }
+}
+
+/// Consecutive records of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The shard's index.
+    pub(crate) shard: usize,
+    /// The first record.
+    pub(crate) first: u64,
+    /// Number of records, not 0.
+    pub(crate) rows: u64,
 }
 
 /// Files with the numbers of their records, and how their columns are stored.

@@ -170,8 +170,9 @@ impl From<tfrecord_shards::Error> for Failure {
                 failure.0.file = Some(path.display().to_string());
                 failure
             }
-            ErrorKind::NotEmpty { .. } | ErrorKind::AlreadyThere { .. } => Self::new(Class::Exists, text)
-                .with_hint("Choose another directory, or overwrite the set."),
+            ErrorKind::NotEmpty { .. } | ErrorKind::AlreadyThere { .. } => {
+                Self::new(Class::Exists, text).with_hint("Choose another directory, or overwrite the set.")
+            }
             ErrorKind::NoFiles { .. } | ErrorKind::NotAFile { .. } | ErrorKind::Prefix { .. } => Self::usage(text),
             _ => Self::other(text),
         }

@@ -182,8 +182,7 @@ impl PyPlan {
             _ => return Err(unknown("ragged", ragged, "splits or pad").into()),
         };
         let projection = project(&data.schema, columns.as_deref())?;
-        let columns =
-            Columns::new(&data.schema, &projection, pad, &pad_to.unwrap_or_default(), &scalars(fill)?)?;
+        let columns = Columns::new(&data.schema, &projection, pad, &pad_to.unwrap_or_default(), &scalars(fill)?)?;
         let window = shuffle.map(|seed| (seed, window_rows(&data, batch_size, shuffle_buffer)));
         Ok(Self(Arc::new(Plan {
             decoding: Decoding { projection, columns, crc: crc_policy(crc) },

@@ -3,7 +3,7 @@
 //! Everything here is a pure function of the data set, the seed, the epoch and the reader. So a position in an epoch is
 //! one number, and a reader can start there without repeating what came before it.
 
-use crate::dataset::DataSet;
+use crate::dataset::{DataSet, Segment};
 
 /// A generator of random numbers, the same on every machine and in every release: SplitMix64.
 #[derive(Debug, Clone)]
@@ -46,17 +46,6 @@ impl Random {
             items.swap(last, other);
         }
     }
-}
-
-/// Consecutive records of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// The shard's index.
-    pub(crate) shard: usize,
-    /// The first record.
-    pub(crate) first: u64,
-    /// Number of records, not 0.
-    pub(crate) rows: u64,
 }
 
 /// Whether all readers get the same number of rows.

@@ -9,9 +9,9 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 
-use crate::dataset::DataSet;
+use crate::dataset::{DataSet, Segment};
 use crate::error::{Failure, Result};
-use crate::order::{Order, Segment};
+use crate::order::Order;
 use crate::segment::{Decoding, SegmentReader};
 use crate::values::{Values, columns_of};
 

@@ -8,9 +8,8 @@ use arrow_tfrecord::{Decoder, ReaderBuilder};
 use tfrecord_framing::{CrcPolicy, Position, RecordDecoder};
 
 use crate::columns::Columns;
-use crate::dataset::{DataSet, Shard};
+use crate::dataset::{DataSet, Segment, Shard};
 use crate::error::{Failure, Result};
-use crate::order::Segment;
 
 /// Bytes read at once.
 const BLOCK_LEN: usize = 1 << 20;
@@ -97,9 +96,8 @@ impl<'a> SegmentReader<'a> {
         let start = shard.start_before(first);
         let mut blocks = Blocks::open(shard, start.file)?;
         let position = Position { record: start.record, byte: start.framed };
-        let mut framing = RecordDecoder::with_compression(shard.compression())
-            .with_crc_policy(decoding.crc)
-            .with_position(position);
+        let mut framing =
+            RecordDecoder::with_compression(shard.compression()).with_crc_policy(decoding.crc).with_position(position);
         let in_file = |error: tfrecord_framing::Error| Failure::record(&shard.path, &error.into());
         // The records before the first one are not decoded.
         let mut skip = usize::try_from(first - start.record).unwrap_or(usize::MAX);

@@ -75,7 +75,9 @@ impl PyEncoder {
     /// Returns the rows of a batch as an Arrow array of serialized messages, without frames.
     fn serialize<'py>(&self, py: Python<'py>, batch: PyRecordBatch) -> PyResult<Bound<'py, PyAny>> {
         let rows = StructArray::from(batch.into_inner());
-        let records = py.detach(|| self.0.serialize(&rows)).map_err(|error| Failure::from(tfrecord_shards::Error::from(error)))?;
+        let records = py
+            .detach(|| self.0.serialize(&rows))
+            .map_err(|error| Failure::from(tfrecord_shards::Error::from(error)))?;
         let field = Field::new("record", records.data_type().clone(), true);
         Ok(PyArray::new(Arc::new(records), Arc::new(field)).into_pyobject(py)?.into_any())
     }

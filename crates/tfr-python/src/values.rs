@@ -82,9 +82,8 @@ pub(crate) fn columns_of(batch: RecordBatch, columns: &Columns) -> Result<Vec<(S
         .paddings()
         .zip(arrays)
         .map(|((name, padding), array)| {
-            let values = values_of(&array, padding).map_err(|problem| {
-                Failure::other(format!("column {name:?}: cannot make a numpy array: {problem}"))
-            })?;
+            let values = values_of(&array, padding)
+                .map_err(|problem| Failure::other(format!("column {name:?}: cannot make a numpy array: {problem}")))?;
             Ok((name.to_owned(), values))
         })
         .collect()
@@ -104,7 +103,9 @@ fn values_of(array: &dyn Array, padding: Padding) -> Result<Values, String> {
         T::UInt16 => Values::Numbers(Numbers::UInt16(integers::<UInt16Type>(array))),
         T::UInt32 => Values::Numbers(Numbers::UInt32(integers::<UInt32Type>(array))),
         T::UInt64 => Values::Numbers(Numbers::UInt64(integers::<UInt64Type>(array))),
-        T::Float16 => Values::Numbers(Numbers::Float16(or_missing(array.as_primitive::<Float16Type>(), half::f16::NAN))),
+        T::Float16 => {
+            Values::Numbers(Numbers::Float16(or_missing(array.as_primitive::<Float16Type>(), half::f16::NAN)))
+        }
         T::Float32 => Values::Numbers(Numbers::Float32(or_missing(array.as_primitive::<Float32Type>(), f32::NAN))),
         T::Float64 => Values::Numbers(Numbers::Float64(or_missing(array.as_primitive::<Float64Type>(), f64::NAN))),
         T::Date32 => {

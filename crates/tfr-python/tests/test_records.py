@@ -100,7 +100,7 @@ def test_manifest_and_schema(tmp_path: Path) -> None:
     out = write(tmp_path / "set", 30, 2)
     assert manifest(out)["totals"]["rows"] == 30
     assert manifest(out) == json.loads((tmp_path / "set" / "_manifest.json").read_text())
-    assert pa.schema(schema(out)) == table(1).schema
+    assert pa.schema(schema(out)) == table(30).schema
     assert "feature {" in schema(out, "pbtxt")
     with pytest.raises(UsageError, match="xml"):
         schema(out, "xml")  # type: ignore[call-overload]

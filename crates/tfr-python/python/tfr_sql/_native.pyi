@@ -1,5 +1,19 @@
 from typing import Any, Mapping, Protocol, Sequence, final
 
+__all__ = [
+    "Batches",
+    "DataSet",
+    "Decoder",
+    "Encoder",
+    "Plan",
+    "Records",
+    "Scanner",
+    "describe",
+    "manifest",
+    "verify",
+    "write_set",
+]
+
 class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 

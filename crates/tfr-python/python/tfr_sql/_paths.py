@@ -17,7 +17,7 @@ def expand(paths: Paths) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     expanded: list[str] = []
-    for path in map(os.fspath, paths):
+    for path in (os.fspath(path) for path in paths):
         if glob.has_magic(path) and not os.path.exists(path):
             matches = sorted(glob.glob(path, recursive=True))
             if not matches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import grain
+import grain  # type: ignore[import-untyped]
 
 from ._errors import UsageError
 from ._loader import Batch, Loader
@@ -15,7 +15,7 @@ from ._records import RecordSource
 __all__ = ["TFRecordIterDataset", "TFRecordSource"]
 
 
-class TFRecordIterDataset(grain.IterDataset[Batch]):
+class TFRecordIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
     """Batches of TFRecord files as a dataset of grain. Elements are dictionaries of numpy arrays.
 
     The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: `mp_prefetch` gives each of its
@@ -39,7 +39,7 @@ class TFRecordIterDataset(grain.IterDataset[Batch]):
         self._loader._set_reader(*self._rank, sl.start or 0, sl.step or 1)
 
 
-class _Iterator(grain.DatasetIterator[Batch]):
+class _Iterator(grain.DatasetIterator[Batch]):  # type: ignore[misc]
     def __init__(self, loader: Loader) -> None:
         super().__init__()
         self._loader = loader
