@@ -86,14 +86,22 @@ struct Stored {
 impl DataSet {
     /// Finds the files at `paths` and counts their records. Uses the columns of `schema`, or else those of the
     /// manifests, or else infers them from the first records.
-    pub(crate) fn open(paths: &[PathBuf], split: Option<&str>, schema: Option<SchemaRef>) -> Result<Self> {
-        let mut files = survey(paths, &Progress::default())?;
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        split: Option<&str>,
+        schema: Option<SchemaRef>,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let mut files = survey(paths, progress)?;
         if let Some(split) = split {
             files = only_split(files, split)?;
         }
         let written = written_form(&files)?;
         let (schema, mapping, inferred) = match (schema, written) {
-            (Some(schema), Some((_, mapping))) => (schema, mapping, false),
+            (Some(schema), Some((_, mapping))) => {
+                let mapping = options_of(&schema, mapping);
+                (schema, mapping, false)
+            }
             (Some(schema), None) => (schema, MappingOptions::default(), false),
             (None, Some((schema, mapping))) => (schema, mapping, false),
             (None, None) => {
@@ -222,6 +230,23 @@ fn written_form(files: &[SurveyedFile]) -> Result<Option<(SchemaRef, MappingOpti
         }
         (form, _) => Ok(form.map(|(schema, mapping, _)| (schema, mapping))),
     }
+}
+
+/// Returns the options of the columns of `schema`, without those of others.
+fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
+    let separator = mapping.separator.clone();
+    // A part of a column is named after it.
+    let is_known = |name: &str| {
+        let is_of = |column: &str| {
+            name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(&separator))
+        };
+        schema.fields().iter().any(|field| is_of(field.name()))
+    };
+    mapping.choices.retain(|name, _| is_known(name));
+    mapping.column_nulls.retain(|name, _| is_known(name));
+    mapping.vocabularies.retain(|name, _| is_known(name));
+    mapping.sequences.retain(|name| is_known(name));
+    mapping
 }
 
 /// Infers the columns from the first records of all files, or of an evenly spaced sample of them.

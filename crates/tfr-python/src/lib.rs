@@ -11,6 +11,7 @@ mod order;
 mod produce;
 mod records;
 mod segment;
+mod signals;
 mod tools;
 mod values;
 mod write;

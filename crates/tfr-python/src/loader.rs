@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray};
 use pyo3::prelude::*;
@@ -19,6 +18,7 @@ use crate::error::Failure;
 use crate::order::{Equal, Order};
 use crate::produce::{Message, Plan};
 use crate::segment::Decoding;
+use crate::signals::{INTERVAL, interruptible};
 use crate::values::into_dict;
 
 /// Length in bytes of the records that are shuffled together by default: 256 MiB.
@@ -26,9 +26,6 @@ const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Default number of rows that are shuffled together.
 const WINDOW_ROWS: u64 = 65_536;
-
-/// How often a wait looks for Ctrl-C.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Files with the numbers of their records and their columns.
 #[pyclass(name = "DataSet", module = "tfr_sql._native", frozen)]
@@ -41,7 +38,7 @@ impl PyDataSet {
     #[pyo3(signature = (paths, *, split=None, schema=None))]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, split: Option<String>, schema: Option<PySchema>) -> PyResult<Self> {
         let schema = schema.map(PySchema::into_inner);
-        let data = py.detach(|| DataSet::open(&paths, split.as_deref(), schema))?;
+        let data = interruptible(py, |progress| DataSet::open(&paths, split.as_deref(), schema, progress))?;
         Ok(Self(Arc::new(data)))
     }
 
@@ -281,7 +278,7 @@ impl PyBatches {
             let received = py.detach(|| {
                 let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 match &*running {
-                    Some(running) => running.receive.recv_timeout(SIGNAL_INTERVAL).map_err(Some),
+                    Some(running) => running.receive.recv_timeout(INTERVAL).map_err(Some),
                     None => Err(None),
                 }
             });

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{Decoder, ReaderBuilder};
-use tfrecord_framing::{CrcPolicy, Position, RecordDecoder};
+use tfrecord_framing::{CrcPolicy, ErrorKind, Position, RecordDecoder};
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Segment, Shard};
@@ -15,7 +15,7 @@ use crate::error::{Failure, Result};
 const BLOCK_LEN: usize = 1 << 20;
 
 /// Limits of a decoded batch.
-const CHUNK_ROWS: usize = 4096;
+const CHUNK_ROWS: u64 = 4096;
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// What is read of every record.
@@ -29,10 +29,13 @@ pub(crate) struct Decoding {
 impl Decoding {
     /// Creates a decoder of the next `rows` records that `framing` finds.
     pub(crate) fn decoder(&self, data: &DataSet, framing: RecordDecoder, rows: u64) -> arrow_tfrecord::Result<Decoder> {
+        // Batches of equal size, so that few records after the last one are decoded.
+        let batches = rows.div_ceil(CHUNK_ROWS).max(1);
+        let batch_size = usize::try_from(rows.div_ceil(batches)).unwrap_or(usize::MAX);
         ReaderBuilder::new(data.schema.clone())
             .with_mapping(data.mapping.clone())
             .with_projection(self.projection.clone())
-            .with_batch_size(usize::try_from(rows).unwrap_or(CHUNK_ROWS).min(CHUNK_ROWS))
+            .with_batch_size(batch_size)
             .with_batch_bytes(CHUNK_BYTES)
             .build_decoder_over(framing)
     }
@@ -99,16 +102,19 @@ impl<'a> SegmentReader<'a> {
         let mut framing =
             RecordDecoder::with_compression(shard.compression()).with_crc_policy(decoding.crc).with_position(position);
         let in_file = |error: tfrecord_framing::Error| Failure::record(&shard.path, &error.into());
-        // The records before the first one are not decoded.
-        let mut skip = usize::try_from(first - start.record).unwrap_or(usize::MAX);
-        while skip > 0 {
+        // The records before the first one are not decoded, and their damage concerns other readers.
+        while framing.position().record < first {
+            let skip = usize::try_from(first - framing.position().record).unwrap_or(usize::MAX);
             let bytes = blocks.fill().map_err(|error| Failure::io(&shard.path, "read", error))?;
-            let (is_end, mut rest) = (bytes.is_empty(), bytes);
-            let skipped = framing.decode_frames(&mut rest, skip).map_err(in_file)?.len();
-            let taken = bytes.len() - rest.len();
+            let mut rest = bytes;
+            let is_none = match framing.decode_frames(&mut rest, skip) {
+                Ok(frames) => frames.is_empty(),
+                Err(error) if matches!(error.kind(), ErrorKind::DataCrc { .. }) => false,
+                Err(error) => return Err(in_file(error)),
+            };
+            let (is_end, taken) = (bytes.is_empty(), bytes.len() - rest.len());
             blocks.taken += taken;
-            skip -= skipped;
-            if is_end && skipped == 0 {
+            if is_end && is_none {
                 framing.finish().map_err(in_file)?;
                 return Err(too_short(shard, framing.position().record));
             }

@@ -9,11 +9,12 @@ use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer, RecordParse
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
-use tfrecord_shards::{Manifest, Progress};
+use tfrecord_shards::Manifest;
 use tfrecord_sidecars::{SchemaForm, TableDescription};
 
 use crate::error::{Failure, Result, chain};
 use crate::loader::PyDataSet;
+use crate::signals::interruptible;
 
 /// Number of files, intact records, their length in bytes, the length of the files, and the defects: path and text.
 type Verified = (u64, u64, u64, u64, Vec<(PathBuf, String)>);
@@ -22,11 +23,11 @@ type Verified = (u64, u64, u64, u64, Vec<(PathBuf, String)>);
 #[pyfunction]
 #[pyo3(signature = (paths, *, threads=None))]
 pub(crate) fn verify(py: Python<'_>, paths: Vec<PathBuf>, threads: Option<usize>) -> PyResult<Verified> {
-    let verified = py.detach(|| -> Result<_> {
+    let verified = interruptible(py, |progress| {
         // A pool of its own: that of the process would not survive a fork.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build();
         let pool = pool.map_err(|error| Failure::other(format!("cannot start threads: {error}")))?;
-        Ok(pool.install(|| tfrecord_shards::verify(&paths, &Progress::default()))?)
+        Ok(pool.install(|| tfrecord_shards::verify(&paths, progress))?)
     })?;
     let findings = verified.findings.iter().map(|finding| (finding.path.clone(), finding.to_string())).collect();
     Ok((verified.files, verified.records, verified.framed_bytes, verified.file_bytes, findings))

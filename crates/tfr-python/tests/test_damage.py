@@ -52,6 +52,10 @@ def test_a_reader_is_not_told_of_damage_in_the_part_of_another(tmp_path: Path) -
     assert ids(Loader(tmp_path / "set", batch_size=10, rank=0, world_size=2)) == list(range(100))
     with pytest.raises(DataError):
         ids(Loader(tmp_path / "set", batch_size=10, rank=1, world_size=2))
+    assert ids(Loader(tmp_path / "set", batch_size=10, rank=8, world_size=10)) == list(range(160, 180))
+    flip(path, starts(path)[150])
+    with pytest.raises(DataError, match="length"):
+        ids(Loader(tmp_path / "set", batch_size=10, rank=8, world_size=10))
 
 
 def test_checksums_can_be_left_unchecked(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def test_the_same_batches_with_and_without_a_manifest(tmp_path: Path) -> None:
     for file in loader.files:
         (tmp_path / "copy" / Path(file).name).write_bytes(Path(file).read_bytes())
     assert digest(Loader(tmp_path / "copy", batch_size=50, schema=columns)) == digest(loader)
+
+
+def test_a_schema_may_leave_out_columns_with_options(tmp_path: Path) -> None:
+    out = Path(write(tmp_path / "set", 20))
+    path = out / "_manifest.json"
+    content = json.loads(path.read_text())
+    content["options"]["mapping"]["choices"] = {"when": "string"}
+    path.write_text(json.dumps(content))
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    assert ids(Loader(out, batch_size=50, schema=columns)) == list(range(20))
 
 
 def test_shards_are_read_by_protobuf(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import digest
+from conftest import digest, example, frame
 from tfr_sql import Loader
 
 
@@ -60,6 +61,23 @@ def test_a_fork_does_not_wait_for_the_thread_of_its_parent(sets: dict[int, str])
 def test_the_interpreter_ends_while_a_loader_reads(sets: dict[int, str]) -> None:
     program = f"import tfr_sql; batches = iter(tfr_sql.Loader({sets[3]!r}, batch_size=10, epochs=None)); next(batches)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_an_interrupt_ends_a_wait(tmp_path: Path) -> None:
+    # The signal arrives whenever it does: before a check, in it, or in a later one.
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(frame(example(id=[1])) * 300_000)
+    program = f"""
+import os, signal, threading, tfr_sql
+try:
+    threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    while True:
+        tfr_sql.verify({str(path)!r}, threads=1)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout == "interrupted\n"
 
 
 def test_the_package_needs_no_numpy_to_be_imported() -> None:
