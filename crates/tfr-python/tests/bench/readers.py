@@ -74,12 +74,28 @@ def vahidk_torch(directory: str) -> Iterator[int]:
             yield len(batch["i0"])
 
 
+def tensorflow(directory: str) -> Iterator[int]:
+    import tensorflow as tf
+
+    one = {f"i{k}": tf.io.FixedLenFeature([], tf.int64) for k in range(4)}
+    one |= {f"f{k}": tf.io.FixedLenFeature([], tf.float32) for k in range(3)}
+    one |= {f"s{k}": tf.io.FixedLenFeature([], tf.string) for k in range(2)}
+    one["v"] = tf.io.FixedLenFeature([64], tf.float32)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    records = tf.data.TFRecordDataset(shards(directory)).batch(BATCH).map(lambda batch: tf.io.parse_example(batch, one))
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    return (len(batch["i0"]) for batch in records.with_options(options).as_numpy_iterator())
+
+
 READERS: dict[str, tuple[Callable[..., Iterator[int]], dict[str, Any]]] = {
     "tfr_sql.Loader": (loader, {}),
     "tfr_sql.Loader, shuffle": (loader, {"shuffle": 1}),
     "tfr_sql.Loader, numbers only": (loader, {"columns": ["i0", "i1", "i2", "i3", "f0", "f1", "f2", "v"]}),
     "tfr_sql.Loader, 2 columns": (loader, {"columns": ["i0", "v"]}),
     "tfr_sql.torch.TFRecordDataset": (loader_torch, {}),
+    "tf.data": (tensorflow, {}),
     "tfrecord (vahidk), loop": (vahidk, {}),
     "tfrecord (vahidk), torch": (vahidk_torch, {}),
 }
