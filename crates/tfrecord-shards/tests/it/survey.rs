@@ -1,6 +1,7 @@
 //! How records are counted, and where readers may start.
 
 use std::fs;
+use std::slice::from_ref;
 
 use tfrecord_framing::Compression;
 use tfrecord_shards::{ErrorKind, OFFSET_INTERVAL, Progress, RecordOffset, SurveyedFile, survey};
@@ -19,14 +20,14 @@ fn a_file_without_its_manifest_has_the_figures_of_the_manifest() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         let set = dir.path().join(compression.to_string());
         write_set(&set, 0..1000, count(3), compression);
-        let listed = survey(&[set.clone()], &Progress::default()).unwrap();
+        let listed = survey(from_ref(&set), &Progress::default()).unwrap();
         assert_eq!(listed.len(), 3);
         for file in &listed {
             assert!(file.entry().is_some());
             assert_eq!(payloads(&file.path).len() as u64, file.rows);
             let alone = dir.path().join("alone");
             fs::copy(&file.path, &alone).unwrap();
-            let [found] = &survey(&[alone], &Progress::default()).unwrap()[..] else { panic!("one file") };
+            let [found] = &survey(from_ref(&alone), &Progress::default()).unwrap()[..] else { panic!("one file") };
             assert_eq!(figures(found), figures(file));
             assert_eq!((found.compression, found.len), (compression, file.len));
         }
@@ -46,15 +47,15 @@ fn what_cannot_be_counted_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     write_set(&set, 0..10, count(2), Compression::None);
-    let shard = survey(&[set.clone()], &Progress::default()).unwrap().remove(1);
+    let shard = survey(from_ref(&set), &Progress::default()).unwrap().remove(1);
     let content = fs::read(&shard.path).unwrap();
-    let refusal = || survey(&[set.clone()], &Progress::default()).unwrap_err();
+    let refusal = || survey(from_ref(&set), &Progress::default()).unwrap_err();
 
     fs::write(&shard.path, &content[1..]).unwrap();
     assert!(matches!(refusal().kind(), ErrorKind::ShardLength { .. }));
     // A file that is named is read as it is.
     fs::write(&shard.path, [&content[..], &content[..]].concat()).unwrap();
-    assert_eq!(survey(&[shard.path.clone()], &Progress::default()).unwrap()[0].rows, 2 * shard.rows);
+    assert_eq!(survey(from_ref(&shard.path), &Progress::default()).unwrap()[0].rows, 2 * shard.rows);
     fs::remove_file(&shard.path).unwrap();
     assert!(matches!(refusal().kind(), ErrorKind::NotWhole(_)));
 
