@@ -160,14 +160,19 @@ fn numpy_type(data_type: &DataType) -> Option<DataType> {
         T::FixedSizeList(item, len) => T::FixedSizeList(convert_field(item)?, *len),
         T::Struct(fields) => T::Struct(fields.iter().map(convert_field).collect::<Option<Fields>>()?),
         T::Dictionary(_, values) => numpy_type(values)?,
-        T::Map(entries, _) if numpy_type(entries.data_type())?.equals_datatype(entries.data_type()) => {
-            data_type.clone()
-        }
+        // Keys and values are not converted.
+        T::Map(entries, _) if has_numpy_types(entries.data_type()) => data_type.clone(),
         T::Null | T::Boolean | T::Date32 | T::Date64 => data_type.clone(),
         T::Timestamp(..) | T::Duration(_) | T::Time32(_) | T::Time64(_) => data_type.clone(),
         number if number.is_integer() || number.is_floating() => data_type.clone(),
         _ => return None,
     })
+}
+
+/// Whether all fields of a struct have a type that needs no conversion.
+fn has_numpy_types(entries: &DataType) -> bool {
+    let is_unchanged = |field: &FieldRef| numpy_type(field.data_type()).is_some_and(|same| same == *field.data_type());
+    matches!(entries, DataType::Struct(fields) if fields.iter().all(is_unchanged))
 }
 
 /// Returns the first row with a null that has no numpy form. Missing floats are NaN, missing times NaT, missing texts

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 from pathlib import Path
 
@@ -91,6 +92,24 @@ def test_a_truncated_shard_is_refused(tmp_path: Path, cut: int) -> None:
     with pytest.raises(DataError, match="truncated") as raised:
         Loader(alone, batch_size=10)
     assert raised.value.record == 199
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_manifest_with_another_number_of_records_is_found_out(tmp_path: Path, compression: str, more: int) -> None:
+    path = tmp_path / "set" / "_manifest.json"
+    write(tmp_path / "set", 200, compression=compression)
+    content = json.loads(path.read_text())
+    content["shards"][0]["rows"] += more
+    content["totals"]["rows"] += more
+    path.write_text(json.dumps(content))
+    for rank in range(2):
+        loader = Loader(tmp_path / "set", batch_size=10, rank=rank, world_size=2, shuffle=rank or None)
+        if rank == 0:
+            assert ids(loader) == list(range((200 + more) // 2))
+        else:
+            with pytest.raises(DataError, match="records"):
+                ids(loader)
 
 
 def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:

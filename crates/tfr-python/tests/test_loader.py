@@ -283,10 +283,65 @@ def test_nested_columns(tmp_path: Path) -> None:
     assert second["structs"][2]["x"].tolist() == [7]
 
 
+def test_other_types(tmp_path: Path) -> None:
+    columns = {
+        "half": pa.array([0.5, None], pa.float16()),
+        "big": pa.array([2**63 - 1, 0], pa.uint64()),
+        "day": pa.array([1, None], pa.date32()),
+        "hour": pa.array([3_600_000_000, None], pa.time64("us")),
+        "took": pa.array([5, None], pa.duration("ms")),
+        "city": pa.array(["Oslo", "Kyoto"]).dictionary_encode(),
+        "text": pa.array(["a", None], pa.large_string()),
+        "pairs": pa.array([[("a", 1), ("b", 2)], []], pa.map_(pa.string(), pa.int16())),
+        "fixed": pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)),
+        "codes": pa.array([[b"\x00\xff"], []], pa.list_(pa.binary(2))),
+        "matrix": pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], pa.list_(pa.list_(pa.int32(), 2), 2)),
+        "steps": pa.array([[[1, 2], [3, 4]], []], pa.list_(pa.list_(pa.int32(), 2))),
+    }
+    _native.write_set(pa.table(columns), str(tmp_path / "set"))
+    (batch,) = Loader(tmp_path / "set", batch_size=5)
+    assert batch["half"].dtype == np.float16 and batch["half"][0] == 0.5 and np.isnan(batch["half"][1])
+    assert batch["big"].dtype == np.uint64 and batch["big"].tolist() == [2**63 - 1, 0]
+    assert batch["day"][0] == np.datetime64("1970-01-02") and np.isnat(batch["day"][1])
+    assert batch["hour"][0] == np.timedelta64(1, "h") and np.isnat(batch["hour"][1])
+    assert batch["took"][0] == np.timedelta64(5, "ms") and batch["took"].dtype.str == "<m8[ms]"
+    assert batch["city"].tolist() == ["Oslo", "Kyoto"]
+    assert batch["text"].tolist() == ["a", None]
+    assert batch["pairs"].values["key"].tolist() == ["a", "b"] and batch["pairs"].row_splits.tolist() == [0, 2, 2]
+    assert batch["pairs"].values["value"].dtype == np.int16
+    assert batch["fixed"][0].tolist() == [1.0, 2.0] and np.isnan(batch["fixed"][1]).all()
+    assert batch["codes"].to_list() == [[b"\x00\xff"], []]
+    assert batch["matrix"].tolist() == columns["matrix"].to_pylist() and batch["matrix"].shape == (2, 2, 2)
+    assert batch["steps"].values.tolist() == [[1, 2], [3, 4]] and batch["steps"].row_splits.tolist() == [0, 2, 2]
+    # The same through the buffer of a shuffle.
+    (shuffled,) = Loader(tmp_path / "set", batch_size=5, shuffle=1)
+    assert sorted(shuffled["city"].tolist()) == ["Kyoto", "Oslo"]
+
+
+def test_a_type_without_a_numpy_form(tmp_path: Path) -> None:
+    data = pa.table({"id": [1], "price": pa.array(["1.5"]).cast(pa.decimal128(5, 2))})
+    _native.write_set(data, str(tmp_path / "set"))
+    with pytest.raises(UsageError, match='column "price": type Decimal') as raised:
+        Loader(tmp_path / "set", batch_size=5)
+    assert raised.value.hint is not None and "columns=" in raised.value.hint
+    assert ids(Loader(tmp_path / "set", batch_size=5, columns=["id"])) == [1]
+
+
 def test_a_split_is_read_alone(tmp_path: Path) -> None:
     write(tmp_path / "set", 10)
     with pytest.raises(UsageError, match="no splits"):
         Loader(tmp_path / "set", batch_size=2, split="train")
+    _native.write_set(table(10), str(tmp_path / "two"), shard_rows=7)
+    path = tmp_path / "two" / "_manifest.json"
+    content = json.loads(path.read_text())
+    content["splits"] = [{"name": "train", "fraction": 0.7}, {"name": "val", "fraction": 0.3}]
+    for shard, name in zip(content["shards"], ["train", "val"]):
+        shard["split"] = name
+    path.write_text(json.dumps(content))
+    assert ids(Loader(tmp_path / "two", batch_size=20, split="train")) == list(range(7))
+    assert ids(Loader(tmp_path / "two", batch_size=20, split="val")) == [7, 8, 9]
+    with pytest.raises(UsageError, match='no shard of split "test": the manifests list train, val'):
+        Loader(tmp_path / "two", batch_size=2, split="test")
 
 
 def test_a_schema_gives_the_types(sets: dict[int, str]) -> None:
