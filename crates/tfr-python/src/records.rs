@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +10,15 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tfrecord_framing::{Compression, HEADER_LEN, Position, RecordDecoder, RecordReader, Records, frame_len};
-use tfrecord_shards::IndexName;
+use tfrecord_framing::{Compression, Position, RecordDecoder, RecordReader, Records};
+use tfrecord_shards::{IndexName, Progress, record_bounds};
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
 use crate::error::{Failure, Result};
 use crate::loader::{PyDataSet, crc_policy, scalars};
 use crate::segment::Decoding;
+use crate::signals::interruptible;
 use crate::values::{columns_of, into_dict};
 
 /// Records passed to Python at a time.
@@ -115,10 +115,10 @@ impl PyRecords {
         let data = Arc::clone(&data.0);
         let projection = project(&data.schema, columns.as_deref())?;
         let columns = Columns::new(&data.schema, &projection, false, &BTreeMap::new(), &scalars(fill)?)?;
-        let files = py.detach(|| {
+        let files = interruptible(py, |progress| {
             let mut before = 0;
             let file = |shard: &Shard| {
-                let bounds = bounds(shard)?;
+                let bounds = bounds(shard, progress)?;
                 before += shard.rows;
                 Ok((before - shard.rows, bounds))
             };
@@ -208,7 +208,7 @@ impl PyRecords {
 }
 
 /// Returns the bounds of the records of a file, in bytes.
-fn bounds(shard: &Shard) -> Result<Vec<u64>> {
+fn bounds(shard: &Shard, progress: &Progress) -> Result<Vec<u64>> {
     let path = &shard.path;
     if shard.compression() != Compression::None {
         let found = shard.compression();
@@ -219,28 +219,13 @@ fn bounds(shard: &Shard) -> Result<Vec<u64>> {
     if let Some(bounds) = indexed(shard) {
         return Ok(bounds);
     }
-    let file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
-    let mut bounds = vec![0];
-    let mut position = Position::default();
-    while position.byte < shard.len {
-        let mut header = [0; HEADER_LEN];
-        file.read_exact_at(&mut header, position.byte).map_err(|error| truncated(path, position, error))?;
-        let len = frame_len(&header, position).map_err(|error| Failure::record(path, &error.into()))?;
-        position = Position { record: position.record + 1, byte: position.byte + len as u64 };
-        bounds.push(position.byte);
-    }
-    if position.byte != shard.len || position.record != shard.rows {
-        let problem = format!("expected {} records in {} bytes, found another end", shard.rows, shard.len);
-        return Err(Failure::data(path, position.record, None, &problem));
+    let bounds = record_bounds(path, progress)?;
+    if bounds.len() as u64 != shard.rows + 1 || bounds.last() != Some(&shard.len) {
+        let (expected, found) = (shard.rows, bounds.len() as u64 - 1);
+        let problem = format!("expected {expected} records in {} bytes, found {found} records", shard.len);
+        return Err(Failure::data(path, found.min(expected), None, &problem));
     }
     Ok(bounds)
-}
-
-fn truncated(path: &Path, position: Position, error: io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => Failure::data(path, position.record, None, "truncated"),
-        _ => Failure::io(path, "read", error),
-    }
 }
 
 /// Returns the bounds in the index next to a file. `None` if there is no index, or it is not that of the file.

@@ -83,7 +83,7 @@ pub use tools::inputs::{files, is_sidecar};
 pub use tools::progress::Progress;
 pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};
-pub use tools::survey::{SurveyedFile, survey};
+pub use tools::survey::{SurveyedFile, record_bounds, survey};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
 pub use write::open_shards::{OpenShard, OpenShards, ShardSinks};

@@ -1,11 +1,12 @@
 //! [`survey`]: counts the records of files, and finds where readers can start.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
 use crate::tools::frames::{Count, FrameReader, OnDamage, count, hop};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
@@ -76,6 +77,23 @@ pub fn survey(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<SurveyedFil
         return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
     }
     files.into_iter().map(|file| survey_file(file, progress)).collect()
+}
+
+/// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame
+/// `bounds[i]..bounds[i + 1]`. Reads and checks the headers of records only.
+///
+/// # Errors
+/// If the file cannot be read, a header is damaged, the last record is truncated, or the run was stopped.
+pub fn record_bounds(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
+    let len = fs::metadata(path).at("inspect", path)?.len();
+    let file = InputFile { path: path.to_owned(), len, listed: None, named: true, group: None, store: None };
+    let (mut bounds, mut end) = (vec![0], 0);
+    hop(&file, progress, |len| {
+        end += len;
+        bounds.push(end);
+        Ok(())
+    })?;
+    Ok(bounds)
 }
 
 fn survey_file(file: InputFile, progress: &Progress) -> Result<SurveyedFile> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::slice::from_ref;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{ErrorKind, OFFSET_INTERVAL, Progress, RecordOffset, SurveyedFile, survey};
+use tfrecord_shards::{ErrorKind, OFFSET_INTERVAL, Progress, RecordOffset, SurveyedFile, record_bounds, survey};
 
 use crate::support::{count, payloads, write_file, write_set};
 
@@ -40,6 +40,8 @@ fn a_file_without_its_manifest_has_the_figures_of_the_manifest() {
     assert_eq!(file.offsets.iter().map(|offset| offset.framed).collect::<Vec<_>>(), expected);
     assert!(file.offsets.iter().all(|offset| offset.file == offset.framed && offset.framed == offset.record * frame));
     assert!(expected[0] >= OFFSET_INTERVAL);
+    let bounds = record_bounds(&file.path, &Progress::default()).unwrap();
+    assert_eq!(bounds, (0..=40).map(|record| record * frame).collect::<Vec<_>>());
 }
 
 #[test]
