@@ -113,6 +113,11 @@ def test_the_order_of_a_seed_never_changes(tmp_path: Path) -> None:
     assert ids(loader) == expected(1, 0, 12) + expected(1, 1, 12)
 
 
+def test_zero_is_a_seed(sets: dict[int, str]) -> None:
+    order = ids(Loader(sets[1], batch_size=100, shuffle=0))
+    assert order != list(range(1000)) and sorted(order) == list(range(1000))
+
+
 def test_a_shuffle_is_uniform(tmp_path: Path) -> None:
     # 4 rows have 24 orders. 2,400 epochs give 100 of each; the chi-squared statistic of 23 degrees of freedom is below
     # 49.7 with a probability of 0.999, and the seed is fixed.
@@ -205,6 +210,13 @@ def test_a_state_of_another_loader_is_refused(sets: dict[int, str]) -> None:
     ]:
         with pytest.raises(UsageError, match="of another loader"):
             other.load_state_dict(state)
+    for wrong, message in [
+        ({}, "not a state"),
+        ({**state, "version": 2}, "version 2, expected 1"),
+        ({**state, "step": -1}, "step is -1"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            loader.load_state_dict(wrong)
 
 
 @pytest.mark.parametrize("equal, rows", [("truncate", 1000 // 7), ("repeat", 1000 // 7 + 1)])
@@ -364,6 +376,7 @@ def test_a_schema_gives_the_types(sets: dict[int, str]) -> None:
         ({"ragged": "yes"}, 'unknown ragged "yes": expected splits or pad'),
         ({"threads": 0}, "threads is 0"),
         ({"shuffle": True}, "shuffle is True"),
+        ({"shuffle": 2**64}, "expected less than"),
         ({"columns": "id"}, "columns is the string"),
         ({"pad_to": {"id": 3}}, "expected a list of scalars"),
         ({"pad_to": {"no": 3}}, "which is not read"),

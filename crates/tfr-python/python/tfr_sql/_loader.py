@@ -200,17 +200,23 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration continue where `state_dict` was called: the same batches follow, bit for bit."""
-        if state.get("version") != _STATE_VERSION:
-            raise UsageError(f"the state has version {state.get('version')!r}, expected {_STATE_VERSION}")
-        expected: dict[str, Any] = {"data": self.state_dict()["data"]}
-        if state["step"] != 0:
+        try:
+            version, epoch, step = state["version"], state["epoch"], state["step"]
+            parts = {"data": state["data"], "order": state["order"]}
+        except (KeyError, TypeError) as error:
+            raise UsageError(f"not a state of a loader: {state!r}") from error
+        if version != _STATE_VERSION:
+            raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION}")
+        epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
+        expected = {"data": self.state_dict()["data"]}
+        if step != 0:
             expected["order"] = self._order()
         for part, values in expected.items():
             for name, value in values.items():
-                found = state[part].get(name)
+                found = parts[part].get(name)
                 if found != value:
                     raise UsageError(f"the state is of another loader: {name} was {found!r}, now it is {value!r}")
-        self._epoch, self._step, self._resumed = int(state["epoch"]), int(state["step"]), True
+        self._epoch, self._step, self._resumed = epoch, step, True
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -267,4 +273,6 @@ def _check_number(name: str, value: Any, least: int) -> int:
         raise UsageError(f"{name} is {value!r}, expected an integer")
     if value < least:
         raise UsageError(f"{name} is {value}, expected at least {least}")
+    if value >= 2**64:
+        raise UsageError(f"{name} is {value}, expected less than 2**64")
     return int(value)
