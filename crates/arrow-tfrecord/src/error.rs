@@ -386,6 +386,57 @@ impl Error {
         &self.0
     }
 
+    /// The position of the record that the error is about, if it is about one.
+    pub fn position(&self) -> Option<Position> {
+        match self.kind() {
+            ErrorKind::Framing(error) => Some(error.position()),
+            ErrorKind::Malformed { position, .. }
+            | ErrorKind::AmbiguousName { position, .. }
+            | ErrorKind::KindMismatch { position, .. }
+            | ErrorKind::ValueCount { position, .. }
+            | ErrorKind::UnevenFeatures { position, .. }
+            | ErrorKind::MissingFeature { position, .. }
+            | ErrorKind::InvalidValue { position, .. }
+            | ErrorKind::RowFilter { position, .. } => Some(*position),
+            _ => None,
+        }
+    }
+
+    /// The column or feature whose value the error is about, if it is about one.
+    pub fn column(&self) -> Option<&str> {
+        match self.kind() {
+            ErrorKind::Malformed { feature, .. } => feature.as_deref(),
+            ErrorKind::AmbiguousName { feature: column, .. }
+            | ErrorKind::KindMismatch { feature: column, .. }
+            | ErrorKind::ValueCount { feature: column, .. }
+            | ErrorKind::UnevenFeatures { feature: column, .. }
+            | ErrorKind::MissingFeature { feature: column, .. }
+            | ErrorKind::InvalidValue { feature: column, .. }
+            | ErrorKind::Null { column, .. }
+            | ErrorKind::NullElement { column, .. }
+            | ErrorKind::OutOfRange { column, .. }
+            | ErrorKind::BeyondPrecision { column, .. }
+            | ErrorKind::NotInVocabulary { column, .. } => Some(column),
+            ErrorKind::Tensor { column, .. } => column.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The row that cannot be written, if the error is about one. Counted as in [`ErrorKind`].
+    pub fn row(&self) -> Option<u64> {
+        match self.kind() {
+            ErrorKind::Null { row, .. }
+            | ErrorKind::NullElement { row, .. }
+            | ErrorKind::OutOfRange { row, .. }
+            | ErrorKind::BeyondPrecision { row, .. }
+            | ErrorKind::Tensor { row, .. }
+            | ErrorKind::NotInVocabulary { row, .. }
+            | ErrorKind::RecordTooLong { row, .. } => Some(*row),
+            ErrorKind::NoText(error) => Some(error.row),
+            _ => None,
+        }
+    }
+
     /// Adds `rows_before` to the error's row number.
     #[must_use]
     pub fn with_row_offset(self, rows_before: u64) -> Self {

@@ -515,7 +515,7 @@ impl Finding {
     }
 
     /// Whether records may be missing that the files present cannot account for.
-    pub(crate) fn is_gap(&self) -> bool {
+    pub fn is_gap(&self) -> bool {
         matches!(
             self.kind,
             FindingKind::Unreadable(_)

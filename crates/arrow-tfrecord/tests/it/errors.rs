@@ -7,8 +7,9 @@ use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow_tfrecord::{Choice, Encoder, Mapping, MappingOptions, NullPolicy, RecordBuffer};
+use arrow_tfrecord::{Choice, Encoder, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer};
 use insta::assert_snapshot;
+use tfrecord_framing::Position;
 
 use crate::tables;
 
@@ -29,6 +30,37 @@ fn failure(field: Field, array: impl Array + 'static, options: &MappingOptions) 
     let error = Encoder::new(Arc::new(mapping)).encode(&batch, &mut records).unwrap_err();
     assert!(records.is_empty() && records.bytes().is_empty());
     error.to_string()
+}
+
+#[test]
+fn errors_say_where() {
+    let id = |data_type| Arc::new(Schema::new(vec![Field::new("id", data_type, true)]));
+    let written = id(DataType::UInt64);
+    let batch = |values: Vec<u64>| {
+        RecordBatch::try_new(SchemaRef::clone(&written), vec![Arc::new(UInt64Array::from(values))]).unwrap()
+    };
+    let encoder = Encoder::new(Arc::new(Mapping::try_new(&written, &MappingOptions::default()).unwrap()));
+    let mut records = RecordBuffer::default();
+    let error = encoder.encode(&batch(vec![1, u64::MAX]), &mut records).unwrap_err();
+    assert_eq!((error.column(), error.row(), error.position()), (Some("id"), Some(1), None));
+
+    encoder.encode(&batch(vec![1, 2, 300]), &mut records).unwrap();
+    let read = |bytes: &[u8]| {
+        let mut decoder = ReaderBuilder::new(id(DataType::UInt8)).build_decoder().unwrap();
+        match decoder.decode(bytes).and_then(|_| decoder.decode(&[])) {
+            Ok(_) => decoder.flush().unwrap_err(),
+            Err(error) => error,
+        }
+    };
+    let last = Position { record: 2, byte: records.record_start(2) as u64 };
+    let error = read(records.bytes());
+    assert_eq!((error.column(), error.row(), error.position()), (Some("id"), None, Some(last)));
+    let error = read(&records.bytes()[..records.bytes().len() - 1]);
+    assert_eq!((error.column(), error.row(), error.position()), (None, None, Some(last)));
+
+    let options = MappingOptions::default().with_choice("prise", Choice::Bits);
+    let error = Mapping::try_new(&written, &options).unwrap_err();
+    assert_eq!((error.column(), error.row(), error.position()), (None, None, None));
 }
 
 #[test]

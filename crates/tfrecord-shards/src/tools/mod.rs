@@ -1,4 +1,4 @@
-//! Tools that read whole files and sets: `verify`, `salvage`, `reshard`, `index`.
+//! Tools that read whole files and sets: `verify`, `salvage`, `reshard`, `index`, `survey`.
 
 pub(crate) mod frames;
 pub(crate) mod index;
@@ -6,4 +6,5 @@ pub(crate) mod inputs;
 pub(crate) mod progress;
 pub(crate) mod rewrite;
 pub(crate) mod stored;
+pub(crate) mod survey;
 pub(crate) mod verify;

@@ -27,6 +27,8 @@ mod stored;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod survey;
+#[cfg(test)]
 mod target;
 #[cfg(test)]
 mod writer;

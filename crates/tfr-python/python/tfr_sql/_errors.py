@@ -1,0 +1,79 @@
+"""The exceptions of this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TfrError(Exception):
+    """Any error of this package. `hint` says what to do about it, if that is known."""
+
+    hint: str | None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message}\n{self.hint}" if self.hint else message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are pickled by their positional arguments only; worker processes must not lose the others.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+class DataError(TfrError):
+    """A record, or a row, is damaged or does not fit its columns.
+
+    Attributes that are not known are None.
+
+    * `file`: the file.
+    * `record`: the number of the record in the file, from 0.
+    * `byte`: the byte at which the record starts; in a compressed file, after decompression.
+    * `column`: the column or feature.
+    * `row`: the number of the row that cannot be written, from 0.
+    """
+
+    file: str | None
+    record: int | None
+    byte: int | None
+    column: str | None
+    row: int | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        file: str | None = None,
+        record: int | None = None,
+        byte: int | None = None,
+        column: str | None = None,
+        row: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.file = file
+        self.record = record
+        self.byte = byte
+        self.column = column
+        self.row = row
+
+
+class ExistsError(TfrError, FileExistsError):
+    """The target exists, and is not to be replaced."""
+
+
+class MissingError(TfrError, FileNotFoundError):
+    """A file or directory does not exist."""
+
+
+class UsageError(TfrError, ValueError):
+    """An argument is invalid, or arguments do not fit together."""
+
+
+def _restore(kind: type[TfrError], args: tuple[Any, ...], state: dict[str, Any]) -> TfrError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,278 @@
+"""Batches of TFRecord files for training."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, Literal, Mapping, Sequence, Union
+
+import numpy as np
+
+from . import _native
+from ._errors import UsageError
+from ._paths import Paths, expand
+from ._ragged import Ragged
+
+Column = Union["np.ndarray[Any, Any]", Ragged, Dict[str, Any]]
+Batch = Dict[str, Column]
+Equal = Literal["truncate", "repeat", "none"]
+
+#: The version of `Loader.state_dict`.
+_STATE_VERSION = 1
+
+
+class Loader:
+    """Reads TFRecord files as batches: a dictionary of a numpy array for each column.
+
+    The files are those of a path, several paths or a pattern. A directory with a manifest is read as the manifest says;
+    columns then have the types that were written. Files of other tools work too: their columns are inferred from the
+    first records, unless `schema` gives them, and their records are counted by reading the length of each.
+
+    What a column becomes:
+
+    * Numbers, booleans: an array of their type. A missing float is NaN; a missing integer or boolean is a `DataError`
+      unless `fill` has a value for the column.
+    * Dates and times: `datetime64` or `timedelta64`. A missing one is NaT.
+    * Strings and bytes: an object array of `str` or `bytes`. A missing one is None.
+    * Lists of equal length: an array with one more dimension.
+    * Other lists: a `Ragged`, or a padded array. A missing list is empty.
+    * Structs: a dictionary.
+
+    Arguments:
+
+    * `columns`: the columns to read, in this order. Other features are skipped.
+    * `split`: read only the shards of this split of the set.
+    * `schema`: the columns, as anything with `__arrow_c_schema__`. Features are read in the types that it gives.
+    * `shuffle`: a seed. Each epoch has another order: that of blocks of about 16 MiB, from all shards, and then that of
+      the rows within `shuffle_buffer` rows. The default of these is 65,536, or as many as fit 256 MiB.
+    * `epochs`: how often one iteration reads the rows. None repeats them without end.
+    * `rank`, `world_size`, `worker`, `num_workers`: which part of the rows to read. Each row is read by one
+      (rank, worker), however few shards there are. Their numbers of rows differ by at most one.
+    * `equal`: "truncate" leaves rows out, "repeat" reads some twice, so that every reader has the same number of rows.
+    * `ragged`: "pad" makes lists of scalars as long as the longest of the batch, with zeros or empty strings.
+    * `pad_to`: the length of padded lists, by column. A longer list is a `DataError`.
+    * `fill`: a value for rows that have none, by column.
+    * `prefetch`: how many batches are made ahead.
+    * `threads`: how many threads decode records.
+    * `crc`: whether the checksums of records are checked.
+
+    A `for` loop over the loader reads the next epochs. If it is left early, the next loop reads the same epochs again,
+    unless `load_state_dict` says where to continue. `state_dict` is the position after the batch that was returned last.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        batch_size: int,
+        columns: Sequence[str] | None = None,
+        split: str | None = None,
+        schema: Any = None,
+        shuffle: int | None = None,
+        shuffle_buffer: int | None = None,
+        epochs: int | None = 1,
+        drop_remainder: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        worker: int = 0,
+        num_workers: int = 1,
+        equal: Equal = "none",
+        ragged: Literal["splits", "pad"] = "splits",
+        pad_to: Mapping[str, int] | None = None,
+        fill: Mapping[str, bool | int | float | str | bytes] | None = None,
+        prefetch: int = 2,
+        threads: int = 1,
+        crc: bool = True,
+    ) -> None:
+        if isinstance(columns, str):
+            raise UsageError(f"columns is the string {columns!r}, expected a list of names")
+        self._options: dict[str, Any] = {
+            "batch_size": _check_number("batch_size", batch_size, 1),
+            "columns": None if columns is None else list(columns),
+            "shuffle": None if shuffle is None else _check_number("shuffle", shuffle, 0),
+            "shuffle_buffer": None if shuffle_buffer is None else _check_number("shuffle_buffer", shuffle_buffer, 1),
+            "drop_remainder": drop_remainder,
+            "equal": equal,
+            "ragged": ragged,
+            "pad_to": dict(pad_to or {}),
+            "fill": dict(fill or {}),
+            "threads": _check_number("threads", threads, 1),
+            "crc": crc,
+        }
+        self._epochs = None if epochs is None else _check_number("epochs", epochs, 1)
+        self._prefetch = _check_number("prefetch", prefetch, 0)
+        self._data = _native.DataSet(expand(paths), split=split, schema=schema)
+        self._epoch = 0
+        self._step = 0
+        self._resumed = False
+        self._reader = (0, 1)
+        self._set_reader(rank, world_size, worker, num_workers)
+
+    def _set_reader(self, rank: int, world_size: int, worker: int, num_workers: int) -> None:
+        _check_number("world_size", world_size, 1)
+        _check_number("num_workers", num_workers, 1)
+        for name, value, count in [("rank", rank, world_size), ("worker", worker, num_workers)]:
+            if not 0 <= value < count:
+                raise UsageError(f"{name} is {value}, expected 0 to {count - 1}")
+        reader = (rank * num_workers + worker, world_size * num_workers)
+        if self._resumed and self._step and reader != self._reader:
+            raise UsageError(
+                f"the state is of reader {self._reader[0]} of {self._reader[1]}, this is {reader[0]} of {reader[1]}",
+                hint="Load the state in the process that reads.",
+            )
+        self._reader = reader
+        self._plan = self._new_plan(*self._reader)
+
+    def _new_plan(self, reader: int, readers: int) -> _native.Plan:
+        return _native.Plan(self._data, reader=reader, readers=readers, **self._options)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are read."""
+        columns: list[str] | None = self._options["columns"]
+        return self._data.columns if columns is None else list(columns)
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the files."""
+        return [os.fspath(path) for path in self._data.files]
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows that this reader reads in an epoch."""
+        return self._plan.rows
+
+    def __len__(self) -> int:
+        """Returns the number of batches of an iteration."""
+        if self._epochs is None:
+            raise TypeError("a loader with epochs=None has no length")
+        return self._plan.steps * self._epochs
+
+    def _len_of_workers(self, rank: int, world_size: int, num_workers: int) -> int:
+        """Returns the number of batches of an iteration by several workers of a rank."""
+        if self._epochs is None:
+            raise TypeError("a loader with epochs=None has no length")
+        readers = world_size * num_workers
+        plans = (self._new_plan(rank * num_workers + worker, readers) for worker in range(num_workers))
+        return sum(plan.steps for plan in plans) * self._epochs
+
+    def __iter__(self) -> Iterator[Batch]:
+        if not self._resumed:
+            self._epoch, self._step = self._first_epoch(), 0
+        self._resumed = False
+        return _Iterator(self)
+
+    def _first_epoch(self) -> int:
+        """Returns the first epoch of the current iteration."""
+        return self._epoch // self._epochs * self._epochs if self._epochs else self._epoch
+
+    def _end_epoch(self) -> int | None:
+        return None if self._epochs is None else self._first_epoch() + self._epochs
+
+    def set_epoch(self, epoch: int) -> None:
+        """Lets the next iteration begin with this epoch, counted from 0."""
+        self._epoch, self._step, self._resumed = _check_number("epoch", epoch, 0), 0, True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batch that was returned last, as values that JSON can hold.
+
+        Between two epochs it fits loaders with another number of readers or another batch size.
+        """
+        return {
+            "version": _STATE_VERSION,
+            "epoch": self._epoch,
+            "step": self._step,
+            "data": {"rows": len(self._data), "checksum": self._data.checksum},
+            "order": self._order(),
+        }
+
+    def _order(self) -> dict[str, Any]:
+        """Returns what the order of the batches depends on."""
+        reader, readers = self._reader
+        return {
+            "batch_size": self._options["batch_size"],
+            "shuffle": self._options["shuffle"],
+            "window": self._plan.window,
+            "drop_remainder": self._options["drop_remainder"],
+            "equal": self._options["equal"],
+            "reader": reader,
+            "readers": readers,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lets the next iteration continue where `state_dict` was called: the same batches follow, bit for bit."""
+        try:
+            version, epoch, step = state["version"], state["epoch"], state["step"]
+            parts = {"data": state["data"], "order": state["order"]}
+        except (KeyError, TypeError) as error:
+            raise UsageError(f"not a state of a loader: {state!r}") from error
+        if version != _STATE_VERSION:
+            raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION}")
+        epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
+        expected = {"data": self.state_dict()["data"]}
+        if step != 0:
+            expected["order"] = self._order()
+        for part, values in expected.items():
+            for name, value in values.items():
+                found = parts[part].get(name)
+                if found != value:
+                    raise UsageError(f"the state is of another loader: {name} was {found!r}, now it is {value!r}")
+        self._epoch, self._step, self._resumed = epoch, step, True
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_plan"]
+        # A copy continues where this one is.
+        state["_resumed"] = True
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._plan = self._new_plan(*self._reader)
+
+
+class _Iterator(Iterator[Batch]):
+    """An iteration of a loader. The loader has its position."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._end = loader._end_epoch()
+        self._batches: _native.Batches | None = None
+        self._process = 0
+        self._position = (loader._epoch, loader._step)
+        self._done = False
+
+    def __iter__(self) -> _Iterator:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._done:
+            raise StopIteration
+        if self._batches is None or self._process != os.getpid():
+            # After a fork, the thread is in the other process.
+            epoch, step = self._position
+            self._batches = self._loader._plan.batches(epoch, step, end=self._end, prefetch=self._loader._prefetch)
+            self._process = os.getpid()
+        try:
+            found = self._batches.next()
+        except BaseException as error:
+            self._done = not isinstance(error, KeyboardInterrupt)
+            raise
+        loader = self._loader
+        if found is None:
+            self._done = True
+            loader._epoch, loader._step = self._end or 0, 0
+            raise StopIteration
+        batch, *position = found
+        self._position = (position[0], position[1])
+        loader._epoch, loader._step = self._position
+        return batch
+
+
+def _check_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise UsageError(f"{name} is {value!r}, expected an integer")
+    if value < least:
+        raise UsageError(f"{name} is {value}, expected at least {least}")
+    if value >= 2**64:
+        raise UsageError(f"{name} is {value}, expected less than 2**64")
+    return int(value)

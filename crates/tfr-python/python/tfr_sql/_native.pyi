@@ -1,0 +1,126 @@
+from pathlib import Path
+from typing import Any, Mapping, Protocol, Sequence, final
+
+__all__ = [
+    "Batches",
+    "DataSet",
+    "Decoder",
+    "Encoder",
+    "Plan",
+    "Records",
+    "Scanner",
+    "describe",
+    "manifest",
+    "verify",
+    "write_set",
+]
+
+class _ArrowSchema(Protocol):
+    def __arrow_c_schema__(self) -> object: ...
+
+class _ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class DataSet:
+    def __new__(cls, paths: Sequence[str], *, split: str | None = None, schema: _ArrowSchema | None = None) -> DataSet: ...
+    @classmethod
+    def from_json(cls, json: str) -> DataSet: ...
+    def __len__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    @property
+    def files(self) -> list[Path]: ...
+    @property
+    def rows(self) -> list[int]: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def inferred(self) -> bool: ...
+    @property
+    def checksum(self) -> int: ...
+
+@final
+class Plan:
+    def __new__(
+        cls,
+        data: DataSet,
+        *,
+        batch_size: int,
+        columns: Sequence[str] | None = None,
+        shuffle: int | None = None,
+        shuffle_buffer: int | None = None,
+        drop_remainder: bool = False,
+        reader: int = 0,
+        readers: int = 1,
+        equal: str = "none",
+        ragged: str = "splits",
+        pad_to: Mapping[str, int] | None = None,
+        fill: dict[str, bool | int | float | str | bytes] | None = None,
+        threads: int = 1,
+        crc: bool = True,
+    ) -> Plan: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def window(self) -> int | None: ...
+    def batches(self, epoch: int, step: int, *, end: int | None, prefetch: int) -> Batches: ...
+
+@final
+class Batches:
+    def next(self) -> tuple[dict[str, Any], int, int] | None: ...
+    def close(self) -> None: ...
+
+@final
+class Scanner:
+    def __new__(cls, paths: Sequence[str], *, crc: bool = True) -> Scanner: ...
+    def next(self) -> list[bytes]: ...
+
+@final
+class Records:
+    def __new__(
+        cls,
+        data: DataSet,
+        *,
+        columns: Sequence[str] | None = None,
+        fill: dict[str, bool | int | float | str | bytes] | None = None,
+        crc: bool = True,
+    ) -> Records: ...
+    def __len__(self) -> int: ...
+    def get(self, numbers: Sequence[int]) -> dict[str, Any]: ...
+
+@final
+class Encoder:
+    """Converts record batches to `tf.train.Example` records."""
+
+    def __new__(cls, schema: _ArrowSchema) -> Encoder: ...
+    def encode(self, batch: _ArrowArray) -> bytes:
+        """Returns the rows of a batch as framed records: the content of a TFRecord file."""
+    def serialize(self, batch: _ArrowArray) -> _ArrowArray:
+        """Returns the rows of a batch as an Arrow array of serialized messages, without frames."""
+
+@final
+class Decoder:
+    """Converts `tf.train.Example` records to record batches."""
+
+    def __new__(cls, schema: _ArrowSchema) -> Decoder: ...
+    def parse(self, records: _ArrowArray) -> _ArrowArray:
+        """Returns the columns of an Arrow array of serialized messages, without frames."""
+
+def verify(
+    paths: Sequence[str], *, threads: int | None = None
+) -> tuple[int, int, int, int, list[tuple[Path, str]]]: ...
+def manifest(path: str) -> str: ...
+def describe(data: DataSet, location: str, form: str) -> str: ...
+def write_set(
+    data: Any,
+    out: str,
+    *,
+    shards: int | None = None,
+    shard_rows: int | None = None,
+    compression: str | None = None,
+    shuffle: int | None = None,
+    overwrite: bool = False,
+) -> str: ...

@@ -1,0 +1,88 @@
+"""Records one by one."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence, SupportsIndex
+
+from . import _native
+from ._errors import UsageError
+from ._paths import Paths, expand
+
+
+def scan_records(paths: Paths, *, crc: bool = True) -> Iterator[bytes]:
+    """Yields the records of files in order, as the bytes that were written. Files may be compressed.
+
+    Damage is a `DataError`, after the records before it. `crc=False` does not check the checksums.
+    """
+    scanner = _native.Scanner(expand(paths), crc=crc)
+    while records := scanner.next():
+        yield from records
+
+
+class RecordSource:
+    """The records of uncompressed files by number: a sequence of dictionaries.
+
+    The bounds of records are those of an index next to a file (`part-00000.tfrecord.idx`), if it fits the file.
+    Otherwise the lengths of all records are read once. Values are as in `Loader`, without the dimension of the batch:
+    a number is a numpy scalar, a list is an array.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        columns: Sequence[str] | None = None,
+        split: str | None = None,
+        schema: Any = None,
+        fill: Mapping[str, bool | int | float | str | bytes] | None = None,
+        crc: bool = True,
+    ) -> None:
+        if isinstance(columns, str):
+            raise UsageError(f"columns is the string {columns!r}, expected a list of names")
+        self._data = _native.DataSet(expand(paths), split=split, schema=schema)
+        self._options: dict[str, Any] = {
+            "columns": None if columns is None else list(columns),
+            "fill": dict(fill or {}),
+            "crc": crc,
+        }
+        self._records = _native.Records(self._data, **self._options)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, number: SupportsIndex) -> dict[str, Any]:
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
+        """Returns several records at once, which is faster."""
+        count = len(self)
+        wanted = [number.__index__() for number in numbers]
+        for number in wanted:
+            if not -count <= number < count:
+                raise IndexError(f"record {number} of {count}")
+        if not wanted:
+            return []
+        columns = self._records.get([number % count for number in wanted])
+        return [{name: _row(column, row) for name, column in columns.items()} for row in range(len(wanted))]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[number] for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        # The same in every process, for the checkpoints of grain.
+        return f"{type(self).__name__}(records={len(self)}, checksum={self._data.checksum:08x})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_records"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._records = _native.Records(self._data, **self._options)
+
+
+def _row(column: Any, row: int) -> Any:
+    if isinstance(column, dict):
+        return {name: _row(values, row) for name, values in column.items()}
+    return column[row]

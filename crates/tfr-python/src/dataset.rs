@@ -1,0 +1,288 @@
+//! [`DataSet`]: the files to read, their records, and the columns.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use arrow_tfrecord::{MappingOptions, SchemaInference};
+use serde::{Deserialize, Serialize};
+use tfrecord_framing::{Compression, RecordReader, Records};
+use tfrecord_shards::{Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, SurveyedFile, survey};
+
+use crate::error::{Failure, Result};
+
+/// Number of files whose first records are inspected to infer columns, and the number of these records.
+const INFER_FILES: usize = 256;
+const INFER_RECORDS: usize = 1000;
+
+/// Records inspected at a time.
+const STEP: usize = 64;
+
+/// One file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Shard {
+    pub(crate) path: PathBuf,
+    /// Length of the file in bytes.
+    pub(crate) len: u64,
+    pub(crate) rows: u64,
+    /// Length in bytes of the records with their frames, before compression.
+    pub(crate) framed: u64,
+    /// The name of the compression.
+    compression: String,
+    /// Positions other than the start where a reader can start, in order.
+    pub(crate) offsets: Vec<RecordOffset>,
+}
+
+impl Shard {
+    fn new(file: SurveyedFile) -> Self {
+        let SurveyedFile { path, len, compression, rows, framed_bytes: framed, offsets, .. } = file;
+        Self { path, len, rows, framed, compression: compression.to_string(), offsets }
+    }
+
+    pub(crate) fn compression(&self) -> Compression {
+        self.compression.parse().unwrap_or_default()
+    }
+
+    /// Returns the last position at or before a record where a reader can start.
+    pub(crate) fn start_before(&self, record: u64) -> RecordOffset {
+        let behind = self.offsets.partition_point(|offset| offset.record <= record);
+        let before = behind.checked_sub(1).and_then(|last| self.offsets.get(last));
+        before.copied().unwrap_or(RecordOffset { record: 0, framed: 0, file: 0 })
+    }
+}
+
+/// Consecutive records of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The shard's index.
+    pub(crate) shard: usize,
+    /// The first record.
+    pub(crate) first: u64,
+    /// Number of records, not 0.
+    pub(crate) rows: u64,
+}
+
+/// Files with the numbers of their records, and how their columns are stored.
+#[derive(Debug, Clone)]
+pub(crate) struct DataSet {
+    pub(crate) shards: Vec<Shard>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) mapping: MappingOptions,
+    /// Whether the columns were inferred from the first records.
+    pub(crate) inferred: bool,
+    rows: u64,
+}
+
+/// A data set as JSON.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    shards: Vec<Shard>,
+    schema: SchemaDescription,
+    mapping: MappingOptions,
+    inferred: bool,
+}
+
+impl DataSet {
+    /// Finds the files at `paths` and counts their records. Uses the columns of `schema`, or else those of the
+    /// manifests, or else infers them from the first records.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        split: Option<&str>,
+        schema: Option<SchemaRef>,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let mut files = survey(paths, progress)?;
+        if let Some(split) = split {
+            files = only_split(files, split)?;
+        }
+        let written = written_form(&files)?;
+        let (schema, mapping, inferred) = match (schema, written) {
+            (Some(schema), Some((_, mapping))) => {
+                let mapping = options_of(&schema, mapping);
+                (schema, mapping, false)
+            }
+            (Some(schema), None) => (schema, MappingOptions::default(), false),
+            (None, Some((schema, mapping))) => (schema, mapping, false),
+            (None, None) => {
+                let (schema, mapping) = infer(&files)?;
+                (schema, mapping, true)
+            }
+        };
+        Ok(Self::new(files.into_iter().map(Shard::new).collect(), schema, mapping, inferred))
+    }
+
+    fn new(shards: Vec<Shard>, schema: SchemaRef, mapping: MappingOptions, inferred: bool) -> Self {
+        let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
+        Self { shards, schema, mapping, inferred, rows }
+    }
+
+    /// The number of records.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Length in bytes of the records with their frames, before compression.
+    pub(crate) fn framed(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.framed).fold(0, u64::saturating_add)
+    }
+
+    /// Returns all records, divided where readers can start.
+    pub(crate) fn segments(&self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        for (index, shard) in self.shards.iter().enumerate() {
+            let mut first = 0;
+            let ends = shard.offsets.iter().map(|offset| offset.record).chain([shard.rows]);
+            for end in ends.filter(|end| *end <= shard.rows) {
+                if end > first {
+                    segments.push(Segment { shard: index, first, rows: end - first });
+                    first = end;
+                }
+            }
+        }
+        segments
+    }
+
+    /// Returns a checksum of the names and figures of the files, to recognize the data set.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.shards.iter().fold(0, |crc, shard| {
+            let name = shard.path.file_name().unwrap_or_default().to_string_lossy();
+            let figures = format!("{name}\0{}\0{}\0{}\0", shard.len, shard.rows, shard.framed);
+            tfrecord_framing::crc32c_append(crc, figures.as_bytes())
+        })
+    }
+
+    pub(crate) fn to_json(&self) -> Result<String> {
+        let Self { shards, schema, mapping, inferred, .. } = self;
+        let stored = Stored {
+            shards: shards.clone(),
+            schema: SchemaDescription::try_new(schema)?,
+            mapping: mapping.clone(),
+            inferred: *inferred,
+        };
+        serde_json::to_string(&stored).map_err(|error| Failure::other(error.to_string()))
+    }
+
+    pub(crate) fn from_json(json: &str) -> Result<Self> {
+        let stored: Stored = serde_json::from_str(json).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self::new(stored.shards, stored.schema.to_schema()?, stored.mapping, stored.inferred))
+    }
+}
+
+/// Returns the files of a split.
+fn only_split(files: Vec<SurveyedFile>, split: &str) -> Result<Vec<SurveyedFile>> {
+    let mut names: Vec<String> = Vec::new();
+    let mut kept = Vec::new();
+    for file in files {
+        let name = file.entry().and_then(|entry| entry.split.clone());
+        if name.as_deref() == Some(split) {
+            kept.push(file);
+        } else if let Some(name) = name.filter(|name| !names.contains(name)) {
+            names.push(name);
+        }
+    }
+    if kept.is_empty() {
+        let found = if names.is_empty() { "no splits".to_owned() } else { names.join(", ") };
+        return Err(Failure::usage(format!("no shard of split {split:?}: the manifests list {found}")));
+    }
+    Ok(kept)
+}
+
+/// Returns the columns that the manifests record, and how they are stored. `None` if no file has a manifest with
+/// columns.
+fn written_form(files: &[SurveyedFile]) -> Result<Option<(SchemaRef, MappingOptions)>> {
+    let mut form: Option<(SchemaRef, MappingOptions, &Path)> = None;
+    let mut unknown: Option<&Path> = None;
+    let mut last: Option<&Arc<Manifest>> = None;
+    for file in files {
+        let manifest = file.listed.as_ref().map(|(manifest, _)| manifest);
+        if let (Some(manifest), Some(last)) = (manifest, last)
+            && Arc::ptr_eq(manifest, last)
+        {
+            continue;
+        }
+        last = manifest;
+        if manifest.is_some_and(|manifest| manifest.layout == SetLayout::Snapshot) {
+            let path = file.path.display();
+            return Err(Failure::usage(format!("{path}: the records of a snapshot are tensors, expected Examples")));
+        }
+        let schema = manifest.map(|manifest| manifest.arrow_schema()).transpose()?.flatten();
+        let (Some(manifest), Some(schema)) = (manifest, schema) else {
+            unknown.get_or_insert(&file.path);
+            continue;
+        };
+        let mapping = manifest.mapping_options()?;
+        match &form {
+            None => form = Some((schema, mapping, &file.path)),
+            Some((known, known_mapping, _)) if *known == schema && *known_mapping == mapping => {}
+            Some((.., first)) => {
+                let (first, second) = (first.display(), file.path.display());
+                return Err(Failure::usage(format!("{first} and {second}: their manifests record different columns"))
+                    .with_hint("Read the sets one by one, or pass schema= with the columns of both."));
+            }
+        }
+    }
+    match (form, unknown) {
+        (Some((_, _, first)), Some(unknown)) => {
+            let (first, unknown) = (first.display(), unknown.display());
+            Err(Failure::usage(format!("{first} has a manifest that records its columns, {unknown} has none"))
+                .with_hint("Read the files one by one."))
+        }
+        (form, _) => Ok(form.map(|(schema, mapping, _)| (schema, mapping))),
+    }
+}
+
+/// Returns the options of the columns of `schema`, without those of others.
+fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
+    let separator = mapping.separator.clone();
+    // A part of a column is named after it.
+    let is_known = |name: &str| {
+        let is_of = |column: &str| {
+            name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(&separator))
+        };
+        schema.fields().iter().any(|field| is_of(field.name()))
+    };
+    mapping.choices.retain(|name, _| is_known(name));
+    mapping.column_nulls.retain(|name, _| is_known(name));
+    mapping.vocabularies.retain(|name, _| is_known(name));
+    mapping.sequences.retain(|name| is_known(name));
+    mapping
+}
+
+/// Infers the columns from the first records of all files, or of an evenly spaced sample of them.
+fn infer(files: &[SurveyedFile]) -> Result<(SchemaRef, MappingOptions)> {
+    let mut inference = SchemaInference::new().with_fixed_size_lists(true);
+    let step = files.len().div_ceil(INFER_FILES).max(1);
+    let mut records = Records::new();
+    for file in files.iter().step_by(step) {
+        let in_file = |error: arrow_tfrecord::Error| Failure::record(&file.path, &error);
+        let open = File::open(&file.path).map_err(|error| Failure::io(&file.path, "open", error))?;
+        let mut reader = RecordReader::detect(open);
+        let mut left = INFER_RECORDS;
+        while left > 0 {
+            records.clear();
+            let read = reader.read_records(left.min(STEP), &mut records).map_err(|error| in_file(error.into()))?;
+            if read == 0 {
+                break;
+            }
+            left -= read;
+            for (record, position) in records.iter().zip(records.positions()) {
+                inference.observe(record, *position).map_err(in_file)?;
+            }
+        }
+    }
+    let mapping = inference.mapping();
+    Ok((Arc::new(inference.finish()), mapping))
+}
+
+/// Returns the positions of the wanted columns, in the order wanted; of all if `columns` is `None`.
+pub(crate) fn project(schema: &Schema, columns: Option<&[String]>) -> Result<Vec<usize>> {
+    let Some(columns) = columns else { return Ok((0..schema.fields().len()).collect()) };
+    let position = |name: &String| {
+        schema.index_of(name).map_err(|_| {
+            let known: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Failure::usage(format!("no column {name:?}: the columns are {}", known.join(", ")))
+        })
+    };
+    columns.iter().map(position).collect()
+}

@@ -1,0 +1,32 @@
+//! The native module `tfr_sql._native`: what the Python package does in its own process.
+//!
+//! Python code in `python/tfr_sql` has the public classes and checks; this module has what must be fast. It does not
+//! contain the query engine.
+
+mod columns;
+mod dataset;
+mod error;
+mod loader;
+mod order;
+mod produce;
+mod records;
+mod segment;
+mod signals;
+mod tools;
+mod values;
+mod write;
+
+use pyo3::prelude::*;
+
+/// What the Python package does in its own process.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::loader::{PyBatches, PyDataSet, PyPlan};
+    #[pymodule_export]
+    use crate::records::{PyRecords, PyScanner};
+    #[pymodule_export]
+    use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
+    #[pymodule_export]
+    use crate::write::write_set;
+}

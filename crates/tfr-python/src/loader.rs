@@ -1,0 +1,316 @@
+//! The classes behind `tfr_sql.Loader`: [`PyDataSet`] and [`PyBatches`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyType};
+use pyo3_arrow::PySchema;
+use tfrecord_framing::CrcPolicy;
+
+use crate::columns::Columns;
+use crate::dataset::{DataSet, project};
+use crate::error::Failure;
+use crate::order::{Equal, Order};
+use crate::produce::{Message, Plan};
+use crate::segment::Decoding;
+use crate::signals::{INTERVAL, interruptible};
+use crate::values::into_dict;
+
+/// Length in bytes of the records that are shuffled together by default: 256 MiB.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Default number of rows that are shuffled together.
+const WINDOW_ROWS: u64 = 65_536;
+
+/// Files with the numbers of their records and their columns.
+#[pyclass(name = "DataSet", module = "tfr_sql._native", frozen)]
+pub(crate) struct PyDataSet(pub(crate) Arc<DataSet>);
+
+#[pymethods]
+impl PyDataSet {
+    /// Finds the files at `paths` and counts their records.
+    #[new]
+    #[pyo3(signature = (paths, *, split=None, schema=None))]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, split: Option<String>, schema: Option<PySchema>) -> PyResult<Self> {
+        let schema = schema.map(PySchema::into_inner);
+        let data = interruptible(py, |progress| DataSet::open(&paths, split.as_deref(), schema, progress))?;
+        Ok(Self(Arc::new(data)))
+    }
+
+    /// Restores a data set that `__reduce__` stored.
+    #[classmethod]
+    fn from_json(_class: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
+        Ok(Self(Arc::new(DataSet::from_json(json)?)))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let json = slf.get().0.to_json()?;
+        Ok((slf.get_type().getattr("from_json")?, (json,)))
+    }
+
+    /// The number of records.
+    fn __len__(&self) -> usize {
+        usize::try_from(self.0.rows()).unwrap_or(usize::MAX)
+    }
+
+    /// The paths of the files.
+    #[getter]
+    fn files(&self) -> Vec<PathBuf> {
+        self.0.shards.iter().map(|shard| shard.path.clone()).collect()
+    }
+
+    /// The number of records of each file.
+    #[getter]
+    fn rows(&self) -> Vec<u64> {
+        self.0.shards.iter().map(|shard| shard.rows).collect()
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.0.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether the columns were inferred from the first records.
+    #[getter]
+    fn inferred(&self) -> bool {
+        self.0.inferred
+    }
+
+    /// The columns, for `pyarrow.schema` and others.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(Arc::clone(&self.0.schema)).into_pyobject(py)?.into_any().call_method0("__arrow_c_schema__")
+    }
+
+    /// A checksum of the names and figures of the files.
+    #[getter]
+    fn checksum(&self) -> u32 {
+        self.0.checksum()
+    }
+}
+
+/// Converts a Python scalar to an array of one value.
+fn scalar(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    Ok(if value.is_instance_of::<PyBool>() {
+        Arc::new(BooleanArray::from(vec![value.extract::<bool>()?]))
+    } else if value.is_instance_of::<PyInt>() {
+        Arc::new(Int64Array::from(vec![value.extract::<i64>()?]))
+    } else if value.is_instance_of::<PyFloat>() {
+        Arc::new(Float64Array::from(vec![value.extract::<f64>()?]))
+    } else if let Ok(text) = value.cast::<PyString>() {
+        Arc::new(StringArray::from(vec![text.to_str()?]))
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        Arc::new(BinaryArray::from(vec![bytes.as_bytes()]))
+    } else {
+        let found = value.get_type().name()?;
+        return Err(Failure::usage(format!(
+            "fill: column {name:?}: expected a bool, int, float, str or bytes, found {found}"
+        ))
+        .into());
+    })
+}
+
+pub(crate) fn scalars(fill: Option<&Bound<'_, PyDict>>) -> PyResult<BTreeMap<String, ArrayRef>> {
+    let mut scalars = BTreeMap::new();
+    for (name, value) in fill.into_iter().flatten() {
+        let name: String = name.extract()?;
+        let value = scalar(&name, &value)?;
+        scalars.insert(name, value);
+    }
+    Ok(scalars)
+}
+
+pub(crate) fn crc_policy(crc: bool) -> CrcPolicy {
+    if crc { CrcPolicy::Verify } else { CrcPolicy::Skip }
+}
+
+/// What a reader reads, and in which order.
+#[pyclass(name = "Plan", module = "tfr_sql._native", frozen)]
+pub(crate) struct PyPlan(Arc<Plan>);
+
+#[pymethods]
+impl PyPlan {
+    /// Plans the batches of one reader. Checks every argument.
+    #[new]
+    #[pyo3(signature = (
+        data, *, batch_size, columns=None, shuffle=None, shuffle_buffer=None, drop_remainder=false, reader=0,
+        readers=1, equal="none", ragged="splits", pad_to=None, fill=None, threads=1, crc=true,
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "the keyword arguments of Loader")]
+    fn new(
+        data: &PyDataSet,
+        batch_size: usize,
+        columns: Option<Vec<String>>,
+        shuffle: Option<u64>,
+        shuffle_buffer: Option<usize>,
+        drop_remainder: bool,
+        reader: u64,
+        readers: u64,
+        equal: &str,
+        ragged: &str,
+        pad_to: Option<BTreeMap<String, usize>>,
+        fill: Option<&Bound<'_, PyDict>>,
+        threads: usize,
+        crc: bool,
+    ) -> PyResult<Self> {
+        let data = Arc::clone(&data.0);
+        for (name, value) in [("batch_size", batch_size), ("threads", threads)] {
+            if value == 0 {
+                return Err(Failure::usage(format!("{name} is 0, expected at least 1")).into());
+            }
+        }
+        if reader >= readers {
+            return Err(Failure::usage(format!("reader {reader} of {readers}, expected a lower number")).into());
+        }
+        let equal = match equal {
+            "none" => Equal::No,
+            "truncate" => Equal::Truncate,
+            "repeat" => Equal::Repeat,
+            _ => return Err(unknown("equal", equal, "none, truncate or repeat").into()),
+        };
+        let pad = match ragged {
+            "splits" => false,
+            "pad" => true,
+            _ => return Err(unknown("ragged", ragged, "splits or pad").into()),
+        };
+        let projection = project(&data.schema, columns.as_deref())?;
+        let columns = Columns::new(&data.schema, &projection, pad, &pad_to.unwrap_or_default(), &scalars(fill)?)?;
+        let window = shuffle.map(|seed| (seed, window_rows(&data, batch_size, shuffle_buffer)));
+        Ok(Self(Arc::new(Plan {
+            decoding: Decoding { projection, columns, crc: crc_policy(crc) },
+            order: Order { seed: shuffle, reader, readers, equal },
+            batch_size,
+            drop_remainder,
+            window,
+            threads,
+            data,
+        })))
+    }
+
+    /// The number of batches in an epoch.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.0.steps()
+    }
+
+    /// The number of rows in an epoch.
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.order.rows(&self.0.data)
+    }
+
+    /// The number of rows that are shuffled together. None without a shuffle.
+    #[getter]
+    fn window(&self) -> Option<usize> {
+        self.0.window.map(|(_, rows)| rows)
+    }
+
+    /// Starts a thread that makes the batches from this position on, `prefetch` batches ahead. They end before the
+    /// epoch `end`.
+    #[pyo3(signature = (epoch, step, *, end, prefetch))]
+    fn batches(&self, epoch: u64, step: u64, end: Option<u64>, prefetch: usize) -> PyResult<PyBatches> {
+        let (send, receive) = sync_channel(prefetch);
+        let plan = Arc::clone(&self.0);
+        let thread = thread::Builder::new()
+            .name("tfr-loader".to_owned())
+            .spawn(move || plan.produce(epoch, step, end, &send))
+            .map_err(|error| Failure::other(format!("cannot start a thread: {error}")))?;
+        Ok(PyBatches(Mutex::new(Some(Running { receive, thread, process: std::process::id() }))))
+    }
+}
+
+fn unknown(option: &str, found: &str, expected: &str) -> Failure {
+    Failure::usage(format!("unknown {option} {found:?}: expected {expected}"))
+}
+
+/// Returns the number of rows that are shuffled together: a multiple of the batch size, at least one batch.
+fn window_rows(data: &DataSet, batch_size: usize, asked: Option<usize>) -> usize {
+    let fitting = WINDOW_BYTES / data.framed().checked_div(data.rows()).unwrap_or(1).max(1);
+    let default = usize::try_from(fitting.min(WINDOW_ROWS)).unwrap_or(usize::MAX);
+    (asked.unwrap_or(default) / batch_size).max(1).saturating_mul(batch_size)
+}
+
+/// Batches that are made by a thread.
+#[pyclass(name = "Batches", module = "tfr_sql._native", frozen)]
+pub(crate) struct PyBatches(Mutex<Option<Running>>);
+
+struct Running {
+    receive: Receiver<Message>,
+    thread: JoinHandle<()>,
+    /// The process that has the thread.
+    process: u32,
+}
+
+impl Drop for PyBatches {
+    fn drop(&mut self) {
+        let running = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.end();
+        }
+    }
+}
+
+impl Running {
+    /// Stops the thread and waits for its end.
+    fn end(self) {
+        if self.process == std::process::id() {
+            drop(self.receive);
+            // The thread sends its errors; a panic has been printed.
+            let _ = self.thread.join();
+        } else {
+            // After a fork the thread is not in this process, and may have held a lock of the channel.
+            std::mem::forget(self);
+        }
+    }
+}
+
+#[pymethods]
+impl PyBatches {
+    /// Returns the next batch, with the epoch and step of the position after it. Returns None after the last.
+    #[allow(clippy::type_complexity, reason = "a tuple of Python values")]
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, u64, u64)>> {
+        let message = loop {
+            let received = py.detach(|| {
+                let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                match &*running {
+                    Some(running) => running.receive.recv_timeout(INTERVAL).map_err(Some),
+                    None => Err(None),
+                }
+            });
+            match received {
+                Ok(message) => break message,
+                Err(Some(RecvTimeoutError::Timeout)) => py.check_signals()?,
+                Err(Some(RecvTimeoutError::Disconnected)) => {
+                    return Err(Failure::other("the thread that reads has stopped".to_owned()).into());
+                }
+                Err(None) => return Ok(None),
+            }
+        };
+        match message {
+            Message::Batch(batch) => Ok(Some((into_dict(py, batch.columns)?, batch.epoch, batch.step))),
+            Message::Failed(failure) => {
+                self.close(py);
+                Err(failure.into())
+            }
+            Message::End => {
+                self.close(py);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stops the thread.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(running) = running {
+                running.end();
+            }
+        });
+    }
+}

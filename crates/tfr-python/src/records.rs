@@ -1,0 +1,245 @@
+//! Records one by one: [`PyScanner`] reads them in order, [`PyRecords`] by number.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use tfrecord_framing::{Compression, Position, RecordDecoder, RecordReader, Records};
+use tfrecord_shards::{IndexName, Progress, record_bounds};
+
+use crate::columns::Columns;
+use crate::dataset::{DataSet, Shard, project};
+use crate::error::{Failure, Result};
+use crate::loader::{PyDataSet, crc_policy, scalars};
+use crate::segment::Decoding;
+use crate::signals::interruptible;
+use crate::values::{columns_of, into_dict};
+
+/// Records passed to Python at a time.
+const STEP: usize = 64;
+
+/// Reads the records of files in order, without decoding them.
+#[pyclass(name = "Scanner", module = "tfr_sql._native", frozen)]
+pub(crate) struct PyScanner(Mutex<Scanner>);
+
+struct Scanner {
+    /// The files that were not opened yet, last first.
+    files: Vec<PathBuf>,
+    crc: bool,
+    open: Option<(PathBuf, RecordReader<File>)>,
+    records: Records,
+}
+
+#[pymethods]
+impl PyScanner {
+    /// Finds the files at `paths`.
+    #[new]
+    #[pyo3(signature = (paths, *, crc=true))]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, crc: bool) -> PyResult<Self> {
+        let (mut files, findings) = py.detach(|| tfrecord_shards::files(&paths)).map_err(Failure::from)?;
+        if let Some(finding) = findings.iter().find(|finding| finding.is_gap()) {
+            return Err(Failure::finding(finding).into());
+        }
+        files.reverse();
+        Ok(Self(Mutex::new(Scanner { files, crc, open: None, records: Records::new() })))
+    }
+
+    /// Returns the next records; none at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let records = py.detach(|| -> Result<Records> {
+            let mut scanner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            scanner.read()?;
+            Ok(std::mem::take(&mut scanner.records))
+        })?;
+        let list = PyList::new(py, records.iter().map(|record| PyBytes::new(py, record)))?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).records = records;
+        Ok(list)
+    }
+}
+
+impl Scanner {
+    fn read(&mut self) -> Result<()> {
+        self.records.clear();
+        loop {
+            if self.open.is_none() {
+                let Some(path) = self.files.pop() else { return Ok(()) };
+                let file = File::open(&path).map_err(|error| Failure::io(&path, "open", error))?;
+                self.open = Some((path, RecordReader::detect(file).with_crc_policy(crc_policy(self.crc))));
+            }
+            let Some((path, reader)) = &mut self.open else { return Ok(()) };
+            match reader.read_records(STEP, &mut self.records) {
+                Ok(0) => self.open = None,
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    // The records before the damage come first; the error is returned again by the next call.
+                    if self.records.is_empty() {
+                        let failure = Failure::record(path, &error.into());
+                        self.files.clear();
+                        self.open = None;
+                        return Err(failure);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Records by number, of uncompressed files.
+#[pyclass(name = "Records", module = "tfr_sql._native", frozen)]
+pub(crate) struct PyRecords {
+    data: Arc<DataSet>,
+    decoding: Decoding,
+    /// The number of records before each file, and the bounds of its records in bytes.
+    files: Vec<(u64, Vec<u64>)>,
+}
+
+#[pymethods]
+impl PyRecords {
+    /// Finds the bounds of every record: in the index next to a file, or from the lengths in the file.
+    #[new]
+    #[pyo3(signature = (data, *, columns=None, fill=None, crc=true))]
+    fn new(
+        py: Python<'_>,
+        data: &PyDataSet,
+        columns: Option<Vec<String>>,
+        fill: Option<&Bound<'_, PyDict>>,
+        crc: bool,
+    ) -> PyResult<Self> {
+        let data = Arc::clone(&data.0);
+        let projection = project(&data.schema, columns.as_deref())?;
+        let columns = Columns::new(&data.schema, &projection, false, &BTreeMap::new(), &scalars(fill)?)?;
+        let files = interruptible(py, |progress| {
+            let mut before = 0;
+            let file = |shard: &Shard| {
+                let bounds = bounds(shard, progress)?;
+                before += shard.rows;
+                Ok((before - shard.rows, bounds))
+            };
+            data.shards.iter().map(file).collect::<Result<_>>()
+        })?;
+        Ok(Self { decoding: Decoding { projection, columns, crc: crc_policy(crc) }, files, data })
+    }
+
+    /// The number of records.
+    fn __len__(&self) -> usize {
+        usize::try_from(self.data.rows()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns records by their numbers, as columns with a row for each.
+    fn get<'py>(&self, py: Python<'py>, numbers: Vec<u64>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = py.detach(|| columns_of(self.read(&numbers)?, &self.decoding.columns))?;
+        into_dict(py, columns)
+    }
+}
+
+impl PyRecords {
+    fn read(&self, numbers: &[u64]) -> Result<RecordBatch> {
+        let mut frames = Vec::new();
+        let mut places = Vec::with_capacity(numbers.len());
+        let mut open: Option<(usize, File)> = None;
+        for number in numbers {
+            let index = self.files.partition_point(|(before, _)| before <= number).saturating_sub(1);
+            // A file without records has as many before it as the next.
+            let found = self.files.get(index).zip(self.data.shards.get(index));
+            let bounds = found.and_then(|((before, bounds), _)| {
+                let record = usize::try_from(number - before).ok()?;
+                Some((record as u64, *bounds.get(record)?, *bounds.get(record + 1)?))
+            });
+            let (Some((_, shard)), Some((record, start, end))) = (found, bounds) else {
+                return Err(Failure::usage(format!("record {number} of {}", self.data.rows())));
+            };
+            let path = &shard.path;
+            let file = match &open {
+                Some((opened, file)) if *opened == index => file,
+                _ => {
+                    let file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
+                    &open.insert((index, file)).1
+                }
+            };
+            let first = frames.len();
+            frames.resize(first + (end - start) as usize, 0);
+            let room = frames.get_mut(first..).unwrap_or_default();
+            file.read_exact_at(room, start).map_err(|error| Failure::io(path, "read", error))?;
+            places.push((path, Position { record, byte: start }, first));
+        }
+        let Some((first, ..)) = places.first() else {
+            return Err(Failure::usage("no record numbers, expected at least one".to_owned()));
+        };
+        self.decode(&frames, places.len(), first, Position::default()).or_else(|failure| {
+            // The positions of an error are those in the file.
+            for (at, (path, position, start)) in places.iter().enumerate() {
+                let end = places.get(at + 1).map_or(frames.len(), |(.., next)| *next);
+                self.decode(frames.get(*start..end).unwrap_or_default(), 1, path, *position)?;
+            }
+            Err(failure)
+        })
+    }
+
+    /// Decodes `count` frames.
+    fn decode(&self, frames: &[u8], count: usize, path: &Path, position: Position) -> Result<RecordBatch> {
+        let in_file = |error: arrow_tfrecord::Error| Failure::record(path, &error);
+        let framing = RecordDecoder::with_compression(Compression::None)
+            .with_crc_policy(self.decoding.crc)
+            .with_position(position);
+        let mut decoder = self.decoding.decoder(&self.data, framing, count as u64).map_err(in_file)?;
+        let mut rest = frames;
+        let mut parts = Vec::new();
+        loop {
+            let taken = decoder.decode(rest).map_err(in_file)?;
+            rest = rest.get(taken..).unwrap_or_default();
+            if taken == 0 || decoder.capacity() == 0 {
+                let Some(batch) = decoder.flush().map_err(in_file)? else { break };
+                let before: usize = parts.iter().map(RecordBatch::num_rows).sum();
+                parts.push(self.decoding.columns.convert(&batch, path, position.record + before as u64)?);
+            }
+        }
+        let Some(first) = parts.first() else {
+            return Err(Failure::data(path, position.record, None, "no record"));
+        };
+        concat_batches(&first.schema(), &parts).map_err(|error| Failure::other(error.to_string()))
+    }
+}
+
+/// Returns the bounds of the records of a file, in bytes.
+fn bounds(shard: &Shard, progress: &Progress) -> Result<Vec<u64>> {
+    let path = &shard.path;
+    if shard.compression() != Compression::None {
+        let found = shard.compression();
+        let problem = format!("{}: compressed with {found}, expected an uncompressed file", path.display());
+        return Err(Failure::usage(format!("random access: {problem}"))
+            .with_hint("Read the file in order with Loader, or write an uncompressed copy."));
+    }
+    if let Some(bounds) = indexed(shard) {
+        return Ok(bounds);
+    }
+    let bounds = record_bounds(path, progress)?;
+    if bounds.len() as u64 != shard.rows + 1 || bounds.last() != Some(&shard.len) {
+        let (expected, found) = (shard.rows, bounds.len() as u64 - 1);
+        let problem = format!("expected {expected} records in {} bytes, found {found} records", shard.len);
+        return Err(Failure::data(path, found.min(expected), None, &problem));
+    }
+    Ok(bounds)
+}
+
+/// Returns the bounds in the index next to a file. `None` if there is no index, or it is not that of the file.
+fn indexed(shard: &Shard) -> Option<Vec<u64>> {
+    let text = fs::read_to_string(IndexName::Idx.beside(&shard.path)).ok()?;
+    let mut bounds = vec![0];
+    let mut end = 0;
+    for line in text.lines() {
+        let (start, len) = line.split_once(' ')?;
+        if start.parse() != Ok(end) {
+            return None;
+        }
+        end = len.parse::<u64>().ok()?.checked_add(end)?;
+        bounds.push(end);
+    }
+    (end == shard.len && bounds.len() as u64 == shard.rows + 1).then_some(bounds)
+}

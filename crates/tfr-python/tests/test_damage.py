@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from conftest import example, frame, ids, write
+from tfr_sql import DataError, Loader, MissingError, TfrError, UsageError, scan_records, verify
+
+
+def shard_of(directory: str) -> Path:
+    return Path(Loader(directory, batch_size=1).files[0])
+
+
+def flip(path: Path, byte: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[byte] ^= 1
+    path.write_bytes(content)
+
+
+def starts(path: Path) -> list[int]:
+    """Returns the byte at which each record starts."""
+    content, at, found = path.read_bytes(), 0, []
+    while at < len(content):
+        found.append(at)
+        at += 16 + int.from_bytes(content[at : at + 8], "little")
+    return found
+
+
+@pytest.mark.parametrize("part", ["payload", "length"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_damaged_record_is_named(tmp_path: Path, part: str, threads: int) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    start = starts(path)[150]
+    flip(path, start + (20 if part == "payload" else 0))
+    read = []
+    with pytest.raises(DataError, match="checksum") as raised:
+        for batch in Loader(tmp_path / "set", batch_size=10, threads=threads):
+            read += batch["id"].tolist()
+    error = raised.value
+    assert (error.file, error.record, error.byte) == (str(path), 150, start)
+    assert read == list(range(len(read))) and len(read) <= 150
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.record, copy.byte) == (DataError, str(error), 150, start)
+
+
+def test_a_reader_is_not_told_of_damage_in_the_part_of_another(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    flip(path, starts(path)[150] + 20)
+    assert ids(Loader(tmp_path / "set", batch_size=10, rank=0, world_size=2)) == list(range(100))
+    with pytest.raises(DataError):
+        ids(Loader(tmp_path / "set", batch_size=10, rank=1, world_size=2))
+    assert ids(Loader(tmp_path / "set", batch_size=10, rank=8, world_size=10)) == list(range(160, 180))
+    flip(path, starts(path)[150])
+    with pytest.raises(DataError, match="length"):
+        ids(Loader(tmp_path / "set", batch_size=10, rank=8, world_size=10))
+
+
+def test_checksums_can_be_left_unchecked(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError):
+        ids(Loader(tmp_path / "set", batch_size=10))
+    assert ids(Loader(tmp_path / "set", batch_size=10, crc=False)) == list(range(200))
+
+
+def test_an_error_ends_the_iteration(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 20))
+    flip(path, starts(path)[0] + 20)
+    batches = iter(Loader(tmp_path / "set", batch_size=10))
+    with pytest.raises(DataError):
+        next(batches)
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+@pytest.mark.parametrize("cut", [1, 30])
+def test_a_truncated_shard_is_refused(tmp_path: Path, cut: int) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut])
+    with pytest.raises(DataError, match=f"expected {len(content)} bytes, found {len(content) - cut}") as raised:
+        Loader(tmp_path / "set", batch_size=10)
+    assert raised.value.file == str(path)
+    alone = tmp_path / "alone.tfrecord"
+    alone.write_bytes(content[:-cut])
+    with pytest.raises(DataError, match="truncated") as raised:
+        Loader(alone, batch_size=10)
+    assert raised.value.record == 199
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_manifest_with_another_number_of_records_is_found_out(tmp_path: Path, compression: str, more: int) -> None:
+    path = tmp_path / "set" / "_manifest.json"
+    write(tmp_path / "set", 200, compression=compression)
+    content = json.loads(path.read_text())
+    content["shards"][0]["rows"] += more
+    content["totals"]["rows"] += more
+    path.write_text(json.dumps(content))
+    for rank in range(2):
+        loader = Loader(tmp_path / "set", batch_size=10, rank=rank, world_size=2, shuffle=rank or None)
+        if rank == 0:
+            assert ids(loader) == list(range((200 + more) // 2))
+        else:
+            with pytest.raises(DataError, match="records"):
+                ids(loader)
+
+
+def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    loader = Loader(tmp_path / "set", batch_size=10)
+    path.write_bytes(path.read_bytes() + frame(b""))
+    with pytest.raises(DataError, match="has changed"):
+        list(loader)
+
+
+def test_an_incomplete_set_is_refused(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200, 3))
+    (tmp_path / "set" / "_SUCCESS").unlink()
+    with pytest.raises(DataError, match="_SUCCESS is missing"):
+        Loader(tmp_path / "set", batch_size=10)
+    path.unlink()
+    with pytest.raises(DataError, match="missing"):
+        Loader(tmp_path / "set", batch_size=10)
+    with pytest.raises(DataError, match="missing"):
+        next(scan_records(tmp_path / "set"))
+
+
+def test_a_damaged_gzip_stream_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    content = gzip.compress(b"".join(frame(example(id=[i])) for i in range(100)))
+    path.write_bytes(content[:-4])
+    with pytest.raises(DataError, match="gzip") as raised:
+        Loader(path, batch_size=10)
+    assert raised.value.file == str(path)
+
+
+def test_a_record_that_is_no_example_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    good = frame(example(id=[1]))
+    path.write_bytes(good * 5 + frame(b"\xff\xff\xff") + good)
+    schema = pytest.importorskip("pyarrow").schema([("id", "int64")])
+    with pytest.raises(DataError) as raised:
+        list(Loader(path, batch_size=2, schema=schema))
+    assert (raised.value.record, raised.value.byte) == (5, 5 * len(good))
+
+
+def test_a_sample_that_misled_is_explained(tmp_path: Path) -> None:
+    # 1,000 records have one value, a later one has two.
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(frame(example(id=[1])) * 1000 + frame(example(id=[1, 2])))
+    with pytest.raises(DataError, match="expected 1 value, found 2") as raised:
+        list(Loader(path, batch_size=200))
+    assert (raised.value.record, raised.value.column) == (1000, "id")
+    assert raised.value.hint is not None and "schema=" in raised.value.hint
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    for path in ["nowhere", "*.tfrecord"]:
+        with pytest.raises(MissingError) as raised:
+            Loader(tmp_path / path, batch_size=1)
+        assert isinstance(raised.value, FileNotFoundError) and isinstance(raised.value, TfrError)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no TFRecord files"):
+        Loader(tmp_path / "empty", batch_size=1)
+
+
+def test_verify_finds_all_damage(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200))
+    assert verify(tmp_path / "set").ok
+    assert verify(tmp_path / "set").records == 200
+    for record in (3, 100):
+        flip(path, starts(path)[record] + 20)
+    found = verify(tmp_path / "set", threads=1)
+    assert not found.ok
+    assert found.records == 198
+    assert [f"record {record} at byte" in str(finding) for record, finding in zip((3, 100), found.findings)] == [True, True]
+    assert found.findings[0].path == str(path)
+    with pytest.raises(DataError, match="and 1 more"):
+        verify(tmp_path / "set", raise_on_damage=True)

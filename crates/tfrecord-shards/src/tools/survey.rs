@@ -1,0 +1,141 @@
+//! [`survey`]: counts the records of files, and finds where readers can start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tfrecord_framing::Compression;
+
+use crate::error::{AtPath, ErrorKind, Result};
+use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
+use crate::tools::frames::{Count, FrameReader, OnDamage, count, hop};
+use crate::tools::inputs::{InputFile, Inputs, first_path};
+use crate::tools::progress::Progress;
+use crate::tools::stored::Input;
+
+/// A file with the number of its records.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SurveyedFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Length of the file in bytes.
+    pub len: u64,
+    /// Its compression.
+    pub compression: Compression,
+    /// Number of records.
+    pub rows: u64,
+    /// Length in bytes of the records with their frames, before compression.
+    pub framed_bytes: u64,
+    /// Positions other than the start where a reader can start, in order: about one per [`OFFSET_INTERVAL`]. Empty for
+    /// a file that can only be read from its start.
+    pub offsets: Vec<RecordOffset>,
+    /// The manifest that lists the file, and the file's index in [`Manifest::shards`].
+    pub listed: Option<(Arc<Manifest>, usize)>,
+}
+
+impl SurveyedFile {
+    /// Returns the file's entry in its manifest.
+    pub fn entry(&self) -> Option<&ShardEntry> {
+        self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
+    }
+}
+
+/// Counts the records of files, and finds positions where readers can start. The files are those of
+/// [`files`](crate::files); an incomplete set is refused.
+///
+/// A manifest specifies the figures of its shards. Of other uncompressed files, the headers of records are read and
+/// checked. Other compressed files are read completely, and can only be read from their start.
+///
+/// ```
+/// use tfrecord_framing::RecordWriter;
+/// use tfrecord_shards::{Progress, survey};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let file = dir.path().join("a.tfrecord");
+/// let mut writer = RecordWriter::new(std::fs::File::create(&file)?);
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// writer.finish()?;
+///
+/// let surveyed = survey(&[file], &Progress::default())?;
+/// assert_eq!((surveyed[0].rows, surveyed[0].framed_bytes), (2, 43));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
+/// from its manifest, a file without a manifest is damaged, or the run was stopped.
+pub fn survey(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<SurveyedFile>> {
+    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
+    if let Some(at) = findings.iter().position(|finding| finding.is_gap()) {
+        return Err(findings.swap_remove(at).into_error());
+    }
+    if files.is_empty() {
+        return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
+    }
+    files.into_iter().map(|file| survey_file(file, progress)).collect()
+}
+
+/// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame
+/// `bounds[i]..bounds[i + 1]`. Reads and checks the headers of records only.
+///
+/// # Errors
+/// If the file cannot be read, a header is damaged, the last record is truncated, or the run was stopped.
+pub fn record_bounds(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
+    let len = fs::metadata(path).at("inspect", path)?.len();
+    let file = InputFile { path: path.to_owned(), len, listed: None, named: true, group: None, store: None };
+    let (mut bounds, mut end) = (vec![0], 0);
+    hop(&file, progress, |len| {
+        end += len;
+        bounds.push(end);
+        Ok(())
+    })?;
+    Ok(bounds)
+}
+
+fn survey_file(file: InputFile, progress: &Progress) -> Result<SurveyedFile> {
+    if let Some((manifest, index)) = &file.listed
+        && let Some(entry) = file.entry()
+    {
+        if entry.file_bytes == file.len {
+            return Ok(SurveyedFile {
+                compression: manifest.compression,
+                rows: entry.rows,
+                framed_bytes: entry.framed_bytes,
+                offsets: entry.offsets.clone(),
+                listed: Some((Arc::clone(manifest), *index)),
+                path: file.path,
+                len: file.len,
+            });
+        }
+        // A file that the user named is read whatever its manifest records.
+        if !file.named {
+            let (expected, found) = (entry.file_bytes, file.len);
+            return Err(ErrorKind::ShardLength { path: file.path, expected, found }.into());
+        }
+    }
+    let compression = FrameReader::open(&file, OnDamage::Refuse, &Progress::default())?.compression();
+    let mut offsets = Vec::new();
+    let Count { rows, framed_bytes } = if compression == Compression::None {
+        let mut total = Count::default();
+        let mut next = OFFSET_INTERVAL;
+        hop(&file, progress, |len| {
+            if total.framed_bytes >= next {
+                let framed = total.framed_bytes;
+                offsets.push(RecordOffset { record: total.rows, framed, file: framed });
+                next = (framed / OFFSET_INTERVAL + 1) * OFFSET_INTERVAL;
+            }
+            total = total + Count { rows: 1, framed_bytes: len };
+            Ok(())
+        })?;
+        total
+    } else {
+        // A named file whose length differs from its manifest must not be counted by it.
+        let unlisted = InputFile { listed: None, ..file.clone() };
+        count(&unlisted, OnDamage::Refuse, progress)?
+    };
+    Ok(SurveyedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed: None })
+}
