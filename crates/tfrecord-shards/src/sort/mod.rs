@@ -156,6 +156,11 @@ impl SorterOptions {
         self
     }
 
+    /// The default memory of a sort in bytes, for its records and their readers. More is not faster: on lineitem, a
+    /// shuffle of 1.1 GB that touches 3 GB of fresh memory takes longer than one that reuses 0.3 GB and reads temporary
+    /// files back, which are in the page cache as long as there is memory.
+    pub const MEMORY: usize = 512 << 20;
+
     /// The readers of sorted records get this part of the memory for sorting: one in so many.
     pub const SHARE_OF_READERS: usize = 4;
 

@@ -16,15 +16,12 @@ use crate::commit::publication::{Leftover, SaveMode, check_prefix};
 use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
-use crate::sort::{SpillStore, TempDirSpill};
+use crate::sort::{SorterOptions, SpillStore, TempDirSpill};
 use crate::write::direct_writer::DirectWriter;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRule, Sharding};
 use crate::write::sorted_writer::{RowOrder, SortedWriter};
 use crate::write::unit::UnitRecords;
-
-/// Default memory in bytes for records that are held back until the last one.
-const SORT_MEMORY: usize = 512 << 20;
 
 /// Builds a [`ShardedWriter`].
 #[derive(Debug, Clone)]
@@ -60,7 +57,7 @@ impl ShardedWriterBuilder {
             query: None,
             inputs: Vec::new(),
             shuffle: None,
-            sort_memory: SORT_MEMORY,
+            sort_memory: SorterOptions::MEMORY,
             spill: Arc::new(TempDirSpill::default()),
         }
     }

@@ -125,7 +125,8 @@ impl Inputs {
         records.clear();
         self.free().push(records);
         self.pushed.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        let mut is_full = grown > 0 && self.is_enough();
+        let is_over = self.reservation.size().saturating_add(grown) > self.room.memory;
+        let mut is_full = grown > 0 && (is_over || self.is_enough());
         while !is_full && self.reservation.try_grow(grown).is_err() {
             // Free reusable memory first.
             let spare = sorter.drop_spare();

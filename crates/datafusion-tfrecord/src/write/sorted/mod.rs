@@ -53,6 +53,9 @@ use tfrecord_shards::sort::{EqualRecords, SorterOptions};
 
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
 
+/// Memory for sorting per thread that suffices for long reads and few runs, if there are many threads.
+const MEMORY_OF_THREAD: usize = 64 << 20;
+
 /// Maximum framed bytes to encode in one job: still in the caches when keys and compact records are made of it.
 const MOST_UNIT_BYTES: usize = 1 << 20;
 
@@ -84,9 +87,10 @@ impl Sorting {
         context: &TaskContext,
     ) -> Self {
         let lanes = run.threads();
+        let most = SorterOptions::MEMORY.max(lanes * MEMORY_OF_THREAD);
         let memory = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(limit) => limit,
-            _ => usize::MAX,
+            MemoryLimit::Finite(limit) => limit.min(most),
+            _ => most,
         };
         let equal = match arrangement.order {
             RecordOrder::Shuffled { seed } => EqualRecords::Spread { seed },
