@@ -25,7 +25,7 @@ use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use tfrecord_shards::{
     ErrorKind, LocalCommit, Manifest, OpenShards, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
-    ShardPlace, Sharding, Sidecar, StagedShard,
+    ShardPlace, Sidecar, StagedShard,
 };
 use tfrecord_sidecars::EmittedSet;
 use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};

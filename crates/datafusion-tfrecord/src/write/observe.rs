@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping, RecordBuffer};
-use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion_common::{Result, internal_datafusion_err};
 use tfrecord_shards::UnitRecords;
 use tfrecord_sidecars::snapshot::Snapshot;
 use tfrecord_sidecars::stats::{Detail, Statistics};
 
 use super::options::{Layout, WriteOptions};
-use super::units::{PartitionPlace, Unit};
+use super::units::{PartitionPlace, RowsError, Unit, UnitError};
 use crate::error::sidecar_error;
 
 /// Encodes batches, and gathers statistics if sidecar files need them.
@@ -33,39 +33,6 @@ pub(super) struct RowEncoder {
 pub(super) fn snapshot(mapping: &Mapping, options: &WriteOptions) -> Result<Option<Snapshot>> {
     let Layout::Snapshot(nulls) = options.layout else { return Ok(None) };
     Snapshot::try_new(mapping.schema(), nulls).map(Some).map_err(sidecar_error)
-}
-
-/// Why rows cannot be encoded.
-#[derive(Debug)]
-pub(super) enum RowsError {
-    Encode(arrow_tfrecord::Error),
-    Snapshot(tfrecord_sidecars::Error),
-}
-
-impl From<arrow_tfrecord::Error> for RowsError {
-    fn from(error: arrow_tfrecord::Error) -> Self {
-        Self::Encode(error)
-    }
-}
-
-impl From<tfrecord_sidecars::Error> for RowsError {
-    fn from(error: tfrecord_sidecars::Error) -> Self {
-        Self::Snapshot(error)
-    }
-}
-
-/// Why a unit cannot be written.
-#[derive(Debug)]
-pub(super) enum UnitError {
-    /// Its rows cannot be encoded.
-    Rows(DataFusionError),
-    Shards(tfrecord_shards::Error),
-}
-
-impl From<tfrecord_shards::Error> for UnitError {
-    fn from(error: tfrecord_shards::Error) -> Self {
-        Self::Shards(error)
-    }
 }
 
 /// The statistics of a write partition.

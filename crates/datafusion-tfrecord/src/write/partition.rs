@@ -22,12 +22,12 @@ use tokio::sync::{Mutex, watch};
 
 use super::barrier::{Barrier, Visitor};
 use super::metrics::WriteMetrics;
-use super::observe::{RowEncoder, UnitError};
+use super::observe::RowEncoder;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::sealing::Sealing;
 use super::staging::Sinks;
-use super::units::{PartitionPlace, Unit, units};
+use super::units::{PartitionPlace, Unit, UnitError, units};
 
 /// Maximum number of encoded units of a partition that wait for other partitions, in addition to those being encoded.
 const MOST_WAITING: usize = 2;

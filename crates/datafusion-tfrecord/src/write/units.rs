@@ -9,7 +9,6 @@ use futures::stream;
 use futures::{Stream, TryStreamExt};
 use tfrecord_shards::UnitSize;
 
-use super::observe::RowsError;
 use crate::error::{encode_error, sidecar_error};
 
 /// Maximum memory of a job's batches; a job stops adding batches beyond this. Its number of rows follows from the
@@ -27,6 +26,39 @@ impl Unit {
     /// Returns the number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
+    }
+}
+
+/// Why rows cannot be encoded.
+#[derive(Debug)]
+pub(super) enum RowsError {
+    Encode(arrow_tfrecord::Error),
+    Snapshot(tfrecord_sidecars::Error),
+}
+
+impl From<arrow_tfrecord::Error> for RowsError {
+    fn from(error: arrow_tfrecord::Error) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl From<tfrecord_sidecars::Error> for RowsError {
+    fn from(error: tfrecord_sidecars::Error) -> Self {
+        Self::Snapshot(error)
+    }
+}
+
+/// Why a unit cannot be written.
+#[derive(Debug)]
+pub(super) enum UnitError {
+    /// Its rows cannot be encoded.
+    Rows(DataFusionError),
+    Shards(tfrecord_shards::Error),
+}
+
+impl From<tfrecord_shards::Error> for UnitError {
+    fn from(error: tfrecord_shards::Error) -> Self {
+        Self::Shards(error)
     }
 }
 
