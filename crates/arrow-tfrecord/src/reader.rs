@@ -17,7 +17,7 @@ mod entry;
 mod filter;
 mod infer;
 mod locate;
-mod misfit;
+mod mismatch;
 mod nest;
 mod outline;
 mod restore;
@@ -31,7 +31,7 @@ pub(crate) mod wire;
 mod years;
 
 pub(crate) use batch::check_row_len;
-pub(crate) use misfit::Misfit;
+pub(crate) use mismatch::Mismatch;
 pub(crate) use rows::{Record, RowDecoder};
 
 pub use decoder::Decoder;

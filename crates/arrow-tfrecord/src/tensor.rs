@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 
 use crate::dtype::{TensorShape, dtype, innermost, shaped_data, value_type};
 use crate::error::{ErrorKind, Result};
-use crate::reader::{Misfit, tensor as read};
+use crate::reader::{Mismatch, tensor as read};
 use crate::writer::tensor as write;
 
 /// Serializes every element of `values` as a tensor: rank 0 for numbers and strings, rank 1 for lists, and higher ranks
@@ -63,8 +63,8 @@ pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<Larg
             }
         }
     };
-    let (blobs, misfits) = write::serialize(values, &shape).ok_or_else(|| no_dtype(values.data_type()))?;
-    match misfits.into_iter().next() {
+    let (blobs, mismatches) = write::serialize(values, &shape).ok_or_else(|| no_dtype(values.data_type()))?;
+    match mismatches.into_iter().next() {
         Some((row, reason)) => {
             Err(ErrorKind::Tensor { column: None, row: row as u64, reason: reason.to_string() }.into())
         }
@@ -96,15 +96,15 @@ pub fn parse_tensor(tensors: &ArrayRef, data_type: &DataType) -> Result<ArrayRef
         return Err(no_dtype(data_type).into());
     }
     let parsed = read::parse(tensors.len(), |row| tensors.value(row), tensors.nulls(), data_type, &shape);
-    parsed.map_err(|misfit| match misfit {
-        Misfit::Value { element, value } => {
+    parsed.map_err(|mismatch| match mismatch {
+        Mismatch::Value { element, value } => {
             ErrorKind::Tensor { column: None, row: element as u64, reason: value }.into()
         }
-        Misfit::TooMany => {
+        Mismatch::TooMany => {
             let (data_type, rows) = (data_type.clone(), tensors.len());
             ErrorKind::TooManyValues { column: "tensor".to_owned(), data_type, rows }.into()
         }
-        Misfit::Arrow(source) => arrow(source).into(),
+        Mismatch::Arrow(source) => arrow(source).into(),
     })
 }
 

@@ -46,8 +46,8 @@ pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
-    FileNames, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, Walked, query_of_store, redacted, store_of, user_of_store, walk,
+    FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
+    TableFormat, find_files, query_of_store, redacted, store_of, user_of_store,
 };
 pub use scan::{Diagnosis, FileReader, GuardedSource, ReadAhead, ReaderFormat, RewriteExpr};
 pub use schema::{

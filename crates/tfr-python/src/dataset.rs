@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, RecordReader, Records};
-use tfrecord_shards::{Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, SurveyedFile, survey};
+use tfrecord_shards::{CountedFile, Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, count_records};
 
 use crate::error::{Failure, Result};
 
@@ -35,8 +35,8 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    fn new(file: SurveyedFile) -> Self {
-        let SurveyedFile { path, len, compression, rows, framed_bytes: framed, offsets, .. } = file;
+    fn new(file: CountedFile) -> Self {
+        let CountedFile { path, len, compression, rows, framed_bytes: framed, offsets, .. } = file;
         Self { path, len, rows, framed, compression: compression.to_string(), offsets }
     }
 
@@ -92,7 +92,7 @@ impl DataSet {
         schema: Option<SchemaRef>,
         progress: &Progress,
     ) -> Result<Self> {
-        let mut files = survey(paths, progress)?;
+        let mut files = count_records(paths, progress)?;
         if let Some(split) = split {
             files = only_split(files, split)?;
         }
@@ -170,7 +170,7 @@ impl DataSet {
 }
 
 /// Returns the files of a split.
-fn only_split(files: Vec<SurveyedFile>, split: &str) -> Result<Vec<SurveyedFile>> {
+fn only_split(files: Vec<CountedFile>, split: &str) -> Result<Vec<CountedFile>> {
     let mut names: Vec<String> = Vec::new();
     let mut kept = Vec::new();
     for file in files {
@@ -190,7 +190,7 @@ fn only_split(files: Vec<SurveyedFile>, split: &str) -> Result<Vec<SurveyedFile>
 
 /// Returns the columns that the manifests record, and how they are stored. `None` if no file has a manifest with
 /// columns.
-fn written_form(files: &[SurveyedFile]) -> Result<Option<(SchemaRef, MappingOptions)>> {
+fn written_form(files: &[CountedFile]) -> Result<Option<(SchemaRef, MappingOptions)>> {
     let mut form: Option<(SchemaRef, MappingOptions, &Path)> = None;
     let mut unknown: Option<&Path> = None;
     let mut last: Option<&Arc<Manifest>> = None;
@@ -250,7 +250,7 @@ fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
 }
 
 /// Infers the columns from the first records of all files, or of an evenly spaced sample of them.
-fn infer(files: &[SurveyedFile]) -> Result<(SchemaRef, MappingOptions)> {
+fn infer(files: &[CountedFile]) -> Result<(SchemaRef, MappingOptions)> {
     let mut inference = SchemaInference::new().with_fixed_size_lists(true);
     let step = files.len().div_ceil(INFER_FILES).max(1);
     let mut records = Records::new();

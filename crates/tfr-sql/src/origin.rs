@@ -43,10 +43,10 @@ pub fn note(table: &DirectoryTable, name: &str, spelling: Spelling) -> Option<St
 
 /// Returns the sample that the columns were inferred from, and the option to read all records.
 fn sample(origin: &ColumnOrigin, spelling: Spelling) -> Option<(String, String)> {
-    let ColumnOrigin::Records { looked_into, files, records, is_all: false } = origin else { return None };
+    let ColumnOrigin::Records { probed_files, files, records, is_all: false } = origin else { return None };
     let (records, all_files) = (counted(*records, "record"), counted(*files as u64, "file"));
-    let (sample, keys) = match looked_into < files {
-        true => (format!("{records} in {looked_into} of {all_files}"), &["infer_files", "infer_records"][..]),
+    let (sample, keys) = match probed_files < files {
+        true => (format!("{records} in {probed_files} of {all_files}"), &["infer_files", "infer_records"][..]),
         false => (format!("{records} in {all_files}"), &["infer_records"][..]),
     };
     let all: Vec<_> = keys

@@ -20,7 +20,7 @@
 //! | distribute records over other shards without decoding them | [`reshard`] |
 //! | publish sidecar files with the shards | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
 //! | write an index of record offsets | [`index`](fn@index) |
-//! | count records and divide files between readers | [`survey`](fn@survey) |
+//! | count records and divide files between readers | [`count_records`](count_records) |
 //! | write a table in another format, all or nothing | [`TableCommit`] |
 //! | list and remove the files that killed runs left behind | [`leftovers`], [`remove_leftovers`] |
 //!
@@ -79,12 +79,12 @@ pub use set::schema::{FieldDescription, SchemaDescription};
 pub use set::sidecar::{IndexName, Sidecar, SidecarEntry, StagedIndex};
 pub use set::{MANIFEST_NAME, SUCCESS_NAME};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
+pub use tools::count_records::{CountedFile, count_records, record_bounds};
 pub use tools::index::{Index, Indexing, index};
 pub use tools::inputs::{files, is_sidecar};
 pub use tools::progress::Progress;
 pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};
-pub use tools::survey::{SurveyedFile, record_bounds, survey};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
 pub use write::open_shards::{OpenShard, OpenShards, ShardSinks};

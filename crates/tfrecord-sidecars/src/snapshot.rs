@@ -240,7 +240,7 @@ impl Dict {
             let (data_type, dtype) = physical(field.data_type())
                 .ok_or_else(|| refused(&name, no_tensor(field.data_type()), hint(field.data_type())))?;
             let shape = shape(&data_type);
-            let placeholder = serialize_tensor(&zeros(&data_type, 1).map_err(|error| misfit(&name, &error))?, None)?;
+            let placeholder = serialize_tensor(&zeros(&data_type, 1).map_err(|error| mismatch(&name, &error))?, None)?;
             let content = Content::Values { data_type, placeholder: placeholder.value(0).into() };
             let component = Component { name: name.clone(), path: path.clone(), dtype, content };
             self.insert(field.name(), &name, (tensor_spec(dtype, shape), vec![component]))?;
@@ -280,20 +280,20 @@ impl Component {
         if let (SnapshotNulls::Refuse, Some(row)) = (nulls, first_null) {
             return Err(ErrorKind::SnapshotNull { column: self.name.clone(), row }.into());
         }
-        let misfit = |error: &dyn std::fmt::Display| misfit(&self.name, error);
+        let mismatch = |error: &dyn std::fmt::Display| mismatch(&self.name, error);
         match &self.content {
             Content::Mask => {
                 let is_null = |row| null_rows.as_ref().is_some_and(|nulls| nulls.is_null(row));
                 let mask: ArrayRef =
                     Arc::new((0..column.len()).map(|row| Some(is_null(row))).collect::<BooleanArray>());
-                serialize_tensor(&mask, None).map_err(|error| misfit(&error))
+                serialize_tensor(&mask, None).map_err(|error| mismatch(&error))
             }
             Content::Values { data_type, .. } => {
-                let values = arrow_cast::cast(&column, data_type).map_err(|error| misfit(&error))?;
+                let values = arrow_cast::cast(&column, data_type).map_err(|error| mismatch(&error))?;
                 // A null ancestor hides the value.
                 let data =
-                    values.into_data().into_builder().nulls(null_rows).build().map_err(|error| misfit(&error))?;
-                serialize_tensor(&arrow_array::make_array(data), None).map_err(|error| misfit(&error))
+                    values.into_data().into_builder().nulls(null_rows).build().map_err(|error| mismatch(&error))?;
+                serialize_tensor(&arrow_array::make_array(data), None).map_err(|error| mismatch(&error))
             }
         }
     }
@@ -406,7 +406,7 @@ fn refused(column: &str, problem: impl Into<String>, hint: &str) -> Error {
     ErrorKind::Snapshot { column: column.to_owned(), problem: problem.into(), hint: hint.to_owned() }.into()
 }
 
-fn misfit(column: &str, error: &dyn std::fmt::Display) -> Error {
+fn mismatch(column: &str, error: &dyn std::fmt::Display) -> Error {
     refused(
         column,
         error.to_string(),

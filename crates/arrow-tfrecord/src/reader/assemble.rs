@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, MapArray, NullArray, StructArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields};
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::nest;
 use super::restore::offsets;
 use super::steps::Steps;
@@ -37,18 +37,18 @@ pub(super) struct Part {
 
 /// Why features cannot form a column.
 #[derive(Debug)]
-pub(super) enum Flaw {
+pub(super) enum Defect {
     /// A row lacks a required feature.
     Missing { feature: usize, row: usize },
     /// The feature is inconsistent with other features of the column in a row.
     Uneven { feature: usize, row: usize, expected: String, found: String },
     /// Its values do not form an array. Elements are rows.
-    Misfit(usize, Misfit),
+    Mismatch(usize, Mismatch),
     /// An error of Arrow, or of a part without a feature.
-    Other(Misfit),
+    Other(Mismatch),
 }
 
-impl Flaw {
+impl Defect {
     /// Converts step positions to rows.
     fn in_rows(self, row_of: impl Fn(usize) -> usize) -> Self {
         match self {
@@ -56,23 +56,23 @@ impl Flaw {
             Self::Uneven { feature, row, expected, found } => {
                 Self::Uneven { feature, row: row_of(row), expected, found }
             }
-            Self::Misfit(feature, Misfit::Value { element, value }) => {
-                Self::Misfit(feature, Misfit::Value { element: row_of(element), value })
+            Self::Mismatch(feature, Mismatch::Value { element, value }) => {
+                Self::Mismatch(feature, Mismatch::Value { element: row_of(element), value })
             }
             other => other,
         }
     }
 }
 
-impl From<Misfit> for Flaw {
-    fn from(misfit: Misfit) -> Self {
-        Self::Other(misfit)
+impl From<Mismatch> for Defect {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Other(mismatch)
     }
 }
 
 /// Assembles the column with the layout `root`. `parts` is indexed by the feature's position in the mapping; `None` if
 /// the feature was not read.
-pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> Result<ArrayRef, Flaw> {
+pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> Result<ArrayRef, Defect> {
     Assembler { parts }.node(root, &Level { len: rows, ends: None, nulls: None, in_steps: false })
 }
 
@@ -193,7 +193,7 @@ struct Assembler<'a> {
 }
 
 impl Assembler<'_> {
-    fn node(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Flaw> {
+    fn node(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Defect> {
         let plain = self.plain(node, level)?;
         match &node.packed {
             Some(data_type) => Ok(nest::packed(&plain, data_type)?),
@@ -201,7 +201,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn plain(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Flaw> {
+    fn plain(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Defect> {
         match &node.kind {
             NodeKind::Leaf(None) => Ok(Arc::new(NullArray::new(level.len))),
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, level),
@@ -215,7 +215,7 @@ impl Assembler<'_> {
                     _ => Fields::empty(),
                 };
                 let array = StructArray::try_new_with_length(fields, arrays, within.nulls, level.len);
-                Ok(Arc::new(array.map_err(Misfit::Arrow)?))
+                Ok(Arc::new(array.map_err(Mismatch::Arrow)?))
             }
             NodeKind::List { item, level: None } => {
                 let (nulls, first) = self.null_lists(node, level)?;
@@ -229,7 +229,7 @@ impl Assembler<'_> {
                     end += count?;
                     Ok(end)
                 });
-                let ends = ends.collect::<Result<Vec<_>, Flaw>>()?;
+                let ends = ends.collect::<Result<Vec<_>, Defect>>()?;
                 let within = Level { len: end, ends: Some(ends.clone()), nulls: None, in_steps: level.in_steps };
                 let elements = self.node(item, &within)?;
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
@@ -258,7 +258,7 @@ impl Assembler<'_> {
                 let within = Level { len, ends: None, nulls: None, in_steps: true };
                 // The caller counts rows, not steps.
                 let row_of = |step: usize| ends.partition_point(|end| *end <= step);
-                let elements = self.node(item, &within).map_err(|flaw| flaw.in_rows(row_of))?;
+                let elements = self.node(item, &within).map_err(|defect| defect.in_rows(row_of))?;
                 Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
             }
             NodeKind::Fixed { item, len } => {
@@ -271,7 +271,7 @@ impl Assembler<'_> {
                 };
                 let nulls = NullBuffer::union(level.nulls.as_ref(), nulls.as_ref());
                 // Lengths without values behind them can be arbitrarily large.
-                let Some(elements) = level.len.checked_mul(*len) else { return Err(Flaw::Other(Misfit::TooMany)) };
+                let Some(elements) = level.len.checked_mul(*len) else { return Err(Defect::Other(Mismatch::TooMany)) };
                 let within = Level {
                     len: elements,
                     ends: Some((0..level.rows()).map(|row| level.end(row) * len).collect()),
@@ -284,7 +284,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn leaf(&mut self, node: &Node, leaf: &Leaf, level: &Level) -> Result<ArrayRef, Flaw> {
+    fn leaf(&mut self, node: &Node, leaf: &Leaf, level: &Level) -> Result<ArrayRef, Defect> {
         let feature = leaf.values;
         let own = if level.is_rows() {
             let part = self.part(feature)?;
@@ -292,7 +292,7 @@ impl Assembler<'_> {
                 && !node.nullable
                 && let Some(row) = (0..level.len).find(|row| nulls.is_null(*row) && !level.is_null(*row))
             {
-                return Err(Flaw::Missing { feature, row });
+                return Err(Defect::Missing { feature, row });
             }
             NullBuffer::union(part.nulls.as_ref(), self.mask_in_steps(node, level)?.as_ref())
         } else {
@@ -300,64 +300,64 @@ impl Assembler<'_> {
             self.mask(node, level)?
         };
         let nulls = NullBuffer::union(own.as_ref(), level.nulls.as_ref());
-        let Some(part) = self.parts[feature].take() else { return Err(Flaw::Other(Misfit::TooMany)) };
+        let Some(part) = self.parts[feature].take() else { return Err(Defect::Other(Mismatch::TooMany)) };
         let array = match (&part.values, &leaf.conversion) {
             (Values::Bytes(tensors), Conversion::Tensor(shape)) => {
                 tensor::parse(level.len, |element| tensors.get(element), nulls.as_ref(), &node.data_type, shape)
             }
             _ => nest::elements(part.values, nulls, &leaf.conversion, &node.data_type),
         };
-        array.map_err(|misfit| match misfit {
-            Misfit::Value { element, value } => {
-                Flaw::Misfit(feature, Misfit::Value { element: level.row_of(element), value })
+        array.map_err(|mismatch| match mismatch {
+            Mismatch::Value { element, value } => {
+                Defect::Mismatch(feature, Mismatch::Value { element: level.row_of(element), value })
             }
-            other => Flaw::Misfit(feature, other),
+            other => Defect::Mismatch(feature, other),
         })
     }
 
-    fn part(&self, feature: usize) -> Result<&Part, Flaw> {
+    fn part(&self, feature: usize) -> Result<&Part, Defect> {
         // A part is present until its leaf is built, and is not used after that.
-        self.parts[feature].as_ref().ok_or(Flaw::Other(Misfit::TooMany))
+        self.parts[feature].as_ref().ok_or(Defect::Other(Mismatch::TooMany))
     }
 
     /// Checks that every row has as many values of the feature as elements of the level.
-    fn same_count(&self, feature: usize, level: &Level) -> Result<(), Flaw> {
+    fn same_count(&self, feature: usize, level: &Level) -> Result<(), Defect> {
         let part = self.part(feature)?;
         let differing = (0..level.rows()).find(|row| part.count(*row) != level.count(*row));
         differing.map_or(Ok(()), |row| Err(uneven(feature, row, level.count(row), part.count(row))))
     }
 
     /// The null elements by a part's mask.
-    fn mask(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
+    fn mask(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Defect> {
         let Some(feature) = node.mask else { return Ok(None) };
         self.same_count(feature, level)?;
         self.flags(feature, level).map(Some)
     }
 
-    fn flags(&self, feature: usize, level: &Level) -> Result<NullBuffer, Flaw> {
+    fn flags(&self, feature: usize, level: &Level) -> Result<NullBuffer, Defect> {
         let flags = self.part(feature)?.int64s();
         match flags.iter().position(|flag| flag & !1 != 0) {
             Some(element) => {
                 let (expected, found) = ("0 for a value or 1 for a null".to_owned(), flags[element].to_string());
-                Err(Flaw::Uneven { feature, row: level.row_of(element), expected, found })
+                Err(Defect::Uneven { feature, row: level.row_of(element), expected, found })
             }
             None => Ok(BooleanBuffer::collect_bool(flags.len(), |element| flags[element] == 0).into()),
         }
     }
 
     /// The null steps by the mask. Outside feature lists, missing features mark the nulls.
-    fn mask_in_steps(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
+    fn mask_in_steps(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Defect> {
         if level.in_steps { self.mask(node, level) } else { Ok(None) }
     }
 
     /// The steps of each row, on which all features must agree.
-    fn steps(&mut self, node: &Node, level: &Level) -> Result<Steps, Flaw> {
+    fn steps(&mut self, node: &Node, level: &Level) -> Result<Steps, Defect> {
         let mut features = Vec::new();
         node.features(&mut features);
         let mut first: Option<(usize, Steps)> = None;
         for feature in features {
             let steps = self.parts[feature].as_mut().and_then(|part| part.steps.take());
-            let steps = steps.ok_or(Flaw::Other(Misfit::TooMany))?;
+            let steps = steps.ok_or(Defect::Other(Mismatch::TooMany))?;
             let Some((leader, expected)) = &first else {
                 first = Some((feature, steps));
                 continue;
@@ -374,23 +374,23 @@ impl Assembler<'_> {
                 }
             }
         }
-        let Some((feature, steps)) = first else { return Err(Flaw::Other(Misfit::TooMany)) };
+        let Some((feature, steps)) = first else { return Err(Defect::Other(Mismatch::TooMany)) };
         let missing = |nulls: &NullBuffer| (0..level.len).find(|row| nulls.is_null(*row));
         match steps.nulls.as_ref().filter(|_| !node.nullable).and_then(missing) {
-            Some(row) => Err(Flaw::Missing { feature, row }),
+            Some(row) => Err(Defect::Missing { feature, row }),
             None => Ok(steps),
         }
     }
 
     /// The null structs.
-    fn null_structs(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Flaw> {
+    fn null_structs(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Defect> {
         if level.in_steps || !level.is_rows() {
             return self.mask(node, level);
         }
         if let Some(feature) = node.mask {
             let part = self.part(feature)?;
             return match (0..level.len).find(|row| !part.is_there(*row) && !level.is_null(*row)) {
-                Some(row) => Err(Flaw::Missing { feature, row }),
+                Some(row) => Err(Defect::Missing { feature, row }),
                 None => self.flags(feature, level).map(Some),
             };
         }
@@ -410,7 +410,7 @@ impl Assembler<'_> {
     }
 
     /// The null lists among the outermost lists, and the first leaf. A list has either all of its features or none.
-    fn null_lists<'n>(&self, node: &'n Node, level: &Level) -> Result<(Option<NullBuffer>, Option<&'n Leaf>), Flaw> {
+    fn null_lists<'n>(&self, node: &'n Node, level: &Level) -> Result<(Option<NullBuffer>, Option<&'n Leaf>), Defect> {
         let mut features = Vec::new();
         node.features(&mut features);
         let first_leaf = node.first_leaf();
@@ -432,25 +432,25 @@ impl Assembler<'_> {
         }
         let missing = |nulls: &NullBuffer| (0..level.len).find(|row| nulls.is_null(*row) && !level.is_null(*row));
         match nulls.as_ref().filter(|_| !node.nullable).and_then(missing) {
-            Some(row) => Err(Flaw::Missing { feature: leader, row }),
+            Some(row) => Err(Defect::Missing { feature: leader, row }),
             None => Ok((nulls, first_leaf)),
         }
     }
 
     /// The length of the outermost list of a row, by its first leaf.
-    fn outermost_len(&self, item: &Node, leaf: &Leaf, row: usize) -> Result<usize, Flaw> {
+    fn outermost_len(&self, item: &Node, leaf: &Leaf, row: usize) -> Result<usize, Defect> {
         let feature = leader(leaf);
         let count = self.part(feature)?.count(row);
         let width = width(item);
         if width == 0 || count % width != 0 {
             let (expected, found) = (format!("a multiple of {width} values"), count.to_string());
-            return Err(Flaw::Uneven { feature, row, expected, found });
+            return Err(Defect::Uneven { feature, row, expected, found });
         }
         Ok(count / width)
     }
 
     /// The ends of the lists of a level, on which all leaves must agree.
-    fn row_lengths(&self, node: &Node, depth: usize, level: &Level) -> Result<Vec<usize>, Flaw> {
+    fn row_lengths(&self, node: &Node, depth: usize, level: &Level) -> Result<Vec<usize>, Defect> {
         let mut leaves = Vec::new();
         node.leaves(&mut leaves);
         let features = leaves.iter().map(|leaf| leaf.lengths[depth]);
@@ -462,7 +462,7 @@ impl Assembler<'_> {
             if let Some(element) = (0..lengths.len()).find(|element| lengths[*element] != expected[*element]) {
                 let expected = format!("a length of {}, as other features have it", expected[element]);
                 let (row, found) = (level.row_of(element), lengths[element].to_string());
-                return Err(Flaw::Uneven { feature, row, expected, found });
+                return Err(Defect::Uneven { feature, row, expected, found });
             }
         }
         let mut end = 0usize;
@@ -475,7 +475,7 @@ impl Assembler<'_> {
                 None => {
                     let feature = features.clone().next().unwrap_or_default();
                     let (expected, found) = ("a length".to_owned(), len.to_string());
-                    Err(Flaw::Uneven { feature, row: level.row_of(element), expected, found })
+                    Err(Defect::Uneven { feature, row: level.row_of(element), expected, found })
                 }
             }
         });
@@ -484,15 +484,15 @@ impl Assembler<'_> {
 }
 
 /// The error for an unexpected number of values.
-fn uneven(feature: usize, row: usize, expected: usize, found: usize) -> Flaw {
+fn uneven(feature: usize, row: usize, expected: usize, found: usize) -> Defect {
     let expected = format!("as many values as its column's other features tell, {expected}");
-    Flaw::Uneven { feature, row, expected, found: found.to_string() }
+    Defect::Uneven { feature, row, expected, found: found.to_string() }
 }
 
 /// The error for a missing feature while others are present.
-fn partial(feature: usize, row: usize) -> Flaw {
+fn partial(feature: usize, row: usize) -> Defect {
     let expected = "a list, as its column's other features have one".to_owned();
-    Flaw::Uneven { feature, row, expected, found: "none".to_owned() }
+    Defect::Uneven { feature, row, expected, found: "none".to_owned() }
 }
 
 /// The feature that determines the number of elements of a leaf's outermost list.
@@ -515,7 +515,7 @@ fn list(
     elements: ArrayRef,
     ends: &[usize],
     nulls: Option<NullBuffer>,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     match data_type {
         DataType::Map(entries, is_sorted) => {
             let entry = elements.as_struct().clone();

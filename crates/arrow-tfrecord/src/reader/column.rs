@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::assemble::Part;
 use super::locate::{BLOCK_ROWS, Locator, Slot};
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::nest;
 use super::steps::Steps;
 use super::tensor;
@@ -173,7 +173,7 @@ impl Column {
     }
 
     /// Returns the appended rows as an array. An error includes the row, counted from the first appended one.
-    pub(super) fn finish(&mut self) -> Result<ArrayRef, Misfit> {
+    pub(super) fn finish(&mut self) -> Result<ArrayRef, Mismatch> {
         let rows = self.nulls.len();
         let nulls = self.nulls.finish();
         let mut ends = std::mem::take(&mut self.ends);
@@ -192,8 +192,8 @@ impl Column {
             _ => (nulls, None),
         };
         let elements = nest::elements(values, element_nulls, &self.conversion, self.element_type());
-        let elements = elements.map_err(|misfit| match misfit {
-            Misfit::Value { element, value } => Misfit::Value { element: self.row_of(element, &ends), value },
+        let elements = elements.map_err(|mismatch| match mismatch {
+            Mismatch::Value { element, value } => Mismatch::Value { element: self.row_of(element, &ends), value },
             other => other,
         })?;
         if let DataType::FixedSizeList(..) = self.data_type {

@@ -7,14 +7,14 @@ use arrow_array::{ArrayRef, PrimitiveArray};
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 
 /// Decimals from their unscaled integers.
 pub(super) fn unscaled<T: DecimalType<Native: Unscaled>>(
     values: &[i64],
     nulls: Option<NullBuffer>,
     data_type: &DataType,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     decimals::<T, _>(values, nulls, data_type, |value, precision, _| {
         T::Native::from_i256(i256::from(value)).filter(|value| T::is_valid_decimal_precision(*value, precision))
     })
@@ -26,7 +26,7 @@ pub(super) fn nearest<T: DecimalType<Native: Unscaled>>(
     values: &[f32],
     nulls: Option<NullBuffer>,
     data_type: &DataType,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     decimals::<T, _>(values, nulls, data_type, |value, precision, scale| {
         let unscaled = match few_digits(value, scale) {
             Some(unscaled) => i256::from(unscaled),
@@ -44,17 +44,17 @@ fn decimals<T: DecimalType, V: Copy + ToString>(
     nulls: Option<NullBuffer>,
     data_type: &DataType,
     decimal: impl Fn(V, u8, i8) -> Option<T::Native>,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     let (DataType::Decimal32(precision, scale)
     | DataType::Decimal64(precision, scale)
     | DataType::Decimal128(precision, scale)
     | DataType::Decimal256(precision, scale)) = *data_type
     else {
-        return Err(Misfit::TooMany);
+        return Err(Mismatch::TooMany);
     };
     let mut decimals = Vec::with_capacity(values.len());
     for (element, value) in values.iter().enumerate() {
-        decimals.push(decimal(*value, precision, scale).ok_or_else(|| Misfit::value(element, value.to_string()))?);
+        decimals.push(decimal(*value, precision, scale).ok_or_else(|| Mismatch::value(element, value.to_string()))?);
     }
     let array = PrimitiveArray::<T>::new(decimals.into(), nulls);
     Ok(Arc::new(array.with_precision_and_scale(precision, scale)?))

@@ -5,11 +5,11 @@
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use crate::dtype::retyped;
 
 /// Parses texts as durations of `data_type`, whose unit is `unit`.
-pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: TimeUnit) -> Result<ArrayRef, Misfit> {
+pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: TimeUnit) -> Result<ArrayRef, Mismatch> {
     let digits = match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
@@ -19,7 +19,7 @@ pub(super) fn durations(text: &LargeStringArray, data_type: &DataType, unit: Tim
     let mut ticks = Vec::with_capacity(text.len());
     for element in 0..text.len() {
         let value = if text.is_valid(element) { text.value(element) } else { "P0D" };
-        ticks.push(parse(value, digits).ok_or_else(|| Misfit::value(element, format!("{value:?}")))?);
+        ticks.push(parse(value, digits).ok_or_else(|| Mismatch::value(element, format!("{value:?}")))?);
     }
     let ticks = Int64Array::new(ticks.into(), text.nulls().cloned());
     Ok(retyped(&ticks, data_type)?)

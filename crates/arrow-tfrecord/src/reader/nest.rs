@@ -17,7 +17,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, FieldRef};
 use arrow_select::take::take;
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::restore::{offsets, restore};
 use super::values::{Blobs, Values};
 use crate::dtype::{of_type, retyped};
@@ -29,7 +29,7 @@ pub(super) fn elements(
     nulls: Option<NullBuffer>,
     conversion: &Conversion,
     data_type: &DataType,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     match data_type {
         DataType::Dictionary(keys, value_type) => {
             let distinct = Distinct::new(&values, nulls.as_ref());
@@ -106,7 +106,7 @@ impl Distinct {
         nulls: Option<NullBuffer>,
         conversion: &Conversion,
         data_type: &DataType,
-    ) -> Result<ArrayRef, Misfit> {
+    ) -> Result<ArrayRef, Mismatch> {
         let first = self.first.iter();
         let distinct = match values {
             Values::Int64(values) => Values::Int64(first.map(|element| values[*element]).collect()),
@@ -117,8 +117,8 @@ impl Distinct {
                 Values::Bytes(distinct)
             }
         };
-        restore(distinct, nulls, conversion, data_type).map_err(|misfit| match misfit {
-            Misfit::Value { element, value } => Misfit::Value { element: self.first[element], value },
+        restore(distinct, nulls, conversion, data_type).map_err(|mismatch| match mismatch {
+            Mismatch::Value { element, value } => Mismatch::Value { element: self.first[element], value },
             other => other,
         })
     }
@@ -126,11 +126,11 @@ impl Distinct {
 
 /// Encodes nested values as a dictionary or as runs. Candidates for equal values are found by their text and confirmed
 /// by Arrow's comparison.
-pub(super) fn packed(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+pub(super) fn packed(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
     let nulls = array.logical_nulls();
     let is_null = |element: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(element));
     let equal = |one: usize, other: usize| array.slice(one, 1) == array.slice(other, 1);
-    let values = |first: &[usize]| -> Result<ArrayRef, Misfit> {
+    let values = |first: &[usize]| -> Result<ArrayRef, Mismatch> {
         let first = UInt64Array::from_iter_values(first.iter().map(|element| *element as u64));
         Ok(of_type(take(array, &first, None)?, array.data_type())?)
     };
@@ -169,13 +169,13 @@ fn dictionary(
     positions: &[usize],
     nulls: Option<NullBuffer>,
     values: ArrayRef,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     fn of_keys<K: ArrowDictionaryKeyType>(
         positions: &[usize],
         nulls: Option<NullBuffer>,
         values: ArrayRef,
-    ) -> Result<ArrayRef, Misfit> {
-        K::Native::from_usize(values.len().saturating_sub(1)).ok_or(Misfit::TooMany)?;
+    ) -> Result<ArrayRef, Mismatch> {
+        K::Native::from_usize(values.len().saturating_sub(1)).ok_or(Mismatch::TooMany)?;
         let keys: ScalarBuffer<K::Native> = positions.iter().map(|position| K::Native::usize_as(*position)).collect();
         Ok(Arc::new(DictionaryArray::<K>::try_new(PrimitiveArray::new(keys, nulls), values)?))
     }
@@ -193,19 +193,19 @@ fn dictionary(
 }
 
 /// Builds runs of `data_type` that end at `ends`.
-fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+fn runs_of(ends: impl Iterator<Item = usize>, values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
     fn of_ends<R: RunEndIndexType>(
         ends: impl Iterator<Item = usize>,
         values: &ArrayRef,
         data_type: &DataType,
-    ) -> Result<ArrayRef, Misfit> {
+    ) -> Result<ArrayRef, Mismatch> {
         let ends: Option<Vec<_>> = ends.map(R::Native::from_usize).collect();
-        let ends = PrimitiveArray::<R>::new(ends.ok_or(Misfit::TooMany)?.into(), None);
+        let ends = PrimitiveArray::<R>::new(ends.ok_or(Mismatch::TooMany)?.into(), None);
         // The fields of the type may have other names than Arrow's defaults.
         Ok(retyped(&RunArray::try_new(&ends, values.as_ref())?, data_type)?)
     }
 
-    let DataType::RunEndEncoded(end, _) = data_type else { return Err(Misfit::TooMany) };
+    let DataType::RunEndEncoded(end, _) = data_type else { return Err(Mismatch::TooMany) };
     match end.data_type() {
         DataType::Int16 => of_ends::<Int16Type>(ends, values, data_type),
         DataType::Int32 => of_ends::<Int32Type>(ends, values, data_type),
@@ -219,13 +219,13 @@ pub(super) fn lists(
     elements: ArrayRef,
     ends: &[usize],
     nulls: Option<NullBuffer>,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     fn list<O: OffsetSizeTrait>(
         item: &FieldRef,
         elements: ArrayRef,
         ends: &[usize],
         nulls: Option<NullBuffer>,
-    ) -> Result<ArrayRef, Misfit> {
+    ) -> Result<ArrayRef, Mismatch> {
         Ok(Arc::new(GenericListArray::<O>::try_new(FieldRef::clone(item), offsets(ends)?, elements, nulls)?))
     }
 
@@ -234,7 +234,7 @@ pub(super) fn lists(
         elements: ArrayRef,
         ends: &[usize],
         nulls: Option<NullBuffer>,
-    ) -> Result<ArrayRef, Misfit> {
+    ) -> Result<ArrayRef, Mismatch> {
         let offsets = offsets::<O>(ends)?;
         let sizes = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let starts = offsets.inner().slice(0, ends.len());

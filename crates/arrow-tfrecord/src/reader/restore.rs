@@ -18,7 +18,7 @@ use half::f16;
 
 use super::decimal;
 use super::duration::durations;
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::values::{Blobs, Values};
 use super::years;
 use crate::dtype::retyped;
@@ -31,7 +31,7 @@ pub(super) fn restore(
     nulls: Option<NullBuffer>,
     conversion: &Conversion,
     data_type: &DataType,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     match values {
         Values::Int64(values) => match conversion {
             Conversion::Bool => booleans(&values, nulls),
@@ -64,66 +64,71 @@ pub(super) fn restore(
     }
 }
 
-fn first_misfit<T: Copy + ToString>(values: &[T], fits: impl Fn(T) -> bool) -> Result<(), Misfit> {
+fn first_mismatch<T: Copy + ToString>(values: &[T], fits: impl Fn(T) -> bool) -> Result<(), Mismatch> {
     // A single fast pass if all values fit.
     if values.iter().fold(true, |all, value| all & fits(*value)) {
         return Ok(());
     }
     match values.iter().enumerate().find(|(_, value)| !fits(**value)) {
-        Some((element, value)) => Err(Misfit::value(element, value.to_string())),
+        Some((element, value)) => Err(Mismatch::value(element, value.to_string())),
         None => Ok(()),
     }
 }
 
-fn booleans(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
-    first_misfit(values, |value| value & !1 == 0)?;
+fn booleans(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Mismatch> {
+    first_mismatch(values, |value| value & !1 == 0)?;
     let bits = BooleanBuffer::collect_bool(values.len(), |element| values[element] == 1);
     Ok(Arc::new(BooleanArray::new(bits, nulls)))
 }
 
 /// Looks up values of a vocabulary by rank.
-fn ranked(values: &[i64], nulls: Option<NullBuffer>, ranks: &Ranks, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+fn ranked(
+    values: &[i64],
+    nulls: Option<NullBuffer>,
+    ranks: &Ranks,
+    data_type: &DataType,
+) -> Result<ArrayRef, Mismatch> {
     let mut texts = Blobs::default();
     for (element, rank) in values.iter().enumerate() {
         let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(element));
         match ranks.value(*rank) {
             Some(value) => texts.push(value.as_bytes()),
             None if is_null => texts.push(&[]),
-            None => return Err(Misfit::value(element, format!("{rank}, which is no rank in its vocabulary,"))),
+            None => return Err(Mismatch::value(element, format!("{rank}, which is no rank in its vocabulary,"))),
         }
     }
     bytes(texts, nulls, data_type)
 }
 
-fn unsigned(values: Vec<i64>, nulls: Option<NullBuffer>, wrap: bool) -> Result<ArrayRef, Misfit> {
+fn unsigned(values: Vec<i64>, nulls: Option<NullBuffer>, wrap: bool) -> Result<ArrayRef, Mismatch> {
     if !wrap {
-        first_misfit(&values, |value| value >= 0)?;
+        first_mismatch(&values, |value| value >= 0)?;
     }
     let bits = ScalarBuffer::from(values).into_inner();
     Ok(Arc::new(UInt64Array::new(bits.into(), nulls)))
 }
 
 /// Converts values back to the unit of their type, if the writer used another unit.
-fn original_unit(values: Vec<i64>, rescale: Rescale) -> Result<Vec<i64>, Misfit> {
+fn original_unit(values: Vec<i64>, rescale: Rescale) -> Result<Vec<i64>, Mismatch> {
     match rescale {
         Rescale::Multiply(factor) => {
-            first_misfit(&values, |value| value % factor == 0)?;
+            first_mismatch(&values, |value| value % factor == 0)?;
             Ok(values.into_iter().map(|value| value / factor).collect())
         }
         Rescale::Divide(divisor) => {
-            first_misfit(&values, |value| value.checked_mul(divisor).is_some())?;
+            first_mismatch(&values, |value| value.checked_mul(divisor).is_some())?;
             Ok(values.into_iter().map(|value| value.wrapping_mul(divisor)).collect())
         }
     }
 }
 
 /// Builds an array of any type that is stored as an integer.
-fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
-    fn narrow<T>(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit>
+fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
+    fn narrow<T>(values: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef, Mismatch>
     where
         T: ArrowPrimitiveType<Native: TryFrom<i64>>,
     {
-        first_misfit(values, |value| T::Native::try_from(value).is_ok())?;
+        first_mismatch(values, |value| T::Native::try_from(value).is_ok())?;
         let values = values.iter().map(|value| T::Native::try_from(*value).unwrap_or_default());
         Ok(Arc::new(PrimitiveArray::<T>::new(values.collect(), nulls)))
     }
@@ -137,7 +142,7 @@ fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -
         DataType::Int64 => Ok(Arc::new(Int64Array::new(values.into(), nulls))),
         // Dates and times of either width.
         narrow_time if narrow_time.primitive_width() == Some(size_of::<i32>()) => {
-            first_misfit(&values, |value| i32::try_from(value).is_ok())?;
+            first_mismatch(&values, |value| i32::try_from(value).is_ok())?;
             let values: ScalarBuffer<i32> = values.iter().map(|value| *value as i32).collect();
             Ok(retyped(&Int32Array::new(values, nulls), data_type)?)
         }
@@ -146,13 +151,13 @@ fn integers(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -
 }
 
 /// Converts to the nearest float16. Fails if that is infinite and the value is not.
-fn halves(values: &[f32], nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
-    first_misfit(values, |value| !value.is_finite() || f16::from_f32(value).is_finite())?;
+fn halves(values: &[f32], nulls: Option<NullBuffer>) -> Result<ArrayRef, Mismatch> {
+    first_mismatch(values, |value| !value.is_finite() || f16::from_f32(value).is_finite())?;
     Ok(Arc::new(Float16Array::new(values.iter().map(|value| f16::from_f32(*value)).collect(), nulls)))
 }
 
 /// Parses values from text, with Arrow's cast where one exists.
-fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
     let text = string::<i64>(values, nulls)?;
     if let DataType::Duration(unit) = data_type {
         return durations(&text, data_type, *unit);
@@ -164,21 +169,21 @@ fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Res
 }
 
 /// Casts texts to a type. An error reports the invalid value as it is in `original`.
-fn cast(text: &LargeStringArray, original: &LargeStringArray, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+fn cast(text: &LargeStringArray, original: &LargeStringArray, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
     let options = CastOptions { safe: false, ..Default::default() };
     match arrow_cast::cast_with_options(text, data_type, &options) {
         Ok(array) => Ok(array),
         Err(error) => {
             let parsed = arrow_cast::cast(text, data_type)?;
             match (0..text.len()).find(|element| text.is_valid(*element) && parsed.is_null(*element)) {
-                Some(element) => Err(Misfit::value(element, format!("{:?}", original.value(element)))),
+                Some(element) => Err(Mismatch::value(element, format!("{:?}", original.value(element)))),
                 None => Err(error.into()),
             }
         }
     }
 }
 
-fn bytes(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Misfit> {
+fn bytes(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, Mismatch> {
     Ok(match data_type {
         DataType::Utf8 => Arc::new(string::<i32>(values, nulls)?) as ArrayRef,
         DataType::LargeUtf8 => Arc::new(string::<i64>(values, nulls)?),
@@ -190,16 +195,16 @@ fn bytes(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Resu
     })
 }
 
-pub(super) fn offsets<O: OffsetSizeTrait>(ends: &[usize]) -> Result<OffsetBuffer<O>, Misfit> {
+pub(super) fn offsets<O: OffsetSizeTrait>(ends: &[usize]) -> Result<OffsetBuffer<O>, Mismatch> {
     let last = ends.last().copied().unwrap_or_default();
-    O::from_usize(last).ok_or(Misfit::TooMany)?;
+    O::from_usize(last).ok_or(Mismatch::TooMany)?;
     let mut offsets = Vec::with_capacity(ends.len() + 1);
     offsets.push(O::usize_as(0));
     offsets.extend(ends.iter().map(|end| O::usize_as(*end)));
     Ok(OffsetBuffer::new(offsets.into()))
 }
 
-fn string<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericStringArray<O>, Misfit> {
+fn string<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericStringArray<O>, Mismatch> {
     let offsets = offsets(&values.ends)?;
     let data = Buffer::from_vec(values.data);
     match GenericStringArray::try_new(offsets.clone(), data.clone(), nulls) {
@@ -207,18 +212,18 @@ fn string<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Resul
         Err(error) => {
             let value = |pair: &[O]| data.get(pair[0].as_usize()..pair[1].as_usize()).unwrap_or_default();
             match offsets.windows(2).position(|pair| str::from_utf8(value(pair)).is_err()) {
-                Some(element) => Err(Misfit::value(element, "a value that is not UTF-8")),
+                Some(element) => Err(Mismatch::value(element, "a value that is not UTF-8")),
                 None => Err(error.into()),
             }
         }
     }
 }
 
-fn binary<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericBinaryArray<O>, Misfit> {
+fn binary<O: OffsetSizeTrait>(values: Blobs, nulls: Option<NullBuffer>) -> Result<GenericBinaryArray<O>, Mismatch> {
     Ok(GenericBinaryArray::try_new(offsets(&values.ends)?, Buffer::from_vec(values.data), nulls)?)
 }
 
-fn fixed_size_binary(values: &Blobs, nulls: Option<NullBuffer>, width: i32) -> Result<ArrayRef, Misfit> {
+fn fixed_size_binary(values: &Blobs, nulls: Option<NullBuffer>, width: i32) -> Result<ArrayRef, Mismatch> {
     let len = usize::try_from(width).unwrap_or_default();
     let mut data = Vec::with_capacity(values.data.len());
     for element in 0..values.ends.len() {
@@ -228,7 +233,7 @@ fn fixed_size_binary(values: &Blobs, nulls: Option<NullBuffer>, width: i32) -> R
         }
         let value = values.get(element);
         if value.len() != len {
-            return Err(Misfit::value(element, format!("a value of {} bytes", value.len())));
+            return Err(Mismatch::value(element, format!("a value of {} bytes", value.len())));
         }
         data.extend_from_slice(value);
     }

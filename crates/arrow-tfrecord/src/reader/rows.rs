@@ -8,10 +8,10 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 use tfrecord_framing::Position;
 
-use super::assemble::{self, Flaw};
+use super::assemble::{self, Defect};
 use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::steps::StepLocator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::feature::FeatureKind;
@@ -190,7 +190,7 @@ impl RowDecoder {
             arrays.push(match &self.outputs[output] {
                 Output::Column(column) => {
                     let column = *column;
-                    self.columns[column].finish().map_err(|misfit| self.misfit(column, misfit))?
+                    self.columns[column].finish().map_err(|mismatch| self.mismatch(column, mismatch))?
                 }
                 Output::Nested(root, parts) => {
                     let mut take = |column: usize| {
@@ -202,7 +202,7 @@ impl RowDecoder {
                     };
                     let mut taken: Vec<_> = parts.iter().map(|part| part.map(&mut take)).collect();
                     let array = assemble::assemble(root, &mut taken, self.positions.len());
-                    array.map_err(|flaw| self.flaw(output, flaw))?
+                    array.map_err(|defect| self.defect(output, defect))?
                 }
             });
         }
@@ -233,23 +233,23 @@ impl RowDecoder {
     }
 
     /// The error for inconsistent features of an assembled column.
-    fn flaw(&self, output: usize, flaw: Flaw) -> Error {
+    fn defect(&self, output: usize, defect: Defect) -> Error {
         let column = |feature: usize| match &self.outputs[output] {
             Output::Column(column) => *column,
             Output::Nested(_, parts) => parts.get(feature).copied().flatten().unwrap_or_default(),
         };
         let position = |row: usize| self.positions.get(row).copied().unwrap_or_default();
         let name = |feature: usize| self.columns[column(feature)].name.clone();
-        match flaw {
-            Flaw::Missing { feature, row } => {
+        match defect {
+            Defect::Missing { feature, row } => {
                 ErrorKind::MissingFeature { position: position(row), feature: name(feature) }.into()
             }
-            Flaw::Uneven { feature, row, expected, found } => {
+            Defect::Uneven { feature, row, expected, found } => {
                 ErrorKind::UnevenFeatures { position: position(row), feature: name(feature), expected, found }.into()
             }
-            Flaw::Misfit(feature, misfit) => self.misfit(column(feature), misfit),
-            Flaw::Other(Misfit::Arrow(source)) => ErrorKind::Arrow { source }.into(),
-            Flaw::Other(_) => {
+            Defect::Mismatch(feature, mismatch) => self.mismatch(column(feature), mismatch),
+            Defect::Other(Mismatch::Arrow(source)) => ErrorKind::Arrow { source }.into(),
+            Defect::Other(_) => {
                 let field = self.schema.field(output);
                 let (column, data_type) = (field.name().clone(), field.data_type().clone());
                 ErrorKind::TooManyValues { column, data_type, rows: self.positions.len() }.into()
@@ -257,18 +257,20 @@ impl RowDecoder {
         }
     }
 
-    fn misfit(&self, column: usize, misfit: Misfit) -> Error {
+    fn mismatch(&self, column: usize, mismatch: Mismatch) -> Error {
         let name = self.columns[column].name.clone();
         let data_type = self.columns[column].data_type.clone();
-        match misfit {
-            Misfit::Value { element: row, value } => {
+        match mismatch {
+            Mismatch::Value { element: row, value } => {
                 let position = self.positions.get(row).copied().unwrap_or_default();
                 // A column without a feature has no values.
                 let kind = self.columns[column].kind.unwrap_or(FeatureKind::Bytes);
                 ErrorKind::InvalidValue { position, feature: name, value, data_type, kind }.into()
             }
-            Misfit::TooMany => ErrorKind::TooManyValues { column: name, data_type, rows: self.positions.len() }.into(),
-            Misfit::Arrow(source) => ErrorKind::Arrow { source }.into(),
+            Mismatch::TooMany => {
+                ErrorKind::TooManyValues { column: name, data_type, rows: self.positions.len() }.into()
+            }
+            Mismatch::Arrow(source) => ErrorKind::Arrow { source }.into(),
         }
     }
 }

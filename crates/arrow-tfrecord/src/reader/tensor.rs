@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use super::nest;
 use super::restore::restore;
 use super::values::{Blobs, Values};
@@ -26,7 +26,7 @@ pub(crate) fn parse<'a>(
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
     shape: &TensorShape,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     if let (TensorShape::Beside, DataType::Struct(fields)) = (shape, data_type) {
         return beside(count, tensor, nulls, fields);
     }
@@ -36,8 +36,8 @@ pub(crate) fn parse<'a>(
         if nulls.is_some_and(|nulls| nulls.is_null(row)) {
             build.null();
         } else {
-            read.read(tensor(row)).map_err(|reason| Misfit::value(row, reason))?;
-            build.push(&read).map_err(|reason| Misfit::value(row, reason))?;
+            read.read(tensor(row)).map_err(|reason| Mismatch::value(row, reason))?;
+            build.push(&read).map_err(|reason| Mismatch::value(row, reason))?;
         }
     }
     build.finish(data_type, nulls.cloned())
@@ -49,7 +49,7 @@ fn beside<'a>(
     tensor: impl Fn(usize) -> &'a [u8],
     nulls: Option<&NullBuffer>,
     fields: &arrow_schema::Fields,
-) -> Result<ArrayRef, Misfit> {
+) -> Result<ArrayRef, Mismatch> {
     let mut arrays = Vec::with_capacity(2);
     for field in fields {
         let data_type = field.data_type();
@@ -60,10 +60,10 @@ fn beside<'a>(
                 build.null();
                 continue;
             }
-            read.read(tensor(row)).map_err(|reason| Misfit::value(row, reason))?;
+            read.read(tensor(row)).map_err(|reason| Mismatch::value(row, reason))?;
             let pushed =
                 if field.name() == "data" { build.push(&read) } else { build.push(&read.own_shape(data_type)) };
-            pushed.map_err(|reason| Misfit::value(row, reason))?;
+            pushed.map_err(|reason| Mismatch::value(row, reason))?;
         }
         arrays.push(build.finish(data_type, nulls.cloned())?);
     }
@@ -303,7 +303,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn finish(self, data_type: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef, Misfit> {
+    fn finish(self, data_type: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef, Mismatch> {
         // Nulls apply to the outermost list, and to fixed-size lists within it.
         let mut validity = vec![nulls];
         for level in &self.levels {

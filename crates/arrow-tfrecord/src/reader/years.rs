@@ -9,7 +9,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::misfit::Misfit;
+use super::mismatch::Mismatch;
 use crate::dtype::retyped;
 
 /// The Gregorian cycle in years, after which weekdays and leap days repeat, and its length in seconds.
@@ -44,7 +44,7 @@ pub(super) fn without_signs(text: &LargeStringArray, data_type: &DataType) -> Op
 }
 
 /// Adds cycles to dates or times.
-pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -> Result<ArrayRef, Misfit> {
+pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -> Result<ArrayRef, Mismatch> {
     let data_type = array.data_type();
     let cycle_ticks = ticks_per_second(data_type).and_then(|ticks| ticks.checked_mul(CYCLE_SECONDS));
     let plain = retyped(array, &DataType::Int64)?;
@@ -52,7 +52,7 @@ pub(super) fn later(array: &ArrayRef, cycles: &[i64], text: &LargeStringArray) -
     for (element, (value, cycles)) in plain.as_primitive::<Int64Type>().values().iter().zip(cycles).enumerate() {
         let shift = if *cycles == 0 { Some(0) } else { cycle_ticks.and_then(|ticks| ticks.checked_mul(*cycles)) };
         let later = shift.and_then(|shift| value.checked_add(shift));
-        ticks.push(later.ok_or_else(|| Misfit::value(element, format!("{:?}", text.value(element))))?);
+        ticks.push(later.ok_or_else(|| Mismatch::value(element, format!("{:?}", text.value(element))))?);
     }
     Ok(retyped(&Int64Array::new(ticks.into(), array.nulls().cloned()), data_type)?)
 }

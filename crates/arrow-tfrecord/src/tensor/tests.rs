@@ -207,8 +207,8 @@ fn tensors_with_shapes_of_their_own() {
     };
     assert_eq!((sizes_of(0), sizes_of(1)), (vec![2, 3], vec![0, 4]));
     assert_eq!(&parse_tensor(&tensors, values.data_type()).unwrap(), &values);
-    let misfit = serialize_tensor(&structs(sizes([2, 2, 0, 4])), None).unwrap_err();
-    assert_eq!(misfit.to_string(), "row 0: 6 values, which make no tensor of shape [2, 2]");
+    let mismatch = serialize_tensor(&structs(sizes([2, 2, 0, 4])), None).unwrap_err();
+    assert_eq!(mismatch.to_string(), "row 0: 6 values, which make no tensor of shape [2, 2]");
 }
 
 #[test]

@@ -124,10 +124,10 @@ impl BoundColumn {
             _ => unnest(array, nulls.as_ref()),
         };
         let (index, distinct) = distinct_values(&elements, &mapping.conversion);
-        let Converted { values, misfits } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
+        let Converted { values, mismatches } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
         let column = Self { nulls, null_forms: None, spans, index, values, steps: None };
         column.refuse_null_elements(mapping, &elements, array.len())?;
-        column.refuse_misfits(mapping, &elements, &misfits, array.len())?;
+        column.refuse_mismatches(mapping, &elements, &mismatches, array.len())?;
         Ok(column)
     }
 
@@ -152,21 +152,21 @@ impl BoundColumn {
     }
 
     /// Fails if a non-null row has a value that its feature cannot represent.
-    fn refuse_misfits(
+    fn refuse_mismatches(
         &self,
         mapping: &ColumnMapping,
         elements: &ArrayRef,
-        misfits: &[usize],
+        mismatches: &[usize],
         rows: usize,
     ) -> Result<()> {
-        if misfits.is_empty() {
+        if mismatches.is_empty() {
             return Ok(());
         }
-        let misfit = |element: &usize| {
+        let mismatch = |element: &usize| {
             let position = self.index.as_ref().map_or(*element, |index| index[*element]);
-            misfits.binary_search(&position).is_ok()
+            mismatches.binary_search(&position).is_ok()
         };
-        let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(misfit)?)));
+        let found = self.valid_rows(rows).find_map(|row| Some((row, self.spans.row(row).find(mismatch)?)));
         match found {
             Some((row, element)) => Err(out_of_range(&mapping.column, &mapping.conversion, elements, row, element)),
             None => Ok(()),
@@ -183,9 +183,9 @@ pub(super) fn out_of_range(
     element: usize,
 ) -> Error {
     if let Conversion::Tensor(shape) = conversion
-        && let Some((_, misfits)) = tensor::serialize(&elements.slice(element, 1), shape)
+        && let Some((_, mismatches)) = tensor::serialize(&elements.slice(element, 1), shape)
     {
-        let reason = misfits.first().map(|(_, reason)| reason.to_string()).unwrap_or_default();
+        let reason = mismatches.first().map(|(_, reason)| reason.to_string()).unwrap_or_default();
         return ErrorKind::Tensor { column: Some(column.to_owned()), row: row as u64, reason }.into();
     }
     let value = text(elements, element);

@@ -32,7 +32,7 @@ pub(crate) fn default_values(text: &str, data_type: &DataType, conversion: &Conv
         .flatten()
         .filter(|value| value.is_valid(0));
     let converted = value.map(|value| convert(conversion, path, &value)).transpose()?;
-    converted.filter(|converted| converted.misfits.is_empty()).map(|converted| converted.values).ok_or_else(|| {
+    converted.filter(|converted| converted.mismatches.is_empty()).map(|converted| converted.values).ok_or_else(|| {
         let (column, data_type, value) = (path.to_owned(), data_type.clone(), text.to_owned());
         ErrorKind::InvalidDefault { column, data_type, value }.into()
     })
@@ -42,12 +42,12 @@ pub(crate) fn default_values(text: &str, data_type: &DataType, conversion: &Conv
 /// only if a non-null row has it: values under nulls are unspecified.
 pub(super) struct Converted {
     pub(super) values: Values,
-    pub(super) misfits: Vec<usize>,
+    pub(super) mismatches: Vec<usize>,
 }
 
 impl From<Values> for Converted {
     fn from(values: Values) -> Self {
-        Self { values, misfits: Vec::new() }
+        Self { values, mismatches: Vec::new() }
     }
 }
 
@@ -90,32 +90,32 @@ pub(super) fn convert(conversion: &Conversion, column: &str, array: &ArrayRef) -
             let found: Vec<Result<i64, usize>> = (0..array.len()).map(rank).collect();
             Converted {
                 values: Values::Int64(found.iter().map(|rank| rank.unwrap_or_default()).collect()),
-                misfits: found.into_iter().filter_map(Result::err).collect(),
+                mismatches: found.into_iter().filter_map(Result::err).collect(),
             }
         }
         Conversion::Tensor(shape) => {
-            let (blobs, misfits) = tensor::serialize(array, shape).ok_or_else(|| mismatch(array))?;
+            let (blobs, mismatches) = tensor::serialize(array, shape).ok_or_else(|| mismatch(array))?;
             let offsets = OffsetBuffer::from_lengths(blobs.lengths);
             let values = Values::Bytes(BytesValues::Offsets64 { offsets, data: blobs.data.into() });
-            Converted { values, misfits: misfits.into_iter().map(|(element, _)| element).collect() }
+            Converted { values, mismatches: mismatches.into_iter().map(|(element, _)| element).collect() }
         }
         Conversion::Text if matches!(array.data_type(), DataType::Union(..)) => {
-            let misfits = union_positions_without_text(array);
-            let text = display(array, &misfits).map_err(|source| ErrorKind::Text {
+            let mismatches = union_positions_without_text(array);
+            let text = display(array, &mismatches).map_err(|source| ErrorKind::Text {
                 column: column.to_owned(),
                 data_type: array.data_type().clone(),
                 source,
             })?;
-            Converted { values: Values::Bytes(bytes(&text)?), misfits }
+            Converted { values: Values::Bytes(bytes(&text)?), mismatches }
         }
         Conversion::Text => {
-            let misfits = positions_without_text(array);
-            let text = text(&with_nulls(array, &misfits)).map_err(|source| ErrorKind::Text {
+            let mismatches = positions_without_text(array);
+            let text = text(&with_nulls(array, &mismatches)).map_err(|source| ErrorKind::Text {
                 column: column.to_owned(),
                 data_type: array.data_type().clone(),
                 source,
             })?;
-            Converted { values: Values::Bytes(bytes(&text)?), misfits }
+            Converted { values: Values::Bytes(bytes(&text)?), mismatches }
         }
     })
 }
@@ -180,15 +180,15 @@ fn display(array: &ArrayRef, without_text: &[usize]) -> Result<ArrayRef, ArrowEr
 
 fn unsigned(array: &PrimitiveArray<UInt64Type>, wrap: bool) -> Converted {
     let values = array.values();
-    let misfits = if wrap { Vec::new() } else { positions(values, |value| i64::try_from(*value).is_err()) };
-    Converted { values: Values::Int64(ScalarBuffer::new(values.inner().clone(), 0, values.len())), misfits }
+    let mismatches = if wrap { Vec::new() } else { positions(values, |value| i64::try_from(*value).is_err()) };
+    Converted { values: Values::Int64(ScalarBuffer::new(values.inner().clone(), 0, values.len())), mismatches }
 }
 
 fn rescaled(values: &[i64], rescale: Rescale) -> Converted {
     match rescale {
         Rescale::Multiply(factor) => Converted {
             values: Values::Int64(values.iter().map(|value| value.wrapping_mul(factor)).collect()),
-            misfits: positions(values, |value| value.checked_mul(factor).is_none()),
+            mismatches: positions(values, |value| value.checked_mul(factor).is_none()),
         },
         Rescale::Divide(divisor) => {
             Values::Int64(values.iter().map(|value| value.div_euclid(divisor)).collect()).into()
@@ -200,7 +200,7 @@ fn narrowed(array: &PrimitiveArray<Float64Type>) -> Converted {
     let values = array.values();
     Converted {
         values: Values::Float(values.iter().map(|value| *value as f32).collect()),
-        misfits: positions(values, |value| value.is_finite() && (*value as f32).is_infinite()),
+        mismatches: positions(values, |value| value.is_finite() && (*value as f32).is_infinite()),
     }
 }
 
@@ -225,9 +225,9 @@ fn decimal_floats<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<
             }
         })
         .collect();
-    let mut misfits = positions(&values, |value| !value.is_finite());
-    merge(&mut misfits, beyond_precision(array));
-    Converted { values: Values::Float(values), misfits }
+    let mut mismatches = positions(&values, |value| !value.is_finite());
+    merge(&mut mismatches, beyond_precision(array));
+    Converted { values: Values::Float(values), mismatches }
 }
 
 /// The positions of decimals with more digits than their type's precision. Arrow does not check this, and some files
@@ -247,10 +247,10 @@ pub(super) fn beyond_precision(array: &dyn Array) -> Vec<usize> {
 }
 
 /// Merges ascending positions into others.
-fn merge(misfits: &mut Vec<usize>, more: Vec<usize>) {
-    misfits.extend(more);
-    misfits.sort_unstable();
-    misfits.dedup();
+fn merge(mismatches: &mut Vec<usize>, more: Vec<usize>) {
+    mismatches.extend(more);
+    mismatches.sort_unstable();
+    mismatches.dedup();
 }
 
 /// Whether a float64 of normal float32 magnitude is exactly halfway between two float32 values.
@@ -296,11 +296,11 @@ impl DecimalNative for arrow_buffer::i256 {
 
 fn unscaled<T: DecimalType<Native: DecimalNative>>(array: &PrimitiveArray<T>) -> Converted {
     let fit = |value: &T::Native| value.as_i128().and_then(|value| i64::try_from(value).ok());
-    let mut misfits = positions(array.values(), |value| fit(value).is_none());
-    merge(&mut misfits, beyond_precision(array));
+    let mut mismatches = positions(array.values(), |value| fit(value).is_none());
+    merge(&mut mismatches, beyond_precision(array));
     Converted {
         values: Values::Int64(array.values().iter().map(|value| fit(value).unwrap_or_default()).collect()),
-        misfits,
+        mismatches,
     }
 }
 

@@ -263,14 +263,14 @@ impl Shredder {
 
     fn leaf(&mut self, node: &Node, leaf: &Leaf, array: &ArrayRef, slots: &Slots) -> Result<()> {
         let (index, distinct) = distinct_values(array, &leaf.conversion);
-        let Converted { values, misfits } = convert(&leaf.conversion, &node.path, &distinct)?;
+        let Converted { values, mismatches } = convert(&leaf.conversion, &node.path, &distinct)?;
         let place = |position: usize| index.as_ref().map_or(position, |index| index[position]);
-        if !misfits.is_empty() {
-            let misfit = slots.places.iter().enumerate().find_map(|(slot, at)| {
-                let position = at.position().filter(|position| misfits.binary_search(&place(*position)).is_ok())?;
+        if !mismatches.is_empty() {
+            let mismatch = slots.places.iter().enumerate().find_map(|(slot, at)| {
+                let position = at.position().filter(|position| mismatches.binary_search(&place(*position)).is_ok())?;
                 Some((slot, position))
             });
-            if let Some((slot, position)) = misfit {
+            if let Some((slot, position)) = mismatch {
                 return Err(out_of_range(&node.path, &leaf.conversion, array, slots.row_of(slot), position));
             }
         }

@@ -63,13 +63,13 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
     let content = Content::of(&elements.leaf)?;
     let nulls = Nulls::of(array);
 
-    let (mut blobs, mut misfits) = (Blobs::default(), Vec::new());
+    let (mut blobs, mut mismatches) = (Blobs::default(), Vec::new());
     let (mut scratch, mut shape_scratch, mut dimensions) = (Scratch::default(), Scratch::default(), Vec::new());
     for row in 0..array.len() {
         let start = blobs.data.len();
         if !nulls.any(row) {
             match elements.of(row, &mut scratch, &mut dimensions) {
-                Err(reason) => misfits.push((row, reason)),
+                Err(reason) => mismatches.push((row, reason)),
                 Ok(()) => {
                     let count = scratch.runs.iter().map(Range::len).sum();
                     let given = match shape {
@@ -81,14 +81,14 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
                     };
                     match given {
                         Ok(()) => append(&mut blobs.data, dtype, &dimensions, &content, &scratch.runs, count),
-                        Err(reason) => misfits.push((row, reason)),
+                        Err(reason) => mismatches.push((row, reason)),
                     }
                 }
             }
         }
         blobs.lengths.push(blobs.data.len() - start);
     }
-    Some((blobs, misfits))
+    Some((blobs, mismatches))
 }
 
 /// Reads the shape of a row from the field next to the values.
@@ -111,17 +111,17 @@ fn fit(
     count: usize,
     dimensions: &mut Vec<usize>,
 ) -> Result<(), NoTensor> {
-    let misfit = || NoTensor::Count { found: count, shape: shape.clone().collect() };
+    let mismatch = || NoTensor::Count { found: count, shape: shape.clone().collect() };
     let mut known = 1usize;
     for size in shape.clone().flatten() {
-        let size = usize::try_from(size).map_err(|_| misfit())?;
-        known = known.checked_mul(size).ok_or_else(misfit)?;
+        let size = usize::try_from(size).map_err(|_| mismatch())?;
+        known = known.checked_mul(size).ok_or_else(mismatch)?;
     }
     let open = count.checked_div(known).unwrap_or_default();
     dimensions.clear();
     dimensions.extend(shape.clone().map(|size| size.and_then(|size| usize::try_from(size).ok()).unwrap_or(open)));
     let found = if shape.clone().any(|size| size.is_none()) { known * open } else { known };
-    if found == count { Ok(()) } else { Err(misfit()) }
+    if found == count { Ok(()) } else { Err(mismatch()) }
 }
 
 /// The values of nested lists.

@@ -12,9 +12,9 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use tfrecord_framing::Position;
 
-use super::look::{Looked, Observer, look};
 use super::masks;
 use super::options::ReadOptions;
+use super::probe::{Observer, Probed, probe};
 use super::sets::TableFiles;
 use super::similar::{listed, similar};
 use crate::error::ErrorKind;
@@ -40,12 +40,12 @@ pub(super) async fn form(
         infers_type: is_all,
         unseen: None,
     };
-    let Looked { looked_into, .. } =
-        look(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
+    let Probed { probed_files, .. } =
+        probe(session, listing.store(), &looked_at, listing.names(), options, &mut wanted).await?;
     let form = wanted.form();
     let form = wanted.with_existing_masks(form);
     let (Some(file), Some(mapping)) = (looked_at.first(), wanted.mapping(&form)) else { return Ok(form) };
-    wanted.check(&mapping, &form, &listing.names().name(&file.location), looked_into)?;
+    wanted.check(&mapping, &form, &listing.names().name(&file.location), probed_files)?;
     Ok(form)
 }
 
@@ -181,7 +181,13 @@ impl<'a> Wanted<'a> {
     }
 
     /// Rejects columns that the records contain in another place, and warns of columns that they do not contain.
-    pub(super) fn check(&self, mapping: &Mapping, form: &MappingOptions, file: &str, looked_into: usize) -> Result<()> {
+    pub(super) fn check(
+        &self,
+        mapping: &Mapping,
+        form: &MappingOptions,
+        file: &str,
+        probed_files: usize,
+    ) -> Result<()> {
         if self.names.records() == 0 {
             return Ok(());
         }
@@ -223,7 +229,7 @@ impl<'a> Wanted<'a> {
             log::warn!(
                 "column {name:?}: {} looked at in {}, none of which has {expected}, so it is null there; {more}",
                 counted(self.names.records(), "record"),
-                counted(looked_into as u64, "file"),
+                counted(probed_files as u64, "file"),
             );
         }
         // Fields that are in the manifest but not declared are read, too.

@@ -101,11 +101,11 @@ impl FileReader for RecordFiles {
             return None;
         }
         // Headers are reliable only if their checksums are verified.
-        let can_survey = !division.is_remote
+        let can_scan = !division.is_remote
             && self.form.crc == CrcPolicy::Verify
             && self.form.compression.unwrap_or_default() == Compression::None
             && division.limit.is_none();
-        divide(files, division.partitions, division.min_size, can_survey)
+        divide(files, division.partitions, division.min_size, can_scan)
     }
 
     async fn schema(

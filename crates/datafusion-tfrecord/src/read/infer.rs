@@ -9,9 +9,9 @@ use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::{Compression, Position};
 
-use super::look::{Looked, Observer, look};
 use super::masks;
 use super::options::ReadOptions;
+use super::probe::{Observer, Probed, probe};
 use crate::error::ErrorKind;
 use tfr_files::FileNames;
 
@@ -23,7 +23,7 @@ pub(crate) struct Inferred {
     /// The compression of each file that was inspected.
     pub(super) compressions: Vec<Option<Compression>>,
     /// Number of files inspected.
-    pub(super) looked_into: usize,
+    pub(super) probed_files: usize,
     /// Number of records inspected.
     pub(super) records: u64,
     /// Whether these are all records of all files.
@@ -54,11 +54,11 @@ pub(crate) async fn infer(
     let given = options.mapping.clone().unwrap_or_default();
     if given.record_type == RecordType::Bytes {
         let (schema, compressions) = (raw_records(), vec![None; files.len()]);
-        return Ok(Inferred { schema, mapping: given, compressions, looked_into: 0, records: 0, is_all: true });
+        return Ok(Inferred { schema, mapping: given, compressions, probed_files: 0, records: 0, is_all: true });
     }
     let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists);
-    let Looked { compressions, looked_into, is_all } =
-        look(session, store, files, names, options, &mut inference).await?;
+    let Probed { compressions, probed_files, is_all } =
+        probe(session, store, files, names, options, &mut inference).await?;
     let (records, told) = (inference.records(), inference.mapping());
     if inference.unnamed() > 0 {
         log::warn!(
@@ -90,7 +90,7 @@ pub(crate) async fn infer(
         }
     }
     let (schema, mapping) = masks::of_inferred(schema, mapping);
-    Ok(Inferred { schema, mapping, compressions, looked_into, records, is_all })
+    Ok(Inferred { schema, mapping, compressions, probed_files, records, is_all })
 }
 
 /// Whether an inferred column is a feature list. A feature list of single values is in the mapping's sequences; a

@@ -13,8 +13,8 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 
 use super::declared::Wanted;
-use super::look::{Looked, look};
 use super::options::ReadOptions;
+use super::probe::{Probed, probe};
 use super::sets::{Set, TableFiles};
 use crate::error::shards_error;
 
@@ -69,10 +69,10 @@ async fn check_set(
     let most = options.infer_records.map_or(MOST_RECORDS, |most| most.min(MOST_RECORDS));
     let options = ReadOptions { infer_records: Some(most), infer_files: None, ..options.clone() };
     let names = files.listing.names();
-    let looked = look(session, files.listing.store(), &sampled, names, &options, &mut wanted).await;
+    let probed = probe(session, files.listing.store(), &sampled, names, &options, &mut wanted).await;
     // Unreadable files are reported by the scan: not every query reads them.
-    let (Ok(Looked { looked_into, .. }), Some(file)) = (looked, sampled.first()) else { return Ok(()) };
-    wanted.check(mapping, form, &names.name(&file.location), looked_into)
+    let (Ok(Probed { probed_files, .. }), Some(file)) = (probed, sampled.first()) else { return Ok(()) };
+    wanted.check(mapping, form, &names.name(&file.location), probed_files)
 }
 
 /// Returns how the columns of a set are stored in its records, if its manifest specifies it.

@@ -57,13 +57,13 @@
 //! reported with its record number in the file, whichever part it is in.
 
 mod blocks;
+mod boundary_scan;
 mod compare;
 mod declared;
 mod files;
 mod filter;
 mod infer;
 mod known;
-mod look;
 mod manifest_check;
 mod masks;
 mod narrow;
@@ -71,10 +71,10 @@ mod open;
 mod opener;
 mod options;
 mod partitions;
+mod probe;
 mod sets;
 pub(crate) mod similar;
 mod split;
-mod survey;
 mod types;
 mod written;
 

@@ -16,9 +16,9 @@ use object_store::ObjectStore;
 use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder};
 
 use super::blocks::Blocks;
+use super::boundary_scan::BoundaryScan;
 use super::known::KnownFile;
 use super::narrow::narrowed;
-use super::survey::Survey;
 use crate::error::{Error, ErrorKind, encode_error};
 use tfr_files::FileNames;
 
@@ -94,11 +94,11 @@ impl RecordOpener {
         let known_place = |divided: Option<Divided>| {
             divided.ok_or_else(|| internal_datafusion_err!("no record is known to begin at byte {from} or {to}"))
         };
-        let divided = match file.extension::<Survey>() {
+        let divided = match file.extension::<BoundaryScan>() {
             _ if !known.offsets.is_empty() => Some(known_place(known.part(from..to, meta.size))?),
             // Finding the boundaries may take longer than reading a few rows.
-            Some(survey) if !self.limited => match survey.boundaries(&self.store, meta).await {
-                Some(boundaries) => Some(known_place(surveyed(survey.cuts(), &boundaries, from..to, meta.size))?),
+            Some(scan) if !self.limited => match scan.boundaries(&self.store, meta).await {
+                Some(boundaries) => Some(known_place(scanned(scan.cuts(), &boundaries, from..to, meta.size))?),
                 None => None,
             },
             _ => None,
@@ -127,7 +127,7 @@ impl RecordOpener {
 type Divided = (Range<u64>, Position, Option<Position>);
 
 /// Returns the part between two cuts of a record-boundary scan.
-fn surveyed(cuts: &[u64], boundaries: &[Position], range: Range<u64>, size: u64) -> Option<Divided> {
+fn scanned(cuts: &[u64], boundaries: &[Position], range: Range<u64>, size: u64) -> Option<Divided> {
     let boundary = |cut: u64| boundaries.get(cuts.binary_search(&cut).ok()?).copied();
     let start = if range.start == 0 { Position::default() } else { boundary(range.start)? };
     if range.end >= size {

@@ -14,8 +14,8 @@ use super::known::KnownFile;
 use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
+use tfr_files::{FoundFiles, find_files};
 use tfr_files::{Listing, Location, OwnedFiles};
-use tfr_files::{Walked, walk};
 
 /// A shard set, some or all of whose files belong to the table.
 #[derive(Debug)]
@@ -68,13 +68,13 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
     let mut unreadable = Vec::new();
     let mut owners = Vec::new();
     for location in locations {
-        let mut walked = walk(store.as_ref(), location, owned).await?;
-        owners.append(&mut walked.owners);
-        let mut files = walked.take_files();
-        let manifests = manifests(&store, location, &walked, &files, &mut unreadable).await?;
+        let mut found_files = find_files(store.as_ref(), location, owned).await?;
+        owners.append(&mut found_files.owners);
+        let mut files = found_files.take_files();
+        let manifests = manifests(&store, location, &found_files, &files, &mut unreadable).await?;
         let mut whole = Vec::new();
         for set in manifests {
-            let members = Members::of(&set, &files, &walked.passed);
+            let members = Members::of(&set, &files, &found_files.passed);
             if takes_all(location, &set.directory) {
                 members.check(&set, location)?;
                 whole.push(set.directory.clone());
@@ -95,7 +95,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
             !is_in_whole || known.contains_key(&file.location)
         });
         if files.is_empty() && whole.is_empty() {
-            walked.files()?;
+            found_files.files()?;
         }
         found.push((location, files));
     }
@@ -149,12 +149,16 @@ pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<boo
 async fn manifests(
     store: &Arc<dyn ObjectStore>,
     location: &Location,
-    walked: &Walked,
+    found_files: &FoundFiles,
     files: &[ObjectMeta],
     unreadable: &mut Vec<DataFusionError>,
 ) -> Result<Vec<Set>> {
-    let mut directories: Vec<Path> =
-        walked.passed.keys().filter(|path| path.filename() == Some(MANIFEST_NAME)).filter_map(Path::parent).collect();
+    let mut directories: Vec<Path> = found_files
+        .passed
+        .keys()
+        .filter(|path| path.filename() == Some(MANIFEST_NAME))
+        .filter_map(Path::parent)
+        .collect();
     let mut others: Vec<_> = around_partitions(location.prefix()).into_iter().collect();
     if location.ends_in_name() {
         let spelled_out = files.iter().filter(|file| location.depth() == Some(file.location.parts_count()));

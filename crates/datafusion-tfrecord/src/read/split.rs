@@ -7,29 +7,29 @@ use datafusion_datasource::file_groups::FileGroup;
 use tfrecord_framing::Compression;
 use tfrecord_shards::RecordOffset;
 
+use super::boundary_scan::BoundaryScan;
 use super::known::KnownFile;
-use super::survey::Survey;
 
 /// Where a file may be split.
 enum Cuts {
     /// At these positions.
     Known(Arc<[RecordOffset]>),
-    /// Anywhere: a [`Survey`] finds a boundary nearby.
-    Surveyed,
+    /// Anywhere: a [`BoundaryScan`] finds a boundary nearby.
+    Scanned,
     Nowhere,
 }
 
 /// Divides `groups` by bytes: in order, each of at most `partitions` groups gets a contiguous part of the files. The
 /// result depends only on the files and the number of partitions.
 ///
-/// Files are split where that is certain: at positions listed in their manifest or, if `can_survey`, anywhere in
+/// Files are split where that is certain: at positions listed in their manifest or, if `can_scan`, anywhere in
 /// uncompressed files, where a record-boundary scan will find a boundary. Returns `None` if the groups contain parts
 /// of files that do not add up to whole files, or fewer than `min_size` bytes in all.
 pub(super) fn divide(
     groups: &[FileGroup],
     partitions: usize,
     min_size: usize,
-    can_survey: bool,
+    can_scan: bool,
 ) -> Option<Vec<FileGroup>> {
     let files = whole_files(groups)?;
     let total: u64 = files.iter().map(|file| file.object_meta.size).sum();
@@ -45,9 +45,9 @@ pub(super) fn divide(
     for file in files {
         let size = file.object_meta.size;
         let inside = shares.iter().filter(|share| start < **share && **share < start + size).map(|share| share - start);
-        let mut cuts: Vec<u64> = match cuts_of(&file, can_survey) {
+        let mut cuts: Vec<u64> = match cuts_of(&file, can_scan) {
             Cuts::Known(offsets) => inside.filter_map(|cut| nearest(&offsets, cut, size)).collect(),
-            Cuts::Surveyed => inside.collect(),
+            Cuts::Scanned => inside.collect(),
             Cuts::Nowhere => Vec::new(),
         };
         cuts.dedup();
@@ -64,12 +64,12 @@ pub(super) fn divide(
             }
         }
         let cuts: Arc<[u64]> = merged.iter().skip(1).map(|(_, from, _)| *from).collect();
-        let survey = Survey::new(Arc::clone(&cuts));
+        let scan = BoundaryScan::new(Arc::clone(&cuts));
         for (partition, from, to) in merged {
             let mut part = file.clone();
             if !cuts.is_empty() {
                 part = part.with_range(from as i64, to as i64);
-                part.extensions.insert(survey.clone());
+                part.extensions.insert(scan.clone());
             }
             divided[partition].push(part);
         }
@@ -101,14 +101,14 @@ fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
     end.is_none().then_some(files)
 }
 
-fn cuts_of(file: &PartitionedFile, can_survey: bool) -> Cuts {
+fn cuts_of(file: &PartitionedFile, can_scan: bool) -> Cuts {
     let known = file.extension::<KnownFile>();
     match known {
         Some(known) if !known.offsets.is_empty() => Cuts::Known(Arc::clone(&known.offsets)),
         // A compressed file does not start with a header, so its scan finds at once that it must be read in one
         // piece.
-        _ if can_survey && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None => {
-            Cuts::Surveyed
+        _ if can_scan && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None => {
+            Cuts::Scanned
         }
         _ => Cuts::Nowhere,
     }

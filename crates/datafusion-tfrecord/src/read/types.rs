@@ -53,7 +53,7 @@ pub enum ColumnOrigin {
     /// The records of some or all files.
     Records {
         /// Number of files inspected.
-        looked_into: usize,
+        probed_files: usize,
         /// Number of files in the table.
         files: usize,
         /// Number of records inspected.
@@ -96,7 +96,7 @@ pub(super) async fn settle(
         (schema_beside(session, files, &file, &text, options).await?, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
-        let Inferred { schema, mapping, compressions, looked_into, records, is_all } =
+        let Inferred { schema, mapping, compressions, probed_files, records, is_all } =
             infer(session, listing.store(), listing.files(), &names, options).await?;
         inferred = Some((mapping, is_all));
         for (known, compression) in files.known.iter_mut().zip(compressions) {
@@ -104,7 +104,7 @@ pub(super) async fn settle(
                 known.get_or_insert_default().compression = compression;
             }
         }
-        (Arc::new(schema), ColumnOrigin::Records { looked_into, files: files.known.len(), records, is_all })
+        (Arc::new(schema), ColumnOrigin::Records { probed_files, files: files.known.len(), records, is_all })
     };
     let in_path = files.listing.partitions().fields();
     // Declared columns may include those of the path; the manifest's are those in the files.

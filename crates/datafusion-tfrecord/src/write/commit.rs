@@ -145,11 +145,11 @@ impl TfRecordCommitExec {
     }
 }
 
-/// Applies `look` to the write node below.
-fn write_node<T>(plan: &Arc<dyn ExecutionPlan>, look: impl Fn(&TfRecordWriteExec) -> T) -> Option<T> {
+/// Applies `inspect` to the write node below.
+fn write_node<T>(plan: &Arc<dyn ExecutionPlan>, inspect: impl Fn(&TfRecordWriteExec) -> T) -> Option<T> {
     let mut found = None;
     let visit = plan.apply(|node| {
-        found = node.downcast_ref::<TfRecordWriteExec>().map(&look);
+        found = node.downcast_ref::<TfRecordWriteExec>().map(&inspect);
         Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     visit.ok().and(found)

@@ -14,7 +14,7 @@ use crate::error::{ErrorKind, Result};
 use crate::listing::location::{FileNames, Location};
 use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
-use crate::listing::search::walk;
+use crate::listing::search::find_files;
 use crate::listing::table_format::Owner;
 
 /// The files of a table, listed once and in a stable order.
@@ -63,9 +63,9 @@ impl Listing {
         let mut found = Vec::with_capacity(locations.len());
         let mut owners = Vec::new();
         for location in locations {
-            let mut walked = walk(store.as_ref(), location, owned).await?;
-            owners.append(&mut walked.owners);
-            found.push((location, walked.files()?));
+            let mut found_files = find_files(store.as_ref(), location, owned).await?;
+            owners.append(&mut found_files.owners);
+            found.push((location, found_files.files()?));
         }
         Ok(Self::of_files(store_url, store, found)?.with_owners(owners))
     }

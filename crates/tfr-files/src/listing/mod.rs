@@ -8,7 +8,7 @@ pub(crate) mod owner;
 pub(crate) mod partition;
 pub(crate) mod search;
 pub(crate) mod table_format;
-mod walk;
+mod traversal;
 
 pub use listed::{Listing, store_of};
 pub use location::{FileNames, Location, query_of_store, user_of_store};
@@ -16,5 +16,5 @@ pub use location_text::{LocationText, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;
 pub use partition::PartitionColumns;
-pub use search::{Walked, walk};
+pub use search::{FoundFiles, find_files};
 pub use table_format::{Owner, TableFormat};

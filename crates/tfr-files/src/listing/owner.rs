@@ -12,7 +12,7 @@ use object_store::path::Path;
 use crate::error::{ErrorKind, Result};
 use crate::listing::location::Segment;
 use crate::listing::table_format::{MARKER_NAMES, Owner, Sign, TableFormat, signs};
-use crate::listing::walk::{REQUESTS, Walk};
+use crate::listing::traversal::{REQUESTS, Traversal};
 
 /// Number of directories above the named one to inspect: partitions of a table are rarely nested deeper.
 const LEVELS: usize = 8;
@@ -66,19 +66,19 @@ impl Place {
 ///
 /// # Errors
 /// The store fails. Missing permission to list a directory above the named one is not an error.
-pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
-    let places = places(walk);
+pub(crate) async fn owners(traversal: &Traversal<'_>) -> Result<Vec<Owner>> {
+    let places = places(traversal);
     let mut directories = BTreeSet::new();
     for place in &places {
-        match walk.found.is_empty() {
+        match traversal.found.is_empty() {
             // If no file was found, only the visited directories give evidence.
             true => drop(directories.insert(place.directory.clone())),
             false => directories.extend(place.ancestors()),
         }
     }
-    directories.retain(|directory| !is_shared(walk, directory));
+    directories.retain(|directory| !is_shared(traversal, directory));
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
-    let inspected: Vec<_> = directories.iter().map(|directory| inspect(walk, directory).boxed()).collect();
+    let inspected: Vec<_> = directories.iter().map(|directory| inspect(traversal, directory).boxed()).collect();
     let inspected: Vec<_> = stream::iter(inspected).buffered(REQUESTS).try_collect().await?;
     let mut tables = BTreeMap::new();
     for (root, format, marker) in inspected.into_iter().flatten() {
@@ -86,7 +86,7 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
     }
     let owns = |root: &Path, format: TableFormat| {
         places.iter().any(|place| {
-            let spelled_out = place.spelled_out(root, &walk.location.pattern);
+            let spelled_out = place.spelled_out(root, &traversal.location.pattern);
             place.directory.prefix_matches(root)
                 && !spelled_out.is_some_and(|name| format.metadata_directories().contains(&name))
         })
@@ -98,7 +98,7 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
         let is_known =
             |(known, of): &(Path, TableFormat)| root == *known || format == *of && root.prefix_matches(known);
         if !roots.iter().any(is_known) && owns(&root, format) {
-            owners.push(Owner { format, directory: walk.location.file_names().name(&root), marker });
+            owners.push(Owner { format, directory: traversal.location.file_names().name(&root), marker });
             roots.push((root, format));
         }
     }
@@ -107,18 +107,18 @@ pub(crate) async fn owners(walk: &Walk<'_>) -> Result<Vec<Owner>> {
 
 /// Returns the directories of the files that were found, with and without symbolic links. If there are no files,
 /// returns the directories with signs.
-fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
-    let named = &walk.location.prefix;
+fn places(traversal: &Traversal<'_>) -> BTreeSet<Place> {
+    let named = &traversal.location.prefix;
     let place = |directory: Path| Place { directory, named: named.clone() };
-    if walk.found.is_empty() {
-        return walk.signs.keys().cloned().map(place).collect();
+    if traversal.found.is_empty() {
+        return traversal.signs.keys().cloned().map(place).collect();
     }
-    let directories: BTreeSet<_> = walk.found.keys().map(|file| file.parent().unwrap_or_default()).collect();
+    let directories: BTreeSet<_> = traversal.found.keys().map(|file| file.parent().unwrap_or_default()).collect();
     let mut places = BTreeSet::new();
-    if walk.is_local() {
+    if traversal.is_local() {
         let resolved_named = resolve(named).unwrap_or_else(|| named.clone());
         let resolved_place = |directory: Path| Place { directory, named: resolved_named.clone() };
-        let links = walk.found.keys().filter(|file| is_link(file));
+        let links = traversal.found.keys().filter(|file| is_link(file));
         let targets = links.filter_map(|file| resolve(file)?.parent());
         let resolved = directories.iter().filter_map(resolve).chain(targets);
         places.extend(resolved.map(resolved_place));
@@ -128,11 +128,11 @@ fn places(walk: &Walk<'_>) -> BTreeSet<Place> {
 }
 
 /// Returns the tables that a directory is, or is a part of: their directory, format and marker.
-async fn inspect(walk: &Walk<'_>, directory: &Path) -> Result<Vec<(Path, TableFormat, String)>> {
-    let found = match walk.signs_of(directory) {
+async fn inspect(traversal: &Traversal<'_>, directory: &Path) -> Result<Vec<(Path, TableFormat, String)>> {
+    let found = match traversal.signs_of(directory) {
         Some(signs) => signs,
-        None if walk.is_local() && !directory.prefix_matches(&walk.location.prefix) => ask(directory),
-        None => list(walk, directory).await?.signs(directory),
+        None if traversal.is_local() && !directory.prefix_matches(&traversal.location.prefix) => ask(directory),
+        None => list(traversal, directory).await?.signs(directory),
     };
     let mut tables = Vec::new();
     for sign in found {
@@ -140,7 +140,7 @@ async fn inspect(walk: &Walk<'_>, directory: &Path) -> Result<Vec<(Path, TableFo
             Sign::Table(format, marker) => tables.push((directory.clone(), format, marker)),
             Sign::Part(format, marker) => tables.push((directory.parent().unwrap_or_default(), format, marker)),
             Sign::Perhaps(format, name) => {
-                let listed = list(walk, &directory.clone().join(name)).await?;
+                let listed = list(traversal, &directory.clone().join(name)).await?;
                 // Usually the newest one, and for Iceberg the one that describes the table.
                 let rank = |file: &&String| (file.contains(".metadata.json"), (*file).clone());
                 if let Some(file) = listed.files.iter().filter(|file| format.confirms(file)).max_by_key(rank) {
@@ -168,31 +168,33 @@ impl Names {
 
 /// Lists the names in a directory, with one request unless the traversal has cached them. Empty if listing is not
 /// permitted.
-async fn list(walk: &Walk<'_>, directory: &Path) -> Result<Names> {
+async fn list(traversal: &Traversal<'_>, directory: &Path) -> Result<Names> {
     let name = |path: &Path| path.filename().map(str::to_owned);
     let names = |listed: &object_store::ListResult| Names {
         directories: listed.common_prefixes.iter().filter_map(name).collect(),
         files: listed.objects.iter().filter_map(|meta| name(&meta.location)).collect(),
     };
-    if let Some(listed) = walk.listed(directory) {
+    if let Some(listed) = traversal.listed(directory) {
         return Ok(listed.map(names).unwrap_or_default());
     }
     let prefix = (!directory.as_ref().is_empty()).then_some(directory);
-    match walk.store.list_with_delimiter(prefix).await {
+    match traversal.store.list_with_delimiter(prefix).await {
         Ok(listed) => Ok(names(&listed)),
-        Err(error) if is_listing_denied(walk, &error) => {
-            log::debug!("{}: not searched for a table: {error}", walk.location.file_names().name(directory));
+        Err(error) if is_listing_denied(traversal, &error) => {
+            log::debug!("{}: not searched for a table: {error}", traversal.location.file_names().name(directory));
             Ok(Names::default())
         }
-        Err(source) => Err(ErrorKind::List { location: walk.location.file_names().name(directory), source }.into()),
+        Err(source) => {
+            Err(ErrorKind::List { location: traversal.location.file_names().name(directory), source }.into())
+        }
     }
 }
 
 /// Whether a failed listing is not a failure of the store: a user who may read a directory may lack permission to
 /// list the one above it. Stores other than the big clouds have no specific error for this.
-fn is_listing_denied(walk: &Walk<'_>, error: &object_store::Error) -> bool {
+fn is_listing_denied(traversal: &Traversal<'_>, error: &object_store::Error) -> bool {
     use object_store::Error::{NotFound, NotImplemented, NotSupported, PermissionDenied, Unauthenticated};
-    !walk.is_flat
+    !traversal.is_flat
         || matches!(
             error,
             NotFound { .. }
@@ -218,13 +220,13 @@ fn ask(directory: &Path) -> Vec<Sign> {
 
 /// Whether a local directory is shared by many users or tools. It is not a table, whatever it contains, unless it is
 /// named explicitly.
-fn is_shared(walk: &Walk<'_>, directory: &Path) -> bool {
+fn is_shared(traversal: &Traversal<'_>, directory: &Path) -> bool {
     let is_one_of = |shared: std::path::PathBuf| {
         let shared = shared.to_str().and_then(|shared| Path::parse(shared).ok());
         shared.is_some_and(|shared| shared == *directory)
     };
-    walk.is_local()
-        && !directory.prefix_matches(&walk.location.prefix)
+    traversal.is_local()
+        && !directory.prefix_matches(&traversal.location.prefix)
         && (directory.as_ref().is_empty()
             || std::env::home_dir().is_some_and(is_one_of)
             || is_one_of(std::env::temp_dir()))

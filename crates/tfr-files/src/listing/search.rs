@@ -9,10 +9,10 @@ use crate::error::{ErrorKind, Result};
 use crate::listing::location::Location;
 use crate::listing::owner::{OwnedFiles, owners};
 use crate::listing::table_format::Owner;
-use crate::listing::walk::Walk;
+use crate::listing::traversal::Traversal;
 
 /// The contents of one location.
-pub struct Walked {
+pub struct FoundFiles {
     /// The files to read, sorted by path. If there is none, the error for a table of this location.
     files: Result<Vec<ObjectMeta>>,
     /// Files in directories that were skipped, by path: empty ones, and those whose name starts with `_`.
@@ -21,7 +21,7 @@ pub struct Walked {
     pub owners: Vec<Owner>,
 }
 
-impl Walked {
+impl FoundFiles {
     /// Returns the files to read, sorted by path.
     ///
     /// # Errors
@@ -38,23 +38,23 @@ impl Walked {
 
 /// Returns the file at `path`, if it exists. Errors name `location`.
 pub async fn head(store: &dyn ObjectStore, location: &Location, path: &Path) -> Result<Option<ObjectMeta>> {
-    Walk::new(store, location).head(path).await
+    Traversal::new(store, location).head(path).await
 }
 
 /// Finds the files at `location`. All listings of tables use this function, so it also detects files of table
 /// formats.
-pub async fn walk(store: &dyn ObjectStore, location: &Location, owned: OwnedFiles) -> Result<Walked> {
-    let mut walk = Walk::new(store, location);
-    walk.find().await?;
-    let owners = if owned == OwnedFiles::Ignore || walk.is_file { Vec::new() } else { owners(&walk).await? };
+pub async fn find_files(store: &dyn ObjectStore, location: &Location, owned: OwnedFiles) -> Result<FoundFiles> {
+    let mut traversal = Traversal::new(store, location);
+    traversal.find().await?;
+    let owners = if owned == OwnedFiles::Ignore || traversal.is_file { Vec::new() } else { owners(&traversal).await? };
     if owned == OwnedFiles::Refuse
         && let Some(owner) = owners.first()
     {
         return Err(ErrorKind::OwnedByTable { location: location.to_string(), owner: owner.clone() }.into());
     }
-    let files = match walk.found.is_empty() {
-        true => Err(walk.nothing_found().await?),
-        false => Ok(walk.found.into_values().collect()),
+    let files = match traversal.found.is_empty() {
+        true => Err(traversal.nothing_found().await?),
+        false => Ok(traversal.found.into_values().collect()),
     };
-    Ok(Walked { files, passed: walk.passed, owners })
+    Ok(FoundFiles { files, passed: traversal.passed, owners })
 }

@@ -210,12 +210,12 @@ impl OrcPart {
             let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
             let array = finish(batch.column(at)).map_err(|failure| match failure {
                 Failure::Arrow(error) => undecoded(&rows.position, error),
-                Failure::Misfit(misfit) => Error::from(ErrorKind::Timestamp {
+                Failure::Mismatch(mismatch) => Error::from(ErrorKind::Timestamp {
                     file: self.file.to_string(),
                     row: first_row(batch.column(at), |row| finish(row).is_err()).map(|at| rows.row + at),
                     column: column.name.clone(),
-                    value: misfit.value,
-                    expected: misfit.expected,
+                    value: mismatch.value,
+                    expected: mismatch.expected,
                 }),
             })?;
             let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.position, error))?;

@@ -222,7 +222,7 @@ fn decimal(found: &Type) -> Result<DataType, String> {
 
 /// A value that is out of range for its column.
 #[derive(Debug)]
-pub(super) struct Misfit {
+pub(super) struct Mismatch {
     pub(super) value: String,
     pub(super) expected: DataType,
 }
@@ -230,7 +230,7 @@ pub(super) struct Misfit {
 /// Why a decoded array cannot be converted to the column's type.
 #[derive(Debug)]
 pub(super) enum Failure {
-    Misfit(Misfit),
+    Mismatch(Mismatch),
     Arrow(ArrowError),
 }
 
@@ -325,7 +325,7 @@ fn timestamps<T: ArrowTimestampType>(
                 Some(moment) => moment.naive_utc().format("%FT%T%.f").to_string(),
                 None => format!("{seconds}.{nanoseconds:09} seconds since 1970"),
             };
-            Err(Failure::Misfit(Misfit { value, expected: data_type.clone() }))
+            Err(Failure::Mismatch(Mismatch { value, expected: data_type.clone() }))
         }
     }
 }

@@ -14,7 +14,7 @@ use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-use super::values::{Failure, Misfit, convert, converted_type};
+use super::values::{Failure, Mismatch, convert, converted_type};
 use crate::names::ColumnNames;
 
 /// Makes the scan convert columns where needed; `inner` sees them in their converted types.
@@ -99,12 +99,12 @@ pub(super) struct Unlocated {
     pub(super) column: String,
     /// The target type of the conversion.
     pub(super) data_type: DataType,
-    pub(super) misfit: Misfit,
+    pub(super) mismatch: Mismatch,
 }
 
 impl fmt::Display for Unlocated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column \"{}\": {}", self.column, self.misfit)
+        write!(f, "column \"{}\": {}", self.column, self.mismatch)
     }
 }
 
@@ -146,9 +146,9 @@ impl PhysicalExpr for Conversion {
         let rows = if is_scalar { 1 } else { batch.num_rows() };
         let converted = convert(&input.into_array(rows)?, &self.data_type).map_err(|failure| match failure {
             Failure::Arrow(error) => error.into(),
-            Failure::Misfit(misfit) => {
+            Failure::Mismatch(mismatch) => {
                 let (column, data_type) = (self.column.clone(), self.data_type.clone());
-                DataFusionError::External(Box::new(Unlocated { column, data_type, misfit }))
+                DataFusionError::External(Box::new(Unlocated { column, data_type, mismatch }))
             }
         })?;
         Ok(match is_scalar {

@@ -18,7 +18,7 @@ use super::adapter::Unlocated;
 use super::footer::Footers;
 use super::hint::bytes_type;
 use super::reader::{Projection, column};
-use super::values::{Failure, Misfit, Reason, convert};
+use super::values::{Failure, Mismatch, Reason, convert};
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
 
@@ -35,7 +35,7 @@ pub(super) struct Locator {
 impl Diagnosis for Locator {
     async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError {
         let found = if let Some(unlocated) = find::<Unlocated>(&error) {
-            self.misfit(file, unlocated).await
+            self.mismatch(file, unlocated).await
         } else if says(&error, "utf-8") {
             self.not_text(file, columns).await
         } else {
@@ -50,19 +50,19 @@ impl Diagnosis for Locator {
 }
 
 impl Locator {
-    async fn misfit(&self, file: &ObjectMeta, unlocated: &Unlocated) -> Result<Option<ErrorKind>> {
+    async fn mismatch(&self, file: &ObjectMeta, unlocated: &Unlocated) -> Result<Option<ErrorKind>> {
         let footer = self.footers.get(self.store.as_ref(), file).await?;
         let Some(index) = footer.columns.iter().position(|name| *name == unlocated.column) else { return Ok(None) };
         let mut batches = column(&self.store, file, &footer, Projection::Column(index))?;
         let mut before = 0_u64;
         while let Some(array) = batches.try_next().await? {
             if convert(&array, &unlocated.data_type).is_err() {
-                let misfit = |row: usize| match convert(&array.slice(row, 1), &unlocated.data_type) {
-                    Err(Failure::Misfit(misfit)) => Some((row, misfit)),
+                let mismatch = |row: usize| match convert(&array.slice(row, 1), &unlocated.data_type) {
+                    Err(Failure::Mismatch(mismatch)) => Some((row, mismatch)),
                     _ => None,
                 };
-                let found = (0..array.len()).find_map(misfit);
-                return Ok(found.map(|(row, Misfit { value, expected, reason })| {
+                let found = (0..array.len()).find_map(mismatch);
+                return Ok(found.map(|(row, Mismatch { value, expected, reason })| {
                     let (file, row) = (self.names.name(&file.location), before + row as u64);
                     let column = self.columns.in_table(&unlocated.column);
                     match reason {

@@ -121,7 +121,7 @@ async fn is_far(
         let data_type = nanoseconds(array.data_type(), &mut Some(before));
         let converted = converted_type(array.data_type(), &data_type).map(|wanted| convert(&array, &wanted));
         match converted {
-            Some(Err(Failure::Misfit(misfit))) => return Ok(misfit.reason == Reason::Beyond),
+            Some(Err(Failure::Mismatch(mismatch))) => return Ok(mismatch.reason == Reason::Beyond),
             _ if is_known() => return Ok(true),
             _ => {}
         }

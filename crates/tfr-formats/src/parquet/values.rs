@@ -24,7 +24,7 @@ const EPOCH: i128 = 2_440_588;
 
 /// A value that is out of range for its column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Misfit {
+pub(super) struct Mismatch {
     pub(super) value: String,
     pub(super) expected: DataType,
     pub(super) reason: Reason,
@@ -41,18 +41,18 @@ pub(super) enum Reason {
     Malformed,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} does not fit into {}", self.value, self.expected)
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for Mismatch {}
 
 /// Why decoded bytes cannot be converted.
 #[derive(Debug)]
 pub(super) enum Failure {
-    Misfit(Misfit),
+    Mismatch(Mismatch),
     Arrow(ArrowError),
 }
 
@@ -62,9 +62,9 @@ impl From<ArrowError> for Failure {
     }
 }
 
-impl From<Misfit> for Failure {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(misfit)
+impl From<Mismatch> for Failure {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Mismatch(mismatch)
     }
 }
 
@@ -215,12 +215,12 @@ fn timestamps<T: ArrowTimestampType>(
     nanoseconds: i128,
     mask: Option<&NullBuffer>,
 ) -> Result<ArrayRef, Failure> {
-    let misfit = |value: String, reason| Misfit { value, expected: T::DATA_TYPE, reason };
+    let mismatch = |value: String, reason| Mismatch { value, expected: T::DATA_TYPE, reason };
     let (found, nulls) = values(array, mask, |bytes| {
         let (day, time) = split(bytes);
         // Spark counts from the end of the day in the distant past.
         if !(1 - DAY..DAY).contains(&time) {
-            return Err(misfit(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
+            return Err(mismatch(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
         }
         let since_1970 = nanoseconds_since_1970(bytes);
         let exact = (since_1970 % nanoseconds == 0).then(|| i64::try_from(since_1970 / nanoseconds).ok()).flatten();
@@ -229,7 +229,7 @@ fn timestamps<T: ArrowTimestampType>(
             let sign = if since_1970 < 0 && seconds == 0 { "-" } else { "" };
             let is_beyond = i64::try_from(since_1970.div_euclid(nanoseconds)).is_err();
             let reason = if is_beyond { Reason::Beyond } else { Reason::Finer };
-            misfit(format!("{sign}{seconds}.{fraction:09} seconds since 1970"), reason)
+            mismatch(format!("{sign}{seconds}.{fraction:09} seconds since 1970"), reason)
         })
     })?;
     Ok(Arc::new(PrimitiveArray::<T>::try_new(found.into(), nulls)?))
@@ -252,7 +252,7 @@ fn intervals(array: &ArrayRef, mask: Option<&NullBuffer>) -> Result<ArrayRef, Fa
         let (months, days, milliseconds) = (part(0), part(4), part(8));
         match (i32::try_from(months), i32::try_from(days)) {
             (Ok(months), Ok(days)) => Ok(IntervalMonthDayNano::new(months, days, i64::from(milliseconds) * 1_000_000)),
-            _ => Err(Misfit {
+            _ => Err(Mismatch {
                 value: format!("an interval of {months} months and {days} days"),
                 expected: DataType::Interval(IntervalUnit::MonthDayNano),
                 reason: Reason::Beyond,

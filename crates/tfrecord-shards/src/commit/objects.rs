@@ -89,7 +89,7 @@ pub enum Occupant {
 /// Files of ours are those that the manifest lists, those that it records as replaced, and those with a run id in their
 /// names. A run that was killed, failed or was superseded may have completed the latter without a manifest.
 #[derive(Debug)]
-pub struct PrefixSurvey {
+pub struct PrefixScan {
     mode: SaveMode,
     manifest: Option<StoredManifest>,
     /// The files that the manifest lists or records as replaced.
@@ -101,7 +101,7 @@ pub struct PrefixSurvey {
     foreign: Vec<String>,
 }
 
-impl PrefixSurvey {
+impl PrefixScan {
     /// Starts a scan. The manifest under the prefix must be read before the files are listed.
     pub fn new(mode: SaveMode, manifest: Option<&StoredManifest>) -> Self {
         Self {

@@ -9,8 +9,8 @@ use std::num::NonZeroU16;
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 
 use super::entry::Entry;
-use super::kept::{Kept, SLAB_BYTES, Slabs, keep_in};
 use super::key::SortKey;
+use super::slabs::{RecordLocation, SLAB_BYTES, Slabs, keep_in};
 
 /// Length in bytes of a cell, which holds entries or records of one bucket.
 pub(super) const CELL_BYTES: usize = 8 << 10;
@@ -201,7 +201,7 @@ fn filled(full: &[Cell], open: Cell) -> impl Iterator<Item = Cell> {
 pub(super) struct BucketEntry {
     pub(super) key: u64,
     /// Where the record is kept.
-    pub(super) kept: Kept,
+    pub(super) location: RecordLocation,
     /// Length of the frame in bytes.
     pub(super) len: u32,
 }
@@ -276,7 +276,7 @@ impl Buckets {
         open.records.make_room(entry.len as usize, &mut full.records, || take(slabs));
         open.records.add(slabs, record);
         open.entries.make_room(BUCKET_ENTRY_LEN, &mut full.entries, || take(slabs));
-        let compact_len = entry.kept.compact_len().map_or(0, NonZeroU16::get);
+        let compact_len = entry.location.compact_len().map_or(0, NonZeroU16::get);
         open.entries.add(slabs, &encode_entry(entry.key, entry.len as u16, compact_len));
         self.rows += 1;
     }
@@ -318,9 +318,9 @@ impl Buckets {
                 cell = cells.next().unwrap_or(Cell::NONE);
                 passed = 0;
             }
-            let kept = Kept::new(Slabs::offset(cell.slab(), cell.start() + passed as usize), compact_len);
-            passed += kept.len(len);
-            each(BucketEntry { key, kept, len });
+            let location = RecordLocation::new(Slabs::offset(cell.slab(), cell.start() + passed as usize), compact_len);
+            passed += location.len(len);
+            each(BucketEntry { key, location, len });
         }
     }
 
@@ -392,9 +392,9 @@ fn decode_entry(entry: &[u8; BUCKET_ENTRY_LEN]) -> (u64, u32, u16) {
 pub(super) fn decode_entries(entries: &[u8], mut start: u64, mut each: impl FnMut(BucketEntry)) -> u64 {
     for entry in entries.as_chunks::<BUCKET_ENTRY_LEN>().0 {
         let (key, len, compact_len) = decode_entry(entry);
-        let kept = Kept::new(start, compact_len);
-        start += u64::from(kept.len(len));
-        each(BucketEntry { key, kept, len });
+        let location = RecordLocation::new(start, compact_len);
+        start += u64::from(location.len(len));
+        each(BucketEntry { key, location, len });
     }
     start
 }

@@ -140,8 +140,8 @@ impl Cursor {
         let numbers = entries.start as u32..;
         let entries = memory.entries.get(entries).unwrap_or_default();
         self.items.extend(entries.iter().zip(counts).zip(numbers).map(|((entry, count), number)| {
-            let Entry { key, kept, group, len } = *entry;
-            Item { group, run: self.run, key, kept, len, count, entry: number }
+            let Entry { key, location, group, len } = *entry;
+            Item { group, run: self.run, key, location, len, count, entry: number }
         }));
         self.last = entries.last().map(Entry::key);
     }
@@ -155,7 +155,7 @@ impl Cursor {
             let FileEntry { key, count, len, .. } = entry;
             in_order &= key >= before && entry.start == *start && len > 0 && count > 0;
             let SortKey { group, key: in_group } = key;
-            items.push(Item { group, run: *run, key: in_group, kept: entry.kept(), len, count, entry: number });
+            items.push(Item { group, run: *run, key: in_group, location: entry.location(), len, count, entry: number });
             *start = entry.end();
             number += 1;
             in_order &= *start <= file.records_len;
@@ -169,8 +169,8 @@ impl Cursor {
         let Self { run: number, raw, .. } = self;
         let mut first_entry = run.bucket_entry(bucket);
         let mut sound = true;
-        let mut push = |BucketEntry { key, kept, len }: BucketEntry| {
-            items.push(Item { group: 0, run: *number, key, kept, len, count: 1, entry: first_entry });
+        let mut push = |BucketEntry { key, location, len }: BucketEntry| {
+            items.push(Item { group: 0, run: *number, key, location, len, count: 1, entry: first_entry });
             first_entry += 1;
         };
         match &run.stored {

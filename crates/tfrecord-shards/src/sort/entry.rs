@@ -1,7 +1,7 @@
 //! [`Entry`] and [`Item`]: locate a record in memory or in a run.
 
-use super::kept::{Kept, KeptRecord, Slabs};
 use super::key::SortKey;
+use super::slabs::{LocatedRecord, RecordLocation, Slabs};
 
 /// Length in bytes of an entry in a file, little-endian: the key, the length of the frame, and that of the compact
 /// record, 0 if the record is kept as its frame.
@@ -15,7 +15,7 @@ pub(super) struct Item {
     pub(super) run: u32,
     pub(super) key: u64,
     /// Where the record is in the run.
-    pub(super) kept: Kept,
+    pub(super) location: RecordLocation,
     /// Length of the frame in bytes.
     pub(super) len: u32,
     /// Number of equal records that it represents, until they are spread.
@@ -36,7 +36,7 @@ impl Item {
 pub(super) struct Entry {
     pub(super) key: u64,
     /// Where the record is in the slabs.
-    pub(super) kept: Kept,
+    pub(super) location: RecordLocation,
     pub(super) group: u32,
     /// Length of the frame in bytes.
     pub(super) len: u32,
@@ -51,12 +51,12 @@ impl Entry {
     /// Returns its length in bytes in a file.
     #[inline]
     pub(super) fn weight(&self) -> u64 {
-        u64::from(self.kept.len(self.len)) + ENTRY_LEN as u64
+        u64::from(self.location.len(self.len)) + ENTRY_LEN as u64
     }
 
     /// Returns the record, in the slabs of its input.
     #[inline]
-    pub(super) fn record<'a>(&self, slabs: &'a Slabs) -> KeptRecord<'a> {
-        slabs.record(self.kept, self.len)
+    pub(super) fn record<'a>(&self, slabs: &'a Slabs) -> LocatedRecord<'a> {
+        slabs.record(self.location, self.len)
     }
 }

@@ -228,7 +228,7 @@ impl RunFiles {
             if (number - range.start).is_multiple_of(WRITE_ENTRIES) {
                 of_entries.push(Stretch { entries: number..range.end.min(number + WRITE_ENTRIES), start: records_len });
             }
-            let end = records_len + u64::from(entry.kept.len(entry.len));
+            let end = records_len + u64::from(entry.location.len(entry.len));
             match stretches.last_mut() {
                 Some(last) if end - last.start <= WRITE_BYTES => last.entries.end = number + 1,
                 _ => stretches.push(Stretch { entries: number..number + 1, start: records_len }),
@@ -254,8 +254,8 @@ impl RunFiles {
                 let mut start = stretch.start;
                 let entries = entries.iter().zip(counts).map(|(entry, count)| {
                     let from = start;
-                    start += u64::from(entry.kept.len(entry.len));
-                    let compact_len = entry.kept.compact_len().map_or(0, NonZeroU16::get);
+                    start += u64::from(entry.location.len(entry.len));
+                    let compact_len = entry.location.compact_len().map_or(0, NonZeroU16::get);
                     FileEntry { key: entry.key(), count, start: from, len: entry.len, compact_len }
                 });
                 form.encode(entries, out);

@@ -7,10 +7,10 @@ use arrow_tfrecord::RecordBuffer;
 use super::buckets::{BucketBits, BucketEntry, Buckets, MAX_FRAME_LEN, have_few_keys};
 use super::entry::Entry;
 use super::files::{RunFiles, samples_of, sampling};
-use super::kept::{FrameOrder, Slabs};
 use super::key::SortKey;
 use super::order::{sort_entries, sort_ties};
 use super::run::{MemoryRun, Run, Stored};
+use super::slabs::{FrameOrder, Slabs};
 use super::{EqualRecords, RecordSorter};
 use crate::error::{ErrorKind, Result};
 
@@ -110,8 +110,8 @@ impl SorterInput {
         let form = self.sorter.form(records);
         self.entries.extend((0..).zip(keys).map(|(record, &SortKey { group, key })| {
             let len = records.record_end(record) - records.record_start(record);
-            let kept = self.slabs.keep(form, records, record, &mut *spare);
-            Entry { key, kept, group, len: len as u32 }
+            let location = self.slabs.keep(form, records, record, &mut *spare);
+            Entry { key, location, group, len: len as u32 }
         }));
         self.entries_filled = self.entries_filled.max(self.entries.len());
         Ok(self.memory().saturating_sub(before + reused))
@@ -158,7 +158,7 @@ impl SorterInput {
         self.sorter.leave_buckets();
         if let Some(mut buckets) = self.buckets.take() {
             self.entries.reserve_exact(ROOM_ENTRIES.max(buckets.rows()));
-            let entry = |BucketEntry { key, kept, len }| Entry { key, kept, group: 0, len };
+            let entry = |BucketEntry { key, location, len }| Entry { key, location, group: 0, len };
             (0..buckets.bits().number())
                 .for_each(|number| buckets.for_each(number, |found| self.entries.push(entry(found))));
             self.entries_filled = self.entries_filled.max(self.entries.len());

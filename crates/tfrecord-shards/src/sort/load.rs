@@ -6,16 +6,16 @@ use std::mem;
 use prefetch_index::prefetch_index;
 
 use super::entry::Item;
-use super::kept::{FrameOrder, Kept, KeptRecord};
+use super::merge::{Window, WindowPlace};
 use super::run::RunSet;
-use super::walk::{Window, WindowPlace};
+use super::slabs::{FrameOrder, LocatedRecord, RecordLocation};
 use crate::error::Result;
 
 /// Gaps up to this length in bytes are read rather than skipped.
 const GAP: u64 = 4 << 10;
 
 /// Marks a record that is not in a file.
-const IN_MEMORY: Kept = Kept::NOWHERE;
+const IN_MEMORY: RecordLocation = RecordLocation::NOWHERE;
 
 /// Bytes of two long records that are compared at a time.
 const COMPARE_BYTES: usize = 64 << 10;
@@ -29,7 +29,7 @@ pub(super) struct LoadedRecords {
     /// Never shortened, which saves clearing it.
     bytes: Vec<u8>,
     /// Where each requested item of the window is, or [`IN_MEMORY`].
-    at: Vec<Kept>,
+    at: Vec<RecordLocation>,
     wanted: Vec<u32>,
 }
 
@@ -45,10 +45,10 @@ impl LoadedRecords {
         } else {
             self.wanted.sort_unstable();
         }
-        self.at.resize(window.items.len().max(self.at.len()), Kept::default());
+        self.at.resize(window.items.len().max(self.at.len()), RecordLocation::default());
         let items = self.wanted.iter().map(|&number| window.item(number));
         let in_file = items.filter(|item| set.place(item).is_some());
-        let len = in_file.map(|item| item.kept.len(item.len) as usize).sum::<usize>();
+        let len = in_file.map(|item| item.location.len(item.len) as usize).sum::<usize>();
         if self.bytes.len() < len {
             self.bytes.reserve_exact(len - self.bytes.len());
             self.bytes.resize(len, 0);
@@ -62,17 +62,17 @@ impl LoadedRecords {
                 }
                 continue;
             };
-            let start = first.kept.offset();
-            let end_of = |item: &Item| item.kept.offset() + u64::from(item.kept.len(item.len));
+            let start = first.location.offset();
+            let end_of = |item: &Item| item.location.offset() + u64::from(item.location.len(item.len));
             let mut end = end_of(&first);
             if let Some(at) = self.at.get_mut(first_number as usize) {
-                *at = first.kept.at(filled);
+                *at = first.location.at(filled);
             }
             while let Some((number, item)) =
-                wanted.next_if(|(_, item)| item.run == first.run && item.kept.offset() <= end.saturating_add(GAP))
+                wanted.next_if(|(_, item)| item.run == first.run && item.location.offset() <= end.saturating_add(GAP))
             {
                 if let Some(at) = self.at.get_mut(number as usize) {
-                    *at = item.kept.at(filled + (item.kept.offset() - start) as usize);
+                    *at = item.location.at(filled + (item.location.offset() - start) as usize);
                 }
                 end = end_of(&item);
             }
@@ -93,7 +93,7 @@ impl LoadedRecords {
         set: &'a RunSet,
         window: &'a Window,
         places: &'a [WindowPlace],
-    ) -> impl Iterator<Item = KeptRecord<'a>> {
+    ) -> impl Iterator<Item = LocatedRecord<'a>> {
         places.iter().enumerate().map(move |(number, place)| {
             if let Some(later) = places.get(number + FETCH) {
                 prefetch_index(&self.at, later.item as usize);
@@ -104,12 +104,12 @@ impl LoadedRecords {
 
     /// Returns a loaded record of the window.
     #[inline]
-    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &WindowPlace) -> KeptRecord<'a> {
+    pub(super) fn record<'a>(&'a self, set: &'a RunSet, window: &Window, place: &WindowPlace) -> LocatedRecord<'a> {
         match self.at.get(place.item as usize) {
             None | Some(&IN_MEMORY) => set.memory_record(&window.item(place.item)).unwrap_or_default(),
-            Some(&kept) => {
-                let bytes = self.bytes.get(kept.offset() as usize..).unwrap_or_default();
-                KeptRecord::new(bytes, kept, place.len)
+            Some(&location) => {
+                let bytes = self.bytes.get(location.offset() as usize..).unwrap_or_default();
+                LocatedRecord::new(bytes, location, place.len)
             }
         }
     }
@@ -125,8 +125,8 @@ impl LoadedRecords {
 
 /// Passes on records that are scattered in memory, prefetching the next ones.
 #[inline]
-pub(super) fn fetch<'a>(records: impl Iterator<Item = KeptRecord<'a>>, mut each: impl FnMut(KeptRecord<'a>)) {
-    let mut ahead = [KeptRecord::default(); FETCH];
+pub(super) fn fetch<'a>(records: impl Iterator<Item = LocatedRecord<'a>>, mut each: impl FnMut(LocatedRecord<'a>)) {
+    let mut ahead = [LocatedRecord::default(); FETCH];
     let mut asked = 0;
     for record in records {
         record.prefetch();
@@ -154,7 +154,7 @@ impl Comparison {
         if one.len != other.len {
             return Ok(one.len.cmp(&other.len));
         }
-        if one.kept.compact_len().is_some() || other.kept.compact_len().is_some() {
+        if one.location.compact_len().is_some() || other.location.compact_len().is_some() {
             return self.compare_whole(set, one, other);
         }
         let len = one.len as usize;
@@ -176,11 +176,11 @@ impl Comparison {
     /// Compares records of which at least one is compact, and so not long.
     fn compare_whole(&mut self, set: &RunSet, one: &Item, other: &Item) -> Result<Ordering> {
         for (item, bytes) in [(one, &mut self.one), (other, &mut self.other)] {
-            bytes.resize(item.kept.len(item.len) as usize, 0);
+            bytes.resize(item.location.len(item.len) as usize, 0);
             set.read_part(item, 0, bytes)?;
         }
-        let one = KeptRecord::new(&self.one, one.kept, one.len);
-        let other = KeptRecord::new(&self.other, other.kept, other.len);
+        let one = LocatedRecord::new(&self.one, one.location, one.len);
+        let other = LocatedRecord::new(&self.other, other.location, other.len);
         Ok(FrameOrder::new(&set.form).cmp(one, other))
     }
 

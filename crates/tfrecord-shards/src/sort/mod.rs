@@ -59,16 +59,16 @@ mod cursor;
 mod entry;
 mod files;
 mod input;
-mod kept;
 mod key;
 mod load;
+mod merge;
 mod order;
 mod plan;
 mod read;
 mod run;
 mod scan;
+mod slabs;
 mod spill;
-mod walk;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,9 +80,9 @@ use crate::error::{ErrorKind, Result};
 use crate::write::sharding::Sharding;
 
 use buckets::BucketBits;
+use merge::Chunks;
 use run::{Run, RunSet};
 use scan::{Copies, Tally};
-use walk::Chunks;
 
 pub use input::{SorterInput, Spilled};
 pub use key::SortKey;

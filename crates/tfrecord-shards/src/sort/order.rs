@@ -5,9 +5,9 @@ use std::mem;
 use rayon::prelude::*;
 
 use super::entry::Entry;
-use super::kept::FrameOrder;
 use super::key::Prefix;
 use super::run::MemoryRun;
+use super::slabs::FrameOrder;
 
 /// Number of parts that entries are distributed to before they are sorted.
 const PARTS: usize = 1 << PART_BITS;

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use super::key::SortKey;
 use super::load::LoadedRecords;
+use super::merge::{Chunks, KeyMerge, Window};
 use super::scan::Tally;
-use super::walk::{Chunks, Walk, Window};
 use super::{GroupTotals, SortedRecords};
 use crate::error::{ErrorKind, Result};
 use crate::write::sharding::Sharding;
@@ -299,7 +299,7 @@ fn find(chunks: &Chunks, sought: &[Sought], begins: &mut [Begin]) -> Result<()> 
 /// Reads the records of a chunk in order.
 struct ChunkKeys {
     chunk: usize,
-    walk: Walk,
+    merge: KeyMerge,
     window: Window,
     /// Index of the next record in the window's order, and its position.
     next: usize,
@@ -320,14 +320,14 @@ impl ChunkKeys {
                 return Ok(before);
             }
         }
-        let walk = Walk::at(chunks, Some(from), chunk..chunk + 1, true)?;
-        Ok(Self { chunk, walk, window: Window::default(), next: 0, start: Start::default() })
+        let merge = KeyMerge::at(chunks, Some(from), chunk..chunk + 1, true)?;
+        Ok(Self { chunk, merge, window: Window::default(), next: 0, start: Start::default() })
     }
 
     /// Returns the position before the next record, and its length.
     fn next(&mut self) -> Result<Option<(Start, u64)>> {
         if self.next == self.window.order.len() {
-            if !self.walk.next(&mut self.window)? {
+            if !self.merge.next(&mut self.window)? {
                 return Ok(None);
             }
             self.window.sort();

@@ -7,11 +7,11 @@ use arrow_tfrecord::RecordBuffer;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, frame_len};
 
 use super::entry::Item;
-use super::kept::FrameOrder;
 use super::load::{Comparison, fetch};
+use super::merge::{KeyMerge, WindowPlace};
 use super::plan::{Scratch, ShardPlan};
 use super::run::RunSet;
-use super::walk::{Walk, WindowPlace};
+use super::slabs::FrameOrder;
 use crate::error::Result;
 use crate::write::sharding::Piece;
 
@@ -44,7 +44,7 @@ pub struct TaskRecords {
 
 #[derive(Debug)]
 struct Reading {
-    walk: Walk,
+    merge: KeyMerge,
     scratch: Scratch,
     /// Number of records of the window's order that were returned or skipped.
     next: usize,
@@ -117,13 +117,13 @@ impl TaskRecords {
         let chunks = &self.plan.0.chunks;
         let start = self.plan.task_start(self.task).unwrap_or_default();
         let chunk = chunks.bounds.partition_point(|bound| *bound <= start.key);
-        let mut walk = Walk::at(chunks, Some(start.key), chunk..chunks.len(), true)?;
+        let mut merge = KeyMerge::at(chunks, Some(start.key), chunk..chunks.len(), true)?;
         if let Some(next) = self.plan.task_start(self.task + 1) {
-            walk.set_fence(next.key);
+            merge.set_fence(next.key);
         }
         let mut scratch = self.plan.0.scratch().pop().unwrap_or_default();
         scratch.window.clear();
-        Ok(Reading { walk, scratch, next: 0, until: 0, skip: start.ties })
+        Ok(Reading { merge, scratch, next: 0, until: 0, skip: start.ties })
     }
 
     /// Moves past the shards whose rows were all read.
@@ -226,7 +226,7 @@ const LEAST_BLOCK_BYTES: usize = 512 << 10;
 impl Reading {
     fn next_window(&mut self, set: &RunSet, chunk_bytes: usize) -> Result<bool> {
         (self.next, self.until) = (0, 0);
-        if !self.walk.next(&mut self.scratch.window)? {
+        if !self.merge.next(&mut self.scratch.window)? {
             return Ok(false);
         }
         self.scratch.window.sort();
@@ -264,7 +264,7 @@ impl Reading {
         // Chunks exceed their intended length slightly; a short remainder would cost a read per run.
         let most = chunk_bytes as u64 * 3 / 2;
         let places = window.order.get(*next..).unwrap_or_default();
-        let kept_len = |item: &Item| u64::from(item.kept.len(item.len));
+        let kept_len = |item: &Item| u64::from(item.location.len(item.len));
         let fit = if *next == 0 && window.items.iter().map(kept_len).sum::<u64>() <= most {
             places.len()
         } else {

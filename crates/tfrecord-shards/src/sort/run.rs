@@ -10,8 +10,8 @@ use tfrecord_framing::crc32c;
 
 use super::buckets::{BUCKET_ENTRY_LEN, BucketBits, Buckets, CHECKSUM_LEN};
 use super::entry::{ENTRY_LEN, Entry, Item};
-use super::kept::{Kept, KeptRecord, Slabs};
 use super::key::SortKey;
+use super::slabs::{LocatedRecord, RecordLocation, Slabs};
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 
@@ -226,13 +226,13 @@ pub(super) struct FileEntry {
 }
 
 impl FileEntry {
-    pub(super) fn kept(&self) -> Kept {
-        Kept::new(self.start, self.compact_len)
+    pub(super) fn location(&self) -> RecordLocation {
+        RecordLocation::new(self.start, self.compact_len)
     }
 
     /// Returns the offset of the next record.
     pub(super) fn end(&self) -> u64 {
-        self.start.saturating_add(self.kept().len(self.len).into())
+        self.start.saturating_add(self.location().len(self.len).into())
     }
 }
 
@@ -426,8 +426,8 @@ impl RunSet {
     #[inline]
     pub(super) fn place(&self, item: &Item) -> Option<(&RunFile, u64)> {
         match self.stored(item)? {
-            Stored::File(run) => Some((&run.file, run.records_at + item.kept.offset())),
-            Stored::BucketFile(run) => Some((&run.file, item.kept.offset())),
+            Stored::File(run) => Some((&run.file, run.records_at + item.location.offset())),
+            Stored::BucketFile(run) => Some((&run.file, item.location.offset())),
             Stored::Memory(_) | Stored::Buckets(_) => None,
         }
     }
@@ -437,8 +437,8 @@ impl RunSet {
         match self.place(item) {
             Some((file, place)) => self.read(file, bytes, place + from),
             None => {
-                let kept = self.memory_record(item).unwrap_or_default();
-                let part = kept.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
+                let location = self.memory_record(item).unwrap_or_default();
+                let part = location.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
                 bytes.copy_from_slice(part.ok_or_else(|| self.damaged("a record is cut short"))?);
                 Ok(())
             }
@@ -447,22 +447,22 @@ impl RunSet {
 
     /// Appends a record to `out`.
     pub(super) fn read_frame(&self, item: &Item, out: &mut RecordBuffer) -> Result<()> {
-        let mut bytes = vec![0; item.kept.len(item.len) as usize];
+        let mut bytes = vec![0; item.location.len(item.len) as usize];
         self.read_part(item, 0, &mut bytes)?;
-        self.restore(KeptRecord::new(&bytes, item.kept, item.len), out)
+        self.restore(LocatedRecord::new(&bytes, item.location, item.len), out)
     }
 
     /// Appends a record to `out`.
-    pub(super) fn restore(&self, kept: KeptRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
-        if kept.restore(&self.form, out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
+    pub(super) fn restore(&self, location: LocatedRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
+        if location.restore(&self.form, out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
     }
 
     /// Returns a record, if it is in memory.
     #[inline]
-    pub(super) fn memory_record(&self, item: &Item) -> Option<KeptRecord<'_>> {
+    pub(super) fn memory_record(&self, item: &Item) -> Option<LocatedRecord<'_>> {
         match self.stored(item)? {
-            Stored::Memory(memory) => Some(memory.slabs.record(item.kept, item.len)),
-            Stored::Buckets(buckets) => Some(buckets.slabs().record(item.kept, item.len)),
+            Stored::Memory(memory) => Some(memory.slabs.record(item.location, item.len)),
+            Stored::Buckets(buckets) => Some(buckets.slabs().record(item.location, item.len)),
             Stored::File(_) | Stored::BucketFile(_) => None,
         }
     }

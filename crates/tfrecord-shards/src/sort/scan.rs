@@ -12,11 +12,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::RecordSorter;
 use super::entry::Item;
 use super::input::SorterInput;
-use super::kept::FrameOrder;
 use super::key::SortKey;
 use super::load::{Comparison, LoadedRecords};
+use super::merge::{Chunks, KeyMerge, KeySieve, Window, WindowPlace};
 use super::run::RunSet;
-use super::walk::{Chunks, KeySieve, Walk, Window, WindowPlace};
+use super::slabs::FrameOrder;
 use crate::error::Result;
 
 /// Number of parts of the scan per thread: enough for all threads to end at about the same time.
@@ -81,9 +81,9 @@ fn scan<S>(
     let scan_part = |part: Range<usize>| {
         let mut tallies = Vec::new();
         let mut window = Window::default();
-        let mut walk = Walk::new(chunks, part, live)?;
+        let mut merge = KeyMerge::new(chunks, part, live)?;
         let mut state = begin();
-        while walk.next(&mut window)? {
+        while merge.next(&mut window)? {
             tally(&window, &mut tallies);
             visit(&mut state, &mut window)?;
         }

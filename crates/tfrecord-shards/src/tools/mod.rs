@@ -1,10 +1,10 @@
-//! Tools that read whole files and sets: `verify`, `salvage`, `reshard`, `index`, `survey`.
+//! Tools that read whole files and sets: `verify`, `salvage`, `reshard`, `index`, `count_records`.
 
+pub(crate) mod count_records;
 pub(crate) mod frames;
 pub(crate) mod index;
 pub(crate) mod inputs;
 pub(crate) mod progress;
 pub(crate) mod rewrite;
 pub(crate) mod stored;
-pub(crate) mod survey;
 pub(crate) mod verify;

@@ -5,6 +5,8 @@ mod append;
 #[cfg(test)]
 mod child;
 #[cfg(test)]
+mod count_records;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod groups;
@@ -26,8 +28,6 @@ mod staging;
 mod stored;
 #[cfg(test)]
 mod support;
-#[cfg(test)]
-mod survey;
 #[cfg(test)]
 mod target;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
-use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixSurvey, StoredManifest};
+use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixScan, StoredManifest};
 use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME, SaveMode, StagedUpload};
 
 use crate::error::{ErrorKind, shards_error};
@@ -75,7 +75,7 @@ impl UploadTarget {
         // If nothing is replaced, it does not matter who wrote the files.
         let needs_manifest = matches!(mode, SaveMode::Overwrite | SaveMode::Append);
         let manifest = if needs_manifest { self.manifest().await? } else { None };
-        let mut survey = PrefixSurvey::new(mode, manifest.as_ref());
+        let mut scan = PrefixScan::new(mode, manifest.as_ref());
         let prefix = self.location.key();
         let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
         while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
@@ -83,11 +83,11 @@ impl UploadTarget {
             let parts: Vec<_> = parts.collect();
             let path = parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("/");
             // Consoles create an empty object for a directory.
-            if !path.is_empty() && survey.add(path, file.size).is_break() {
+            if !path.is_empty() && scan.add(path, file.size).is_break() {
                 break;
             }
         }
-        survey.finish(&self.out()).map_err(shards_error)
+        scan.finish(&self.out()).map_err(shards_error)
     }
 
     /// Reads the existing manifest, if there is one.

@@ -246,7 +246,7 @@ async fn a_table_tells_how_much_its_columns_were_inferred_from() -> Result<()> {
         let format = table.format().downcast_ref::<TfRecordFormat>().expect("records");
         Ok(format.form().origin.clone())
     };
-    let is = |origin, told| matches!(origin, ColumnOrigin::Records { looked_into, files: 4, records, is_all, .. } if (looked_into, records, is_all) == told);
+    let is = |origin, told| matches!(origin, ColumnOrigin::Records { probed_files, files: 4, records, is_all, .. } if (probed_files, records, is_all) == told);
     assert!(is(origin(Some(256), Some(1000)).await?, (4, 40, true)));
     assert!(is(origin(Some(256), Some(10)).await?, (4, 40, true)));
     assert!(is(origin(Some(256), Some(9)).await?, (4, 36, false)));

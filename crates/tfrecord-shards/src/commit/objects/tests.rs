@@ -202,14 +202,14 @@ fn failure() -> crate::Error {
 }
 
 fn inspect(store: &Model, mode: SaveMode) -> Result<Occupant> {
-    let mut survey = PrefixSurvey::new(mode, store.manifest.as_deref());
+    let mut scan = PrefixScan::new(mode, store.manifest.as_deref());
     for name in store.files.keys() {
         // As long as all shards are.
-        if survey.add(name.clone(), 20).is_break() {
+        if scan.add(name.clone(), 20).is_break() {
             break;
         }
     }
-    survey.finish(&out())
+    scan.finish(&out())
 }
 
 fn uploads(names: &[String]) -> Vec<StagedShard> {

@@ -135,12 +135,12 @@ fn what_is_not_whole_is_not_added_to() {
     assert!(Writer::begin(&store, SaveMode::Append).is_ok());
     // A shard that was cut.
     let stored = before.manifest.clone().unwrap();
-    let mut survey = PrefixSurvey::new(SaveMode::Append, Some(&stored));
+    let mut scan = PrefixScan::new(SaveMode::Append, Some(&stored));
     for name in before.files.keys() {
         let bytes = if name.starts_with("part-00001") { 19 } else { 20 };
-        assert!(survey.add(name.clone(), bytes).is_continue());
+        assert!(scan.add(name.clone(), bytes).is_continue());
     }
-    let error = survey.finish(&out()).unwrap_err();
+    let error = scan.finish(&out()).unwrap_err();
     assert!(error.to_string().ends_with("part-00001-of-00002.tfrecord: expected 20 bytes, found 19"), "{error}");
 }
 

@@ -30,11 +30,11 @@ fn first_from(starts: &[Position], cut: u64) -> Position {
     starts[starts.partition_point(|start| start.byte < cut)]
 }
 
-async fn surveyed(file: &FsPath, cuts: &[u64]) -> Boundaries {
+async fn scanned(file: &FsPath, cuts: &[u64]) -> Boundaries {
     let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
     let path = Path::from_filesystem_path(file).expect("a path");
     let meta = store.head(&path).await.expect("the file is there");
-    Survey::new(cuts).boundaries(&store, &meta).await
+    BoundaryScan::new(cuts).boundaries(&store, &meta).await
 }
 
 /// Payloads that are framed records themselves. Bytes alone do not distinguish them from the records around them.
@@ -55,7 +55,7 @@ async fn framed_records_in_payloads_fool_no_cut() {
         let second = cut + (size - cut) / 2;
         let cuts = if second > cut { vec![cut, second] } else { vec![cut] };
         let expected: Vec<_> = cuts.iter().map(|cut| first_from(&starts, *cut)).collect();
-        assert_eq!(surveyed(&file, &cuts).await.as_deref(), Some(expected.as_slice()), "{cuts:?}");
+        assert_eq!(scanned(&file, &cuts).await.as_deref(), Some(expected.as_slice()), "{cuts:?}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn what_has_no_chain_of_headers_is_read_in_one_piece() {
     };
     for (name, bytes) in [("damaged header", &damaged), ("gzip", &gzip), ("cut", &sound[..3000].to_vec())] {
         std::fs::write(&file, bytes).expect("written");
-        assert_eq!(surveyed(&file, &cuts).await, None, "{name}");
+        assert_eq!(scanned(&file, &cuts).await, None, "{name}");
     }
     // Damage of a payload is reported when it is read, with its record number.
     let mut payload = sound;
@@ -93,25 +93,25 @@ async fn what_has_no_chain_of_headers_is_read_in_one_piece() {
     std::fs::write(&file, payload).expect("written");
     let starts = starts(&payloads);
     let expected = cuts.map(|cut| first_from(&starts, cut));
-    assert_eq!(surveyed(&file, &cuts).await.as_deref(), Some(expected.as_slice()));
+    assert_eq!(scanned(&file, &cuts).await.as_deref(), Some(expected.as_slice()));
 }
 
 #[tokio::test]
-async fn parts_of_a_file_share_a_survey() {
+async fn parts_of_a_file_share_a_boundary_scan() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("f");
     let payloads = vec![vec![7; 100]; 50];
     std::fs::write(&file, framed(&payloads)).expect("written");
     let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
     let meta = store.head(&Path::from_filesystem_path(&file).expect("a path")).await.expect("the file is there");
-    let survey = Survey::new([1000, 3000]);
-    let first = survey.clone();
+    let scan = BoundaryScan::new([1000, 3000]);
+    let first = scan.clone();
     // A caller that was first and is never polled again blocks no other.
     let mut abandoned = Box::pin(first.boundaries(&store, &meta));
     let _ = futures::poll!(abandoned.as_mut());
-    let boundaries = survey.boundaries(&store, &meta).await.expect("a sound file");
+    let boundaries = scan.boundaries(&store, &meta).await.expect("a sound file");
     std::fs::remove_file(&file).expect("removed");
-    let again = survey.boundaries(&store, &meta).await.expect("known from before");
+    let again = scan.boundaries(&store, &meta).await.expect("known from before");
     assert!(Arc::ptr_eq(&boundaries, &again));
     assert_eq!(abandoned.await.as_deref(), Some(&*boundaries));
 }
@@ -134,7 +134,7 @@ proptest! {
         std::fs::write(&file, framed(&payloads))?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let expected: Vec<_> = cuts.iter().map(|cut| first_from(&starts, *cut)).collect();
-        let found = runtime.block_on(surveyed(&file, &cuts));
+        let found = runtime.block_on(scanned(&file, &cuts));
         prop_assert_eq!(found.as_deref(), Some(expected.as_slice()));
     }
 }

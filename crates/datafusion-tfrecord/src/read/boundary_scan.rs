@@ -1,4 +1,4 @@
-//! [`Survey`]: the record-boundary scan, which finds where records begin in a file without an index.
+//! [`BoundaryScan`]: the record-boundary scan, which finds where records begin in a file without an index.
 //!
 //! A record contains its length, but nothing marks where one begins: a payload may itself contain framed records. A
 //! position is certain only if a chain of headers leads there from the start of the file. Following that chain takes
@@ -40,7 +40,7 @@ pub(super) type Boundaries = Option<Arc<[Position]>>;
 /// All callers wait for the same tasks. The tasks do not depend on any caller to progress, and stop when all callers
 /// are gone.
 #[derive(Clone)]
-pub(super) struct Survey {
+pub(super) struct BoundaryScan {
     /// Where the file is to be split: byte offsets, in order.
     cuts: Arc<[u64]>,
     state: Arc<State>,
@@ -52,7 +52,7 @@ struct State {
     running: Mutex<Option<WeakShared<BoxFuture<'static, Boundaries>>>>,
 }
 
-impl Survey {
+impl BoundaryScan {
     pub(super) fn new(cuts: impl Into<Arc<[u64]>>) -> Self {
         Self { cuts: cuts.into(), state: Arc::default() }
     }
@@ -78,7 +78,7 @@ impl Survey {
         }
         let (store, meta, cuts) = (Arc::clone(store), meta.clone(), Arc::clone(&self.cuts));
         // A separate task, so that it progresses whichever caller is polled.
-        let task = SpawnedTask::spawn(async move { survey(&store, &meta, cuts).await });
+        let task = SpawnedTask::spawn(async move { scan(&store, &meta, cuts).await });
         let started = async move { task.await.ok().flatten() }.boxed().shared();
         *running = started.downgrade();
         started
@@ -97,23 +97,23 @@ impl Drop for StopOnDrop {
 
 /// Scans all pieces in parallel, up to the last cut. Errors are ignored: reading the file fails again, with a better
 /// message.
-async fn survey(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
+async fn scan(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
     let options = GetOptions { if_match: strong_tag(meta), ..GetOptions::default() };
     let path = match store.get_opts(&meta.location, options).await.ok()?.payload {
         GetResultPayload::File(_, path) => path,
         GetResultPayload::Stream(_) => return None,
     };
     let stop = StopOnDrop::default();
-    let walk = Walk { path, size: meta.size, stopped: Arc::clone(&stop.0) };
+    let scan = PieceScan { path, size: meta.size, stopped: Arc::clone(&stop.0) };
     let stops = stops(&cuts, std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
     let pieces = stops.iter().enumerate().map(|(piece, until)| {
-        let (walk, from, until) = (walk.clone(), piece.checked_sub(1).map(|before| stops[before]), *until);
-        SpawnedTask::spawn_blocking(move || walk.piece(from, until))
+        let (scan, from, until) = (scan.clone(), piece.checked_sub(1).map(|before| stops[before]), *until);
+        SpawnedTask::spawn_blocking(move || scan.piece(from, until))
     });
     let pieces: Vec<_> = pieces.collect();
-    let walked = futures::stream::iter(pieces).then(|piece| piece);
-    let walked: Vec<Option<Piece>> = walked.try_collect().await.ok()?;
-    SpawnedTask::spawn_blocking(move || walk.join(&stops, &cuts, &walked)).await.ok().flatten()
+    let scanned = futures::stream::iter(pieces).then(|piece| piece);
+    let scanned: Vec<Option<Piece>> = scanned.try_collect().await.ok()?;
+    SpawnedTask::spawn_blocking(move || scan.join(&stops, &cuts, &scanned)).await.ok().flatten()
 }
 
 /// Returns the ends of the pieces to scan: the cuts and, if there are fewer pieces than threads, points between them,
@@ -141,13 +141,13 @@ struct Piece {
 }
 
 #[derive(Clone)]
-struct Walk {
+struct PieceScan {
     path: PathBuf,
     size: u64,
     stopped: Arc<AtomicBool>,
 }
 
-impl Walk {
+impl PieceScan {
     /// Scans to the first header at or after `until`, from the start of the file, or from the first valid record
     /// after `from` if there is one nearby.
     fn piece(&self, from: Option<u64>, until: u64) -> Option<Piece> {
@@ -155,7 +155,7 @@ impl Walk {
             None => 0,
             Some(from) => self.first_record(from).ok().flatten()?,
         };
-        Some(Piece { start, end: self.walk(start, until) })
+        Some(Piece { start, end: self.scan(start, until) })
     }
 
     /// Returns the certain boundaries at the cuts, which are among the stops, from pieces that may be guesses.
@@ -165,7 +165,7 @@ impl Walk {
         for (stop, piece) in stops.iter().zip(pieces) {
             let passed = match piece {
                 Some(piece) if piece.start == certain.byte => piece.end?,
-                _ => self.walk(certain.byte, *stop)?,
+                _ => self.scan(certain.byte, *stop)?,
             };
             certain = Position { record: certain.record + passed.record, byte: passed.byte };
             if cuts.binary_search(stop).is_ok() {
@@ -196,7 +196,7 @@ impl Walk {
     }
 
     /// Follows headers up to the first position at or after `until`, and counts records.
-    fn walk(&self, from: u64, until: u64) -> Option<Position> {
+    fn scan(&self, from: u64, until: u64) -> Option<Position> {
         let mut headers = Headers::open(self).ok()?;
         let mut passed = Position { record: 0, byte: from };
         while passed.byte < until {
@@ -217,7 +217,7 @@ fn record_len(header: &[u8; HEADER_LEN]) -> Option<u64> {
 
 /// Reads headers at increasing positions of a file.
 struct Headers<'a> {
-    walk: &'a Walk,
+    scan: &'a PieceScan,
     file: File,
     block: Vec<u8>,
     /// Start of the block.
@@ -225,15 +225,15 @@ struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    fn open(walk: &'a Walk) -> io::Result<Self> {
-        Ok(Self { walk, file: File::open(&walk.path)?, block: Vec::new(), start: 0 })
+    fn open(scan: &'a PieceScan) -> io::Result<Self> {
+        Ok(Self { scan, file: File::open(&scan.path)?, block: Vec::new(), start: 0 })
     }
 
     /// Returns the header at this position, or `None` if the file ends within it.
     fn at(&mut self, place: u64) -> io::Result<Option<[u8; HEADER_LEN]>> {
         let end = self.start + self.block.len() as u64;
         if place < self.start || place + HEADER_LEN as u64 > end {
-            if self.walk.stopped.load(Ordering::Relaxed) {
+            if self.scan.stopped.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             // A header far after the block suggests that the next record is as long as the one just skipped.

@@ -1,4 +1,4 @@
-//! [`Walk`]: merges all runs in the order of keys, one window at a time.
+//! [`KeyMerge`]: merges all runs in the order of keys, one window at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ const BUCKET_WINDOW: usize = 1 << 14;
 
 /// Visits the records of all runs, from one key to another.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct KeyMerge {
     chunks: Chunks,
     cursors: Vec<Cursor>,
     /// The next bucket to read, if all runs are in buckets.
@@ -124,7 +124,7 @@ pub(super) struct WindowPlace {
     pub(super) len: u32,
 }
 
-impl Walk {
+impl KeyMerge {
     /// Visits these chunks.
     pub(super) fn new(chunks: &Chunks, range: Range<usize>, live: bool) -> Result<Self> {
         Self::at(chunks, chunks.start(range.start), range, live)

@@ -1,4 +1,4 @@
-//! [`survey`]: counts the records of files, and finds where readers can start.
+//! [`count_records`]: counts the records of files, and finds where readers can start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::tools::stored::Input;
 /// A file with the number of its records.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct SurveyedFile {
+pub struct CountedFile {
     /// Path of the file.
     pub path: PathBuf,
     /// Length of the file in bytes.
@@ -34,7 +34,7 @@ pub struct SurveyedFile {
     pub listed: Option<(Arc<Manifest>, usize)>,
 }
 
-impl SurveyedFile {
+impl CountedFile {
     /// Returns the file's entry in its manifest.
     pub fn entry(&self) -> Option<&ShardEntry> {
         self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
@@ -49,7 +49,7 @@ impl SurveyedFile {
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
-/// use tfrecord_shards::{Progress, survey};
+/// use tfrecord_shards::{Progress, count_records};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
@@ -59,8 +59,8 @@ impl SurveyedFile {
 /// writer.write_record(b"second")?;
 /// writer.finish()?;
 ///
-/// let surveyed = survey(&[file], &Progress::default())?;
-/// assert_eq!((surveyed[0].rows, surveyed[0].framed_bytes), (2, 43));
+/// let counted = count_records(&[file], &Progress::default())?;
+/// assert_eq!((counted[0].rows, counted[0].framed_bytes), (2, 43));
 /// # Ok(())
 /// # }
 /// ```
@@ -68,7 +68,7 @@ impl SurveyedFile {
 /// # Errors
 /// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
 /// from its manifest, a file without a manifest is damaged, or the run was stopped.
-pub fn survey(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<SurveyedFile>> {
+pub fn count_records(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<CountedFile>> {
     let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
     if let Some(at) = findings.iter().position(|finding| finding.is_gap()) {
         return Err(findings.swap_remove(at).into_error());
@@ -76,7 +76,7 @@ pub fn survey(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<SurveyedFil
     if files.is_empty() {
         return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
     }
-    files.into_iter().map(|file| survey_file(file, progress)).collect()
+    files.into_iter().map(|file| count_file(file, progress)).collect()
 }
 
 /// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame
@@ -96,12 +96,12 @@ pub fn record_bounds(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
     Ok(bounds)
 }
 
-fn survey_file(file: InputFile, progress: &Progress) -> Result<SurveyedFile> {
+fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
     if let Some((manifest, index)) = &file.listed
         && let Some(entry) = file.entry()
     {
         if entry.file_bytes == file.len {
-            return Ok(SurveyedFile {
+            return Ok(CountedFile {
                 compression: manifest.compression,
                 rows: entry.rows,
                 framed_bytes: entry.framed_bytes,
@@ -137,5 +137,5 @@ fn survey_file(file: InputFile, progress: &Progress) -> Result<SurveyedFile> {
         let unlisted = InputFile { listed: None, ..file.clone() };
         count(&unlisted, OnDamage::Refuse, progress)?
     };
-    Ok(SurveyedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed: None })
+    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed: None })
 }

@@ -1,4 +1,4 @@
-//! [`Walk`]: traverses a store to find the files of a location.
+//! [`Traversal`]: traverses a store to find the files of a location.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ fn asks_for_ending(pattern: &glob::Pattern, name: &str) -> bool {
 }
 
 /// A traversal of a store.
-pub(crate) struct Walk<'a> {
+pub(crate) struct Traversal<'a> {
     pub(crate) store: &'a dyn ObjectStore,
     pub(crate) location: &'a Location,
     pub(crate) found: BTreeMap<Path, ObjectMeta>,
@@ -173,7 +173,7 @@ fn signs_in(directory: &Path, listed: &ListResult) -> Vec<Sign> {
     signs(directory.filename().unwrap_or_default(), directories, files)
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Traversal<'a> {
     pub(crate) fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
         let (found, passed) = (BTreeMap::new(), BTreeMap::new());
         let url: &Url = location.object_store().as_ref();

@@ -1,4 +1,4 @@
-//! [`look`]: inspects the first records of files, to determine properties of all of them.
+//! [`probe`]: inspects the first records of files, to determine properties of all of them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,26 +32,26 @@ pub(super) trait Observer {
 }
 
 /// The extent of an inspection.
-pub(super) struct Looked {
+pub(super) struct Probed {
     /// The compression of each file that was inspected.
     pub(super) compressions: Vec<Option<Compression>>,
     /// Number of files inspected.
-    pub(super) looked_into: usize,
+    pub(super) probed_files: usize,
     /// Whether these are all records of all files.
     pub(super) is_all: bool,
 }
 
 /// Passes the first records of all `files`, or of an evenly spaced sample of them, to `observer` until it has enough.
-pub(super) async fn look<O: Observer>(
+pub(super) async fn probe<O: Observer>(
     session: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     files: &[ObjectMeta],
     names: &FileNames,
     options: &ReadOptions,
     observer: &mut O,
-) -> Result<Looked> {
+) -> Result<Probed> {
     let mut compressions = vec![None; files.len()];
-    let mut looked_into = 0;
+    let mut probed_files = 0;
     let mut is_all = sample(files.len(), options.infer_files).count() == files.len();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
     let mut first: Vec<_> = sample(files.len(), options.infer_files)
@@ -71,7 +71,7 @@ pub(super) async fn look<O: Observer>(
     let others = futures::stream::iter(others).buffered(concurrency);
     let mut heads = futures::stream::iter(first).buffered(1).chain(others);
     while let Some((index, name, mut blocks, first)) = heads.next().await {
-        looked_into += 1;
+        probed_files += 1;
         let mut head = Head::new(options);
         let mut block = first?;
         loop {
@@ -93,11 +93,11 @@ pub(super) async fn look<O: Observer>(
         }
         compressions[index] = head.decoder.compression();
         if observer.has_enough() {
-            is_all &= looked_into == files.len();
+            is_all &= probed_files == files.len();
             break;
         }
     }
-    Ok(Looked { compressions, looked_into, is_all })
+    Ok(Probed { compressions, probed_files, is_all })
 }
 
 /// Returns the positions of at most `most` files out of `files`, evenly spaced.

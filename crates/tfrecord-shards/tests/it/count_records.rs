@@ -4,12 +4,12 @@ use std::fs;
 use std::slice::from_ref;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{ErrorKind, OFFSET_INTERVAL, Progress, RecordOffset, SurveyedFile, record_bounds, survey};
+use tfrecord_shards::{CountedFile, ErrorKind, OFFSET_INTERVAL, Progress, RecordOffset, count_records, record_bounds};
 
 use crate::support::{count, payloads, write_file, write_set};
 
 /// Rows, framed bytes and offsets of a file.
-fn figures(file: &SurveyedFile) -> (u64, u64, &[RecordOffset]) {
+fn figures(file: &CountedFile) -> (u64, u64, &[RecordOffset]) {
     (file.rows, file.framed_bytes, &file.offsets)
 }
 
@@ -20,21 +20,23 @@ fn a_file_without_its_manifest_has_the_figures_of_the_manifest() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         let set = dir.path().join(compression.to_string());
         write_set(&set, 0..1000, count(3), compression);
-        let listed = survey(from_ref(&set), &Progress::default()).unwrap();
+        let listed = count_records(from_ref(&set), &Progress::default()).unwrap();
         assert_eq!(listed.len(), 3);
         for file in &listed {
             assert!(file.entry().is_some());
             assert_eq!(payloads(&file.path).len() as u64, file.rows);
             let alone = dir.path().join("alone");
             fs::copy(&file.path, &alone).unwrap();
-            let [found] = &survey(from_ref(&alone), &Progress::default()).unwrap()[..] else { panic!("one file") };
+            let [found] = &count_records(from_ref(&alone), &Progress::default()).unwrap()[..] else {
+                panic!("one file")
+            };
             assert_eq!(figures(found), figures(file));
             assert_eq!((found.compression, found.len), (compression, file.len));
         }
     }
     let large = dir.path().join("large");
     write_file(&large, &records, Compression::None);
-    let [file] = &survey(&[large], &Progress::default()).unwrap()[..] else { panic!("one file") };
+    let [file] = &count_records(&[large], &Progress::default()).unwrap()[..] else { panic!("one file") };
     let frame = (1 << 20) + 16;
     let expected: Vec<_> = [16, 32].map(|record| record * frame).into_iter().collect();
     assert_eq!(file.offsets.iter().map(|offset| offset.framed).collect::<Vec<_>>(), expected);
@@ -49,24 +51,24 @@ fn what_cannot_be_counted_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     write_set(&set, 0..10, count(2), Compression::None);
-    let shard = survey(from_ref(&set), &Progress::default()).unwrap().remove(1);
+    let shard = count_records(from_ref(&set), &Progress::default()).unwrap().remove(1);
     let content = fs::read(&shard.path).unwrap();
-    let refusal = || survey(from_ref(&set), &Progress::default()).unwrap_err();
+    let refusal = || count_records(from_ref(&set), &Progress::default()).unwrap_err();
 
     fs::write(&shard.path, &content[1..]).unwrap();
     assert!(matches!(refusal().kind(), ErrorKind::ShardLength { .. }));
     // A file that is named is read as it is.
     fs::write(&shard.path, [&content[..], &content[..]].concat()).unwrap();
-    assert_eq!(survey(from_ref(&shard.path), &Progress::default()).unwrap()[0].rows, 2 * shard.rows);
+    assert_eq!(count_records(from_ref(&shard.path), &Progress::default()).unwrap()[0].rows, 2 * shard.rows);
     fs::remove_file(&shard.path).unwrap();
     assert!(matches!(refusal().kind(), ErrorKind::NotWhole(_)));
 
     let damaged = dir.path().join("damaged");
     fs::write(&damaged, &content[..content.len() - 1]).unwrap();
-    let error = survey(&[damaged], &Progress::default()).unwrap_err();
+    let error = count_records(&[damaged], &Progress::default()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
     let empty = dir.path().join("empty");
     fs::create_dir(&empty).unwrap();
-    let error = survey(&[empty], &Progress::default()).unwrap_err();
+    let error = count_records(&[empty], &Progress::default()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoFiles { .. }), "{error}");
 }

@@ -19,9 +19,9 @@ const OFFSET_BITS: u32 = 24;
 /// Where a record is, and in which form: 48 bits of offset, then 16 bits of compact length, 0 if the record is kept as
 /// its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Kept(u64);
+pub(super) struct RecordLocation(u64);
 
-impl Kept {
+impl RecordLocation {
     const LEN_SHIFT: u32 = 48;
 
     /// A value that locates no record.
@@ -56,7 +56,7 @@ impl Kept {
 
 /// A record as stored.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct KeptRecord<'a> {
+pub(super) struct LocatedRecord<'a> {
     /// The record, possibly followed by other bytes.
     bytes: &'a [u8],
     /// Length of the record as stored.
@@ -66,11 +66,11 @@ pub(super) struct KeptRecord<'a> {
     is_compact: bool,
 }
 
-impl<'a> KeptRecord<'a> {
+impl<'a> LocatedRecord<'a> {
     /// Creates the record that `bytes` starts with.
     #[inline]
-    pub(super) fn new(bytes: &'a [u8], kept: Kept, len: u32) -> Self {
-        Self { bytes, kept_len: kept.len(len), len, is_compact: kept.compact_len().is_some() }
+    pub(super) fn new(bytes: &'a [u8], location: RecordLocation, len: u32) -> Self {
+        Self { bytes, kept_len: location.len(len), len, is_compact: location.compact_len().is_some() }
     }
 
     /// Returns the record as stored.
@@ -116,7 +116,7 @@ impl<'a> FrameOrder<'a> {
         Self { form, one: RecordBuffer::default(), other: RecordBuffer::default() }
     }
 
-    pub(super) fn cmp(&mut self, one: KeptRecord<'_>, other: KeptRecord<'_>) -> Ordering {
+    pub(super) fn cmp(&mut self, one: LocatedRecord<'_>, other: LocatedRecord<'_>) -> Ordering {
         if one.len != other.len || one.is_compact == other.is_compact && one.bytes() == other.bytes() {
             return one.len.cmp(&other.len);
         }
@@ -145,7 +145,7 @@ pub(super) struct Slabs {
 
 impl Slabs {
     /// Maximum number of slabs, limited by the bits next to the offset.
-    pub(super) const MAX: usize = 1 << (Kept::LEN_SHIFT - OFFSET_BITS);
+    pub(super) const MAX: usize = 1 << (RecordLocation::LEN_SHIFT - OFFSET_BITS);
 
     /// Returns their memory in bytes.
     pub(super) fn memory(&self) -> usize {
@@ -165,7 +165,7 @@ impl Slabs {
         records: &RecordBuffer,
         record: usize,
         spare: impl FnOnce() -> Option<Vec<u8>>,
-    ) -> Kept {
+    ) -> RecordLocation {
         let start = records.record_start(record);
         let len = records.record_end(record) - start;
         if len > LONG_BYTES {
@@ -182,7 +182,7 @@ impl Slabs {
         let offset = Self::offset(self.open.unwrap_or_default(), self.filled);
         let (kept_len, compact_len) = keep_in(form, records, record, room.get_mut(..len).unwrap_or_default());
         self.filled += kept_len;
-        Kept::new(offset, compact_len)
+        RecordLocation::new(offset, compact_len)
     }
 
     /// Adds a slab for the caller to fill.
@@ -216,7 +216,7 @@ impl Slabs {
         self.slabs.get_mut(slab).and_then(|slab| slab.get_mut(range)).unwrap_or_default()
     }
 
-    fn keep_long(&mut self, form: &CompactForm, records: &RecordBuffer, record: usize) -> Kept {
+    fn keep_long(&mut self, form: &CompactForm, records: &RecordBuffer, record: usize) -> RecordLocation {
         let frame = records.slice(record..record + 1);
         let mut slab = vec![0; usize::from(u16::MAX)];
         let compact_len = form.compact(records, record, &mut slab);
@@ -230,15 +230,15 @@ impl Slabs {
         self.len += slab.len();
         let offset = Self::offset(self.slabs.len(), 0);
         self.slabs.push(slab);
-        Kept::new(offset, compact_len.map_or(0, |len| len as u16))
+        RecordLocation::new(offset, compact_len.map_or(0, |len| len as u16))
     }
 
     #[inline]
-    pub(super) fn record(&self, kept: Kept, len: u32) -> KeptRecord<'_> {
-        let offset = kept.offset();
+    pub(super) fn record(&self, location: RecordLocation, len: u32) -> LocatedRecord<'_> {
+        let offset = location.offset();
         let slab = self.slabs.get((offset >> OFFSET_BITS) as usize);
         let bytes = slab.and_then(|slab| slab.get((offset & ((1 << OFFSET_BITS) - 1)) as usize..));
-        KeptRecord::new(bytes.unwrap_or_default(), kept, len)
+        LocatedRecord::new(bytes.unwrap_or_default(), location, len)
     }
 
     /// Returns the slabs that can be reused.
