@@ -23,7 +23,7 @@ const FILL_IN: &str =
 
 /// Opens the table and prints its columns.
 pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let limits = Limits::new(&Resources { threads: None, memory_limit: None, temp_dir: None })?;
+    let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
     let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
     let runtime = runtime::Builder::new_multi_thread()

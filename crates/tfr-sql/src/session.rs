@@ -47,30 +47,34 @@ pub const WORKER_STACK: usize = 32 << 20;
 pub struct Limits {
     /// Number of threads of the engine. The same number encodes and compresses.
     pub threads: NonZeroUsize,
+    /// Number of partitions of the query. Output depends on it.
+    pub partitions: NonZeroUsize,
     /// Bytes of memory for the operators of the query.
     pub memory: u64,
 }
 
 impl Limits {
-    /// Returns the user's limits. Defaults are all cores and 60 % of the memory available to this process.
+    /// Returns the user's limits. Defaults are all cores, one partition per thread,
+    /// and 60 % of the memory available to this process.
     pub fn new(resources: &Resources) -> Result<Self> {
         let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let threads = resources.threads.unwrap_or_else(cores);
         let memory = match resources.memory_limit {
             Some(limit) => limit.get(),
             None => available_memory()? / 10 * 6,
         };
-        Ok(Self { threads: resources.threads.unwrap_or_else(cores), memory })
+        Ok(Self { threads, partitions: resources.partitions.unwrap_or(threads), memory })
     }
 
     /// Returns the size limits of batches and values.
     fn bounds(&self) -> Bounds {
-        Bounds { batch: batch_bytes(self.memory, self.threads.get()), value: self.memory }
+        Bounds { batch: batch_bytes(self.memory, self.partitions.get()), value: self.memory }
     }
 
     /// Bytes that each partition of a sort reserves for merging its spilled data. All of them together take a quarter
     /// of the memory, to leave room for rows.
     fn sort_reservation(&self) -> usize {
-        usize::try_from(self.memory / 4).unwrap_or(usize::MAX) / self.threads
+        usize::try_from(self.memory / 4).unwrap_or(usize::MAX) / self.partitions
     }
 }
 
@@ -100,7 +104,7 @@ fn available_memory() -> Result<u64> {
 /// planning once `stop` is cancelled.
 pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: CancellationToken) -> Result<SessionContext> {
     let stores = Stores::new(stores);
-    let config = SessionConfig::new().with_target_partitions(limits.threads.get());
+    let config = SessionConfig::new().with_target_partitions(limits.partitions.get());
     let mut config = datafusion_tfrecord::reproducible(config)
         .with_extension(Arc::clone(stores.uploads()))
         .with_extension(Arc::new(Findings::default()));

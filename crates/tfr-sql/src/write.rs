@@ -49,7 +49,7 @@ pub fn options(
     let sharding = match (layout, write.sharding) {
         (Layout::Snapshot(_), Sharding::Count(count)) => Sharding::Count(count),
         (Layout::Snapshot(_), _) if query.is_ordered() => Sharding::Count(NonZeroUsize::MIN),
-        (Layout::Snapshot(_), _) => Sharding::Count(limits.threads),
+        (Layout::Snapshot(_), _) => Sharding::Count(limits.partitions),
         (_, sharding) => sharding,
     };
     WriteOptions {

@@ -61,6 +61,30 @@ fn rows_do_not_depend_on_threads() {
 }
 
 #[test]
+fn bytes_depend_on_partitions_and_not_on_threads() {
+    let scratch = Scratch::default();
+    let input = scratch.join("in");
+    fs::create_dir(&input).unwrap();
+    for copy in 0..6 {
+        fs::copy(trips_path(), input.join(format!("{copy}.parquet"))).unwrap();
+    }
+    let shards = |threads: &str, partitions: &str, options: &[&str]| {
+        let out = scratch.join("out");
+        let query = format!("SELECT * FROM '{}/*.parquet'", input.display());
+        let resources = ["--threads", threads, "--partitions", partitions, "--mode", "overwrite"];
+        run(tfr_sql().arg(query).arg("--out").arg(&out).args(resources).args(options)).success();
+        let manifest = json(&out.join("_manifest.json"));
+        assert_eq!(manifest["write_partitions"], partitions.parse::<u64>().unwrap());
+        shard_files(&out).iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    for options in [&["--shards", "3"][..], &["--shard-rows", "700"], &["--split", "train=0.8,test=0.2"]] {
+        let three = shards("1", "3", options);
+        assert!(three == shards("4", "3", options), "{options:?}: the bytes depend on the threads");
+        assert!(three != shards("4", "2", options), "{options:?}: the bytes do not depend on the partitions");
+    }
+}
+
+#[test]
 fn shards_are_balanced() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");

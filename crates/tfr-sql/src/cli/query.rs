@@ -138,6 +138,13 @@ pub struct Resources {
     #[arg(long, value_name = "N", value_parser = values::count)]
     pub threads: Option<NonZeroUsize>,
 
+    /// Divide the query into this many partitions [default: the number of threads]
+    ///
+    /// Each partition is a stream of rows that runs beside the others. Equal input, query, options and partitions give
+    /// equal bytes, so set this to get the same output on machines with different numbers of cores.
+    #[arg(long, value_name = "N", value_parser = values::count)]
+    pub partitions: Option<NonZeroUsize>,
+
     /// Limit the memory of the query before it spills [default: 60% of memory]
     ///
     /// Sorts, sort-merge joins, grouped aggregations and exchanges spill to disk when they reach their share. Hash
