@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, frame_header};
 
 use crate::feature::FeatureKind;
@@ -68,9 +69,40 @@ const ONE_FIELD: u64 = 3;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<(Vec<u8>, u8)>", from = "Vec<(Vec<u8>, u8)>")]
 pub struct CompactForm {
     features: Vec<KnownFeature>,
+}
+
+impl PartialEq for CompactForm {
+    fn eq(&self, other: &Self) -> bool {
+        // Templates follow from the rest.
+        let parts = |feature: &KnownFeature| (feature.key.clone(), feature.list_tag);
+        self.features.iter().map(parts).eq(other.features.iter().map(parts))
+    }
+}
+
+/// Returns the key and the tag of the list of each feature.
+impl From<CompactForm> for Vec<(Vec<u8>, u8)> {
+    fn from(form: CompactForm) -> Self {
+        form.features.into_iter().map(|KnownFeature { key, list_tag, .. }| (key, list_tag)).collect()
+    }
+}
+
+impl From<Vec<(Vec<u8>, u8)>> for CompactForm {
+    fn from(features: Vec<(Vec<u8>, u8)>) -> Self {
+        let feature =
+            |(key, list_tag): (Vec<u8>, u8)| KnownFeature { template: template(&key, list_tag), key, list_tag };
+        Self { features: features.into_iter().map(feature).collect() }
+    }
+}
+
+/// Returns the template for short values of a feature, if its name is short too.
+fn template(key: &[u8], list_tag: u8) -> Option<Template> {
+    let name = key.get(2..key.len().saturating_sub(1)).and_then(|name| str::from_utf8(name).ok())?;
+    let kind = [FeatureKind::Bytes, FeatureKind::Float, FeatureKind::Int64];
+    Template::new(name, kind.into_iter().find(|kind| kind.tag() == list_tag)?)
 }
 
 #[derive(Debug, Clone)]
@@ -104,11 +136,8 @@ impl CompactForm {
         for record in complete.into_iter().chain(0..samples) {
             form.learn(records.payload(record));
         }
-        for KnownFeature { key, list_tag, template } in &mut form.features {
-            let name = key.get(2..key.len().saturating_sub(1)).and_then(|name| str::from_utf8(name).ok());
-            let kind = [FeatureKind::Bytes, FeatureKind::Float, FeatureKind::Int64];
-            let kind = kind.into_iter().find(|kind| kind.tag() == *list_tag);
-            *template = name.zip(kind).and_then(|(name, kind)| Template::new(name, kind));
+        for feature in &mut form.features {
+            feature.template = template(&feature.key, feature.list_tag);
         }
         let mut out = vec![0; MAX_COMPACT_LEN];
         let mut len =

@@ -291,6 +291,9 @@ pub enum ErrorKind {
         /// The defect.
         problem: String,
     },
+    /// The description of a sort in several processes is damaged, or was written by another version.
+    #[error("the description of a sort in several processes cannot be read: {0}")]
+    SharedSort(#[source] postcard::Error),
     /// A temporary file does not contain what was written to it.
     #[error("{}: a temporary file does not hold what was written to it: {problem}", path.display())]
     SpillDamaged {

@@ -20,7 +20,7 @@
 //! | distribute records over other shards without decoding them | [`reshard`] |
 //! | publish sidecar files with the shards | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
 //! | write an index of record offsets | [`index`](fn@index) |
-//! | count records and divide files between readers | [`count_records`](count_records) |
+//! | count records and divide files between readers | [`count_records`] |
 //! | write a table in another format, all or nothing | [`TableCommit`] |
 //! | list and remove the files that killed runs left behind | [`leftovers`], [`remove_leftovers`] |
 //!

@@ -7,6 +7,7 @@
 use std::num::NonZeroU16;
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
+use serde::{Deserialize, Serialize};
 
 use super::entry::Entry;
 use super::key::SortKey;
@@ -56,8 +57,17 @@ const SAMPLED_KEYS: usize = 1 << 14;
 const MAX_SKEW: u64 = 4;
 
 /// The number of buckets, as a number of key bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
 pub(super) struct BucketBits(u32);
+
+impl TryFrom<u32> for BucketBits {
+    type Error = &'static str;
+
+    fn try_from(bits: u32) -> Result<Self, Self::Error> {
+        if (1..=MAX_BUCKETS.ilog2()).contains(&bits) { Ok(Self(bits)) } else { Err("no such number of buckets") }
+    }
+}
 
 impl BucketBits {
     /// Chooses the number of buckets for reads of about this many bytes.

@@ -1,5 +1,7 @@
 //! [`Entry`] and [`Item`]: locate a record in memory or in a run.
 
+use arrow_tfrecord::CompactForm;
+
 use super::key::SortKey;
 use super::slabs::{LocatedRecord, RecordLocation, Slabs};
 
@@ -56,7 +58,7 @@ impl Entry {
 
     /// Returns the record, in the slabs of its input.
     #[inline]
-    pub(super) fn record<'a>(&self, slabs: &'a Slabs) -> LocatedRecord<'a> {
-        slabs.record(self.location, self.len)
+    pub(super) fn record<'a>(&self, slabs: &'a Slabs, form: &'a CompactForm) -> LocatedRecord<'a> {
+        slabs.record(form, self.location, self.len)
     }
 }

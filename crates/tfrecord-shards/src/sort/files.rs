@@ -17,6 +17,7 @@ use super::key::SortKey;
 use super::load::fetch;
 use super::run::{BLOCK_ENTRIES, EntryForm, FileEntry, FileRun, MemoryRun, Run, RunFile, Sample, Sampling, Stored};
 use super::run::{BucketFile, BucketPlace};
+use super::slabs::AS_STORED;
 use super::spill::SpillFile;
 use crate::error::{AtPath, Result};
 
@@ -61,6 +62,8 @@ struct WrittenRun {
     /// The last key, or a greater one.
     last: SortKey,
     samples: Vec<Sample>,
+    /// If the entries have ranks of groups: the groups, by rank.
+    groups: Option<Arc<[u32]>>,
 }
 
 #[derive(Debug)]
@@ -95,11 +98,11 @@ impl RunFiles {
     pub(super) fn into_runs(self) -> Vec<Run> {
         let files = self.files.into_iter().map(|(number, written)| (number, written.file.into()));
         let files: BTreeMap<usize, Arc<dyn SpillFile>> = files.collect();
-        let run = |WrittenRun { file, place, entries, last, samples }| {
+        let run = |WrittenRun { file, place, entries, last, samples, groups }| {
             let file = RunFile::new(files.get(&file).cloned(), last);
             let stored = match place {
                 RunPlace::Sorted { records_at, records_len, form } => {
-                    Stored::File(FileRun { file, records_at, records_len, entries, form })
+                    Stored::File(FileRun { file, records_at, records_len, entries, form, groups })
                 }
                 RunPlace::Buckets { bits, first, places } => {
                     Stored::BucketFile(BucketFile { file, bits, first, places })
@@ -112,6 +115,10 @@ impl RunFiles {
 
     /// Returns the number of files for runs of `len` bytes.
     fn number(sorter: &RecordSorter, len: u64) -> usize {
+        if sorter.options().shared {
+            // Other processes read the files, so none is deleted early.
+            return 1;
+        }
         (len / sorter.options().chunk_bytes as u64).clamp(1, MAX_FILES) as usize
     }
 
@@ -184,7 +191,7 @@ impl RunFiles {
         let len = written.len - start;
         self.pieces.push(piece);
         let place = RunPlace::Buckets { bits, first, places };
-        self.runs.push(WrittenRun { file: number, place, entries, last, samples });
+        self.runs.push(WrittenRun { file: number, place, entries, last, samples, groups: None });
         Ok(len)
     }
 
@@ -240,10 +247,12 @@ impl RunFiles {
         append(file, pieces, &stretches, parallel, |stretch, out| {
             let entries = run.entries.get(stretch.entries.clone()).unwrap_or_default();
             if let [long] = entries {
-                return Some(long.record(&run.slabs).bytes());
+                return Some(long.record(&run.slabs, AS_STORED).bytes());
             }
             out.reserve_exact(WRITE_BYTES as usize);
-            fetch(entries.iter().map(|entry| entry.record(&run.slabs)), |record| out.extend_from_slice(record.bytes()));
+            fetch(entries.iter().map(|entry| entry.record(&run.slabs, AS_STORED)), |record| {
+                out.extend_from_slice(record.bytes())
+            });
             None
         })
         .and_then(|()| {
@@ -268,9 +277,16 @@ impl RunFiles {
         written.len += len;
         let mut samples = sampling(sorter, len);
         sorted.iter().for_each(|entry| samples.pass(entry));
-        let samples = samples.finish();
+        let group_of = |key: SortKey| match &run.groups {
+            Some(groups) => SortKey { group: groups.get(key.group as usize).copied().unwrap_or_default(), ..key },
+            None => key,
+        };
+        let last = group_of(last);
+        let mut samples = samples.finish();
+        samples.iter_mut().for_each(|sample| sample.key = group_of(sample.key));
         let place = RunPlace::Sorted { records_at, records_len, form };
-        self.runs.push(WrittenRun { file: number, place, entries, last, samples });
+        let groups = run.groups.clone();
+        self.runs.push(WrittenRun { file: number, place, entries, last, samples, groups });
         Ok(len)
     }
 }

@@ -1,6 +1,7 @@
 //! [`SorterInput`]: collects the records of one input, and spills those that do not fit in memory.
 
 use std::mem;
+use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 
@@ -10,7 +11,7 @@ use super::files::{RunFiles, samples_of, sampling};
 use super::key::SortKey;
 use super::order::{sort_entries, sort_ties};
 use super::run::{MemoryRun, Run, Stored};
-use super::slabs::{FrameOrder, Slabs};
+use super::slabs::{AS_STORED, Slabs};
 use super::{EqualRecords, RecordSorter};
 use crate::error::{ErrorKind, Result};
 
@@ -138,7 +139,7 @@ impl SorterInput {
         let rows_before = buckets.rows();
         let mut reused = 0;
         for entry in &*entries {
-            buckets.push_kept(entry, entry.record(slabs).bytes(), || take_spare(sorter, &mut reused));
+            buckets.push_kept(entry, entry.record(slabs, AS_STORED).bytes(), || take_spare(sorter, &mut reused));
         }
         entries.clear();
         let spare = sorter.put_spare(mem::take(slabs).into_spare());
@@ -242,13 +243,16 @@ impl SorterInput {
         !self.files.is_empty()
     }
 
-    /// Finishes the input. Records that were not spilled stay in memory, sorted.
+    /// Finishes the input. Records that were not spilled stay in memory, sorted, unless the sorter shares its runs.
     ///
     /// # Errors
     /// If spilling failed, or the sorter was finished before.
     pub fn finish(mut self) -> Result<()> {
         if self.failed {
             return Err(ErrorKind::Failed.into());
+        }
+        if self.sorter.options().shared {
+            self.spill()?;
         }
         let rows = self.written_rows + self.rows() as u64;
         let mut runs = Vec::new();
@@ -276,11 +280,28 @@ impl SorterInput {
     fn sort(&mut self) -> MemoryRun {
         let mut entries = mem::take(&mut self.entries);
         let slabs = mem::take(&mut self.slabs);
+        let groups = self.sorter.options().groups.as_ref().map(|groups| Arc::from(groups.order()));
+        if let Some(groups) = &groups {
+            replace_by_ranks(&mut entries, groups);
+        }
         sort_entries(&mut entries, !self.copies);
-        let mut run = MemoryRun { entries, counts: Vec::new(), slabs };
+        let mut run = MemoryRun { entries, counts: Vec::new(), slabs, groups };
         let collapse = !self.copies && matches!(self.sorter.options().equal, EqualRecords::Spread { .. });
-        sort_ties(&mut run, FrameOrder::new(self.sorter.known_form()), collapse);
+        sort_ties(&mut run, self.sorter.known_form(), collapse);
         run
+    }
+}
+
+/// Replaces groups by their positions in this order, which contains all of them.
+fn replace_by_ranks(entries: &mut [Entry], order: &[u32]) {
+    let mut ranks = vec![0; order.len()];
+    for (rank, group) in (0..).zip(order) {
+        if let Some(place) = ranks.get_mut(*group as usize) {
+            *place = rank;
+        }
+    }
+    for entry in entries {
+        entry.group = ranks.get(entry.group as usize).copied().unwrap_or(u32::MAX);
     }
 }
 

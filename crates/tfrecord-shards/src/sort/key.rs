@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A record's position in the sort order: its group, and its key within the group.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct SortKey {
     // The order of the fields is the order of keys.
     pub(super) group: u32,

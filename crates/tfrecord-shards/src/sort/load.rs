@@ -109,7 +109,7 @@ impl LoadedRecords {
             None | Some(&IN_MEMORY) => set.memory_record(&window.item(place.item)).unwrap_or_default(),
             Some(&location) => {
                 let bytes = self.bytes.get(location.offset() as usize..).unwrap_or_default();
-                LocatedRecord::new(bytes, location, place.len)
+                LocatedRecord::new(bytes, set.form(|| window.item(place.item).run), location, place.len)
             }
         }
     }
@@ -174,14 +174,14 @@ impl Comparison {
     }
 
     /// Compares records of which at least one is compact, and so not long.
-    fn compare_whole(&mut self, set: &RunSet, one: &Item, other: &Item) -> Result<Ordering> {
-        for (item, bytes) in [(one, &mut self.one), (other, &mut self.other)] {
+    fn compare_whole(&mut self, set: &RunSet, one_item: &Item, other_item: &Item) -> Result<Ordering> {
+        for (item, bytes) in [(one_item, &mut self.one), (other_item, &mut self.other)] {
             bytes.resize(item.location.len(item.len) as usize, 0);
             set.read_part(item, 0, bytes)?;
         }
-        let one = LocatedRecord::new(&self.one, one.location, one.len);
-        let other = LocatedRecord::new(&self.other, other.location, other.len);
-        Ok(FrameOrder::new(&set.form).cmp(one, other))
+        let one = LocatedRecord::new(&self.one, set.form(|| one_item.run), one_item.location, one_item.len);
+        let other = LocatedRecord::new(&self.other, set.form(|| other_item.run), other_item.location, other_item.len);
+        Ok(FrameOrder::default().cmp(one, other))
     }
 
     /// Sorts places of a window's order that have the same key, by length, then bytes.

@@ -50,6 +50,8 @@
 //! # }
 //! ```
 //!
+//! Several processes can sort together: see [`SharedRuns`].
+//!
 //! The output is a function of the records, their keys and the rule. It does not depend on the inputs of records, on
 //! the order within inputs, or on what was spilled when. Records are ordered by group, then key, then length, then
 //! bytes.
@@ -67,6 +69,7 @@ mod plan;
 mod read;
 mod run;
 mod scan;
+mod shared;
 mod slabs;
 mod spill;
 
@@ -88,7 +91,8 @@ pub use input::{SorterInput, Spilled};
 pub use key::SortKey;
 pub use plan::{PlannedShard, ShardPlan};
 pub use read::{SortedBlock, TaskRecords};
-pub use spill::{SpillFile, SpillStats, SpillStore, TempDirSpill};
+pub use shared::{GroupOrder, SharedPlan, SharedRuns};
+pub use spill::{DirectorySpill, SpillFile, SpillStats, SpillStore, TempDirSpill};
 
 /// Approximate length in bytes of a chunk that is sorted in the caches.
 const CACHED_CHUNK_BYTES: usize = 512 << 10;
@@ -132,13 +136,33 @@ pub struct SorterOptions {
     equal: EqualRecords,
     chunk_bytes: usize,
     copy_bytes: usize,
+    /// Whether all records are spilled, for other processes.
+    shared: bool,
+    groups: Option<Arc<dyn GroupOrder>>,
 }
 
 impl SorterOptions {
     /// Creates options with these defaults: equal records are kept together, and chunks have 8 MiB. Runs are spilled to
     /// `spill`.
     pub fn new(spill: Arc<dyn SpillStore>) -> Self {
-        Self { spill, equal: EqualRecords::Keep, chunk_bytes: CHUNK_BYTES, copy_bytes: 64 << 20 }
+        let (equal, chunk_bytes, copy_bytes) = (EqualRecords::Keep, CHUNK_BYTES, 64 << 20);
+        Self { spill, equal, chunk_bytes, copy_bytes, shared: false, groups: None }
+    }
+
+    /// Spills all records, so that other processes can read them: see [`RecordSorter::share`]. All processes must have
+    /// the same [chunk bytes](Self::chunk_bytes).
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+
+    /// The same for groups that each process numbers by itself: runs are sorted in this order of the groups, in which
+    /// all processes agree.
+    #[must_use]
+    pub fn shared_by(mut self, groups: Arc<dyn GroupOrder>) -> Self {
+        self.groups = Some(groups);
+        self.shared()
     }
 
     /// Sets how to treat equal records.
@@ -222,13 +246,18 @@ struct State {
     rows: u64,
     finished: bool,
     stats: SpillStats,
+    /// The forms of runs that other processes wrote, except the sorter's own.
+    forms: Vec<CompactForm>,
 }
 
 impl RecordSorter {
     /// Creates a sorter without inputs.
     pub fn new(options: SorterOptions) -> Self {
-        let (state, keeps_compact, form, spare, bucket_bytes) = Default::default();
-        let keeps_buckets = AtomicBool::new(matches!(options.equal, EqualRecords::Spread { .. }));
+        let (state, form, spare, bucket_bytes) = Default::default();
+        let keeps_compact = AtomicBool::new(options.shared);
+        // Buckets have one group.
+        let keeps_buckets = matches!(options.equal, EqualRecords::Spread { .. }) && options.groups.is_none();
+        let keeps_buckets = AtomicBool::new(keeps_buckets);
         Self(Arc::new(Shared { options, state, keeps_compact, form, keeps_buckets, bucket_bytes, spare }))
     }
 
@@ -283,6 +312,12 @@ impl RecordSorter {
         self.0.form.get().unwrap_or(&NONE)
     }
 
+    /// Returns the forms of all runs. The first is the sorter's own.
+    fn forms(&self) -> Vec<CompactForm> {
+        let others = self.state().forms.clone();
+        [self.known_form().clone()].into_iter().chain(others).collect()
+    }
+
     fn keeps_buckets(&self) -> bool {
         self.0.keeps_buckets.load(Ordering::Relaxed)
     }
@@ -314,24 +349,11 @@ impl RecordSorter {
     /// # Errors
     /// If an input is not finished, or a temporary file fails.
     pub fn finish(self) -> Result<SortedRecords> {
-        let (mut runs, rows) = {
-            let mut state = self.state();
-            let problem = match state.inputs {
-                _ if state.finished => Some("the sorter has been finished before".to_owned()),
-                0 => None,
-                inputs => Some(format!("inputs that have not been finished: {inputs}")),
-            };
-            if let Some(problem) = problem {
-                return Err(ErrorKind::SortInput { problem }.into());
-            }
-            state.finished = true;
-            (mem::take(&mut state.runs), mem::take(&mut state.rows))
-        };
+        let (mut runs, rows) = self.take_runs()?;
         while self.drop_spare() > 0 {}
         let options = &self.0.options;
         let chunks = |runs: &[Arc<Run>]| {
-            let form = self.known_form().clone();
-            let set = RunSet { runs: runs.to_vec(), form, path: options.spill.path().to_owned() };
+            let set = RunSet { runs: runs.to_vec(), forms: self.forms(), path: options.spill.path().to_owned() };
             // At any key, there can be one run per spill, and the runs in memory.
             let in_memory = runs.iter().filter(|run| run.file().is_none()).count();
             let spilled = usize::try_from(self.state().stats.runs).unwrap_or(usize::MAX);
@@ -366,6 +388,21 @@ impl RecordSorter {
         };
         let groups = tallies.chunk_by(|one, next| one.group == next.group).map(total).collect();
         Ok(SortedRecords { chunks: sorted, tallies, groups })
+    }
+
+    /// Ends the sorter. Returns its runs and the number of their rows.
+    fn take_runs(&self) -> Result<(Vec<Arc<Run>>, u64)> {
+        let mut state = self.state();
+        let problem = match state.inputs {
+            _ if state.finished => Some("the sorter has been finished before".to_owned()),
+            0 => None,
+            inputs => Some(format!("inputs that have not been finished: {inputs}")),
+        };
+        if let Some(problem) = problem {
+            return Err(ErrorKind::SortInput { problem }.into());
+        }
+        state.finished = true;
+        Ok((mem::take(&mut state.runs), mem::take(&mut state.rows)))
     }
 
     /// Adds the runs of a finished input.

@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use arrow_tfrecord::CompactForm;
 use rayon::prelude::*;
 
 use super::entry::Entry;
@@ -79,9 +80,10 @@ fn sort_part(part: &mut [Entry]) {
 }
 
 /// Sorts records of equal keys. If `collapse` is set, keeps one of equal records, with their count.
-pub(super) fn sort_ties(run: &mut MemoryRun, mut order: FrameOrder<'_>, collapse: bool) {
-    let MemoryRun { entries, counts, slabs } = run;
-    let record = |entry: &Entry| entry.record(slabs);
+pub(super) fn sort_ties(run: &mut MemoryRun, form: &CompactForm, collapse: bool) {
+    let MemoryRun { entries, counts, slabs, .. } = run;
+    let mut order = FrameOrder::default();
+    let record = |entry: &Entry| entry.record(slabs, form);
     let mut any_equal = false;
     for ties in entries.chunk_by_mut(|one, next| one.key() == next.key()) {
         if ties.len() > 1 {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::key::SortKey;
 use super::load::LoadedRecords;
@@ -15,7 +16,7 @@ use crate::error::{ErrorKind, Result};
 use crate::write::sharding::Sharding;
 
 /// A shard to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedShard {
     /// The group of its records.
     pub group: u32,
@@ -38,7 +39,7 @@ pub struct ShardPlan(pub(super) Arc<Plan>);
 pub(super) struct Plan {
     pub(super) chunks: Chunks,
     pub(super) shards: Vec<PlannedShard>,
-    tasks: Vec<Task>,
+    pub(super) tasks: Vec<Task>,
     /// Buffers of finished readers.
     scratch: Mutex<Vec<Scratch>>,
     done: Mutex<DoneTasks>,
@@ -75,21 +76,25 @@ impl Plan {
 }
 
 /// Consecutive shards.
-#[derive(Debug, Clone, Copy)]
-struct Task {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Task {
     /// The first shard.
-    shard: usize,
-    start: Start,
+    pub(super) shard: usize,
+    pub(super) start: Start,
 }
 
 /// A position between two records: this many records after the first one with this key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub(super) struct Start {
     pub(super) key: SortKey,
     pub(super) ties: u64,
 }
 
 impl ShardPlan {
+    pub(super) fn new(chunks: Chunks, shards: Vec<PlannedShard>, tasks: Vec<Task>) -> Self {
+        Self(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default(), done: Mutex::default() }))
+    }
+
     /// Returns every shard, by group, then index. Their positions are the shard numbers of the pieces of a
     /// [`SortedBlock`](super::SortedBlock).
     pub fn shards(&self) -> &[PlannedShard] {
@@ -190,7 +195,7 @@ pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> S
         }
         bytes += planned.bytes;
     }
-    Ok(ShardPlan(Arc::new(Plan { chunks, shards, tasks, scratch: Mutex::default(), done: Mutex::default() })))
+    Ok(ShardPlan::new(chunks, shards, tasks))
 }
 
 /// Divides one group.

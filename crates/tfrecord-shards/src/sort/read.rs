@@ -177,7 +177,7 @@ impl TaskRecords {
         let mut headers = SoundHeaders::default();
         fetch(loaded.records(set, window, places), |record| {
             sound &= record.frame().is_none_or(|frame| headers.is_sound(frame));
-            sound &= record.restore(&set.form, &mut block.records);
+            sound &= record.restore(&mut block.records);
         });
         if !sound {
             return Err(set.damaged("a record has another length"));
@@ -248,7 +248,7 @@ impl Reading {
             if bytes <= chunk_bytes {
                 loaded.load(set, window, &places)?;
                 let record = |place: &WindowPlace| loaded.record(set, window, place);
-                let mut order = FrameOrder::new(&set.form);
+                let mut order = FrameOrder::default();
                 places.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             } else {
                 Comparison::default().sort(set, &window.items, &mut places)?;

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use arrow_tfrecord::{CompactForm, RecordBuffer};
+use serde::{Deserialize, Serialize};
 use tfrecord_framing::crc32c;
 
 use super::buckets::{BUCKET_ENTRY_LEN, BucketBits, Buckets, CHECKSUM_LEN};
 use super::entry::{ENTRY_LEN, Entry, Item};
 use super::key::SortKey;
-use super::slabs::{LocatedRecord, RecordLocation, Slabs};
+use super::slabs::{AS_STORED, LocatedRecord, RecordLocation, Slabs};
 use super::spill::SpillFile;
 use crate::error::{AtPath, ErrorKind, Result};
 
@@ -34,7 +35,7 @@ const SEEK_ENTRIES: u64 = BLOCK_ENTRIES as u64;
 const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// A record of a run whose key is held in memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub(super) key: SortKey,
     /// Number of its entry.
@@ -82,6 +83,8 @@ pub(super) struct Run {
     pub(super) stored: Stored,
     pub(super) entries: u64,
     pub(super) samples: Vec<Sample>,
+    /// Index of its form in [`RunSet::forms`].
+    pub(super) form: usize,
     /// Bitmap of entries dropped because an equal record in another run represents them. Allocated on first use.
     dropped: OnceLock<Box<[AtomicU64]>>,
 }
@@ -101,6 +104,8 @@ pub(super) struct MemoryRun {
     /// Number of equal records that each entry represents; empty if one each.
     pub(super) counts: Vec<u32>,
     pub(super) slabs: Slabs,
+    /// If the entries have ranks of groups: the groups, by rank.
+    pub(super) groups: Option<Arc<[u32]>>,
 }
 
 /// Sorted records in a file: first all records as stored, then all entries, in blocks.
@@ -111,6 +116,8 @@ pub(super) struct FileRun {
     pub(super) records_len: u64,
     pub(super) entries: u64,
     pub(super) form: EntryForm,
+    /// If the entries in the file have ranks of groups: the groups, by rank, which increase.
+    pub(super) groups: Option<Arc<[u32]>>,
 }
 
 /// The file of a run.
@@ -125,6 +132,11 @@ pub(super) struct RunFile {
 impl RunFile {
     pub(super) fn new(file: Option<Arc<dyn SpillFile>>, last: SortKey) -> Self {
         Self { file: RwLock::new(file), last }
+    }
+
+    /// Returns the file, unless it was released, and the last key or a greater one.
+    pub(super) fn parts(&self) -> (Option<Arc<dyn SpillFile>>, SortKey) {
+        (self.file.read().unwrap_or_else(PoisonError::into_inner).clone(), self.last)
     }
 
     /// Releases the file if all keys are before this one, or if there is none. It must not be read afterwards.
@@ -142,7 +154,7 @@ impl RunFile {
 
 impl Run {
     pub(super) fn new(stored: Stored, entries: u64, samples: Vec<Sample>) -> Self {
-        Self { stored, entries, samples, dropped: OnceLock::new() }
+        Self { stored, entries, samples, form: 0, dropped: OnceLock::new() }
     }
 
     /// Marks this entry as represented by another record.
@@ -151,6 +163,16 @@ impl Run {
         if let Some(word) = self.dropped.get_or_init(words).get((entry / 64) as usize) {
             word.fetch_or(1 << (entry % 64), Ordering::Relaxed);
         }
+    }
+
+    /// Returns the bitmap of dropped entries, if any were.
+    pub(super) fn dropped(&self) -> Option<Vec<u64>> {
+        Some(self.dropped.get()?.iter().map(|word| word.load(Ordering::Relaxed)).collect())
+    }
+
+    /// Sets the bitmap of dropped entries of a run without one.
+    pub(super) fn set_dropped(&self, words: &[u64]) {
+        self.dropped.get_or_init(|| words.iter().map(|&word| AtomicU64::new(word)).collect());
     }
 
     /// Whether any entry is represented by another record.
@@ -237,7 +259,7 @@ impl FileEntry {
 }
 
 /// The encoding of a run's entries in its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum EntryForm {
     /// All entries are of one group and represent one record each, so group and count are omitted.
     Short { group: u32 },
@@ -342,12 +364,22 @@ fn bytes_at<const LEN: usize>(bytes: &[u8], at: usize) -> Option<[u8; LEN]> {
 #[derive(Debug)]
 pub(super) struct RunSet {
     pub(super) runs: Vec<Arc<Run>>,
-    /// The form of compact records.
-    pub(super) form: CompactForm,
+    /// The forms of compact records. Usually all runs have the same.
+    pub(super) forms: Vec<CompactForm>,
     pub(super) path: PathBuf,
 }
 
 impl RunSet {
+    /// Returns the form of the compact records of a run.
+    #[inline]
+    pub(super) fn form(&self, run: impl FnOnce() -> u32) -> &CompactForm {
+        if let [only] = &*self.forms {
+            return only;
+        }
+        let run = self.runs.get(run() as usize);
+        run.and_then(|run| self.forms.get(run.form)).unwrap_or(AS_STORED)
+    }
+
     /// Returns the first entry of a run whose key is not less than this one, and the offset of its record.
     pub(super) fn seek(&self, run: &Run, key: &SortKey) -> Result<(u64, u64)> {
         let file = match &run.stored {
@@ -404,13 +436,22 @@ impl RunSet {
         let raw = raw.get_mut(..len).unwrap_or_default();
         self.read(&file.file, raw, file.records_at + file.records_len + place)?;
         for block in raw.chunks(file.form.block_len()) {
-            let decoded = file.form.decode(block, |entry| {
+            let mut known = true;
+            let decoded = file.form.decode(block, |mut entry| {
+                if let Some(groups) = &file.groups {
+                    let group = groups.get(entry.key.group as usize);
+                    known &= group.is_some();
+                    entry.key.group = group.copied().unwrap_or_default();
+                }
                 if entries.contains(&number) {
                     each(entry);
                 }
                 number += 1;
             });
             decoded.ok_or_else(|| self.damaged("keys have another checksum"))?;
+            if !known {
+                return Err(self.damaged("a key is of an unknown group"));
+            }
         }
         Ok(())
     }
@@ -437,8 +478,8 @@ impl RunSet {
         match self.place(item) {
             Some((file, place)) => self.read(file, bytes, place + from),
             None => {
-                let location = self.memory_record(item).unwrap_or_default();
-                let part = location.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
+                let record = self.memory_record(item).unwrap_or_default();
+                let part = record.bytes().get(from as usize..).and_then(|rest| rest.get(..bytes.len()));
                 bytes.copy_from_slice(part.ok_or_else(|| self.damaged("a record is cut short"))?);
                 Ok(())
             }
@@ -449,20 +490,20 @@ impl RunSet {
     pub(super) fn read_frame(&self, item: &Item, out: &mut RecordBuffer) -> Result<()> {
         let mut bytes = vec![0; item.location.len(item.len) as usize];
         self.read_part(item, 0, &mut bytes)?;
-        self.restore(LocatedRecord::new(&bytes, item.location, item.len), out)
+        self.restore(LocatedRecord::new(&bytes, self.form(|| item.run), item.location, item.len), out)
     }
 
     /// Appends a record to `out`.
-    pub(super) fn restore(&self, location: LocatedRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
-        if location.restore(&self.form, out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
+    pub(super) fn restore(&self, record: LocatedRecord<'_>, out: &mut RecordBuffer) -> Result<()> {
+        if record.restore(out) { Ok(()) } else { Err(self.damaged("a record has another length")) }
     }
 
     /// Returns a record, if it is in memory.
     #[inline]
     pub(super) fn memory_record(&self, item: &Item) -> Option<LocatedRecord<'_>> {
         match self.stored(item)? {
-            Stored::Memory(memory) => Some(memory.slabs.record(item.location, item.len)),
-            Stored::Buckets(buckets) => Some(buckets.slabs().record(item.location, item.len)),
+            Stored::Memory(memory) => Some(memory.slabs.record(self.form(|| item.run), item.location, item.len)),
+            Stored::Buckets(buckets) => Some(buckets.slabs().record(self.form(|| item.run), item.location, item.len)),
             Stored::File(_) | Stored::BucketFile(_) => None,
         }
     }
@@ -479,7 +520,7 @@ impl RunSet {
 }
 
 /// The location of a bucket in a file: its entries, their checksum, and its records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BucketPlace {
     pub(super) start: u64,
     pub(super) rows: u32,

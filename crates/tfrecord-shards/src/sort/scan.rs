@@ -185,7 +185,7 @@ impl Spread<'_> {
             let Some((same, later)) = rest.split_at_mut_checked(tie.len()) else { break };
             rest = later;
             let record = |place: &WindowPlace| loaded.record(set, window, place);
-            let mut order = FrameOrder::new(&set.form);
+            let mut order = FrameOrder::default();
             same.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in same.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
                 let rows = self.drop_others(window, equal, &HashMap::new());
@@ -226,7 +226,7 @@ impl Spread<'_> {
             }
             self.loaded.load(set, window, part)?;
             let record = |place: &WindowPlace| self.loaded.record(set, window, place);
-            let mut order = FrameOrder::new(&set.form);
+            let mut order = FrameOrder::default();
             part.sort_unstable_by(|one, other| order.cmp(record(one), record(other)));
             for equal in part.chunk_by(|one, next| order.cmp(record(one), record(next)).is_eq()) {
                 let Some(first) = equal.first() else { continue };

@@ -7,6 +7,9 @@ use std::ops::Range;
 use arrow_tfrecord::{CompactForm, RecordBuffer};
 use prefetch_index::prefetch_index;
 
+/// Passed where a record is only used as it is stored.
+pub(super) const AS_STORED: &CompactForm = &CompactForm::NONE;
+
 /// Length in bytes of a slab shared by many records.
 pub(super) const SLAB_BYTES: usize = 1 << 20;
 
@@ -59,18 +62,19 @@ impl RecordLocation {
 pub(super) struct LocatedRecord<'a> {
     /// The record, possibly followed by other bytes.
     bytes: &'a [u8],
+    /// The form of a compact record; `None` if the record is its frame.
+    form: Option<&'a CompactForm>,
     /// Length of the record as stored.
     kept_len: u32,
     /// Length of the frame.
     pub(super) len: u32,
-    is_compact: bool,
 }
 
 impl<'a> LocatedRecord<'a> {
-    /// Creates the record that `bytes` starts with.
+    /// Creates the record that `bytes` starts with. If it is compact, it has this form.
     #[inline]
-    pub(super) fn new(bytes: &'a [u8], location: RecordLocation, len: u32) -> Self {
-        Self { bytes, kept_len: location.len(len), len, is_compact: location.compact_len().is_some() }
+    pub(super) fn new(bytes: &'a [u8], form: &'a CompactForm, location: RecordLocation, len: u32) -> Self {
+        Self { bytes, form: location.compact_len().map(|_| form), kept_len: location.len(len), len }
     }
 
     /// Returns the record as stored.
@@ -89,35 +93,42 @@ impl<'a> LocatedRecord<'a> {
     /// Returns the frame, if the record is kept as such.
     #[inline]
     pub(super) fn frame(&self) -> Option<&'a [u8]> {
-        (!self.is_compact).then(|| self.bytes())
+        self.form.is_none().then(|| self.bytes())
     }
 
     /// Appends the record to `out`. Returns false if it is invalid.
     #[inline]
-    pub(super) fn restore(&self, form: &CompactForm, out: &mut RecordBuffer) -> bool {
-        if let Some(frame) = self.frame() {
-            out.push_frame(frame);
-            return !frame.is_empty();
+    pub(super) fn restore(&self, out: &mut RecordBuffer) -> bool {
+        match self.form {
+            Some(form) => form.restore(self.bytes, self.kept_len as usize, self.len as usize, out),
+            None => {
+                let frame = self.bytes();
+                out.push_frame(frame);
+                !frame.is_empty()
+            }
         }
-        form.restore(self.bytes, self.kept_len as usize, self.len as usize, out)
+    }
+
+    /// Whether equal bytes mean equal frames.
+    fn has_form_of(&self, other: &LocatedRecord<'_>) -> bool {
+        match (self.form, other.form) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            (None, None) => true,
+            _ => false,
+        }
     }
 }
 
 /// Compares records by the length of their frames, then their bytes.
-#[derive(Debug)]
-pub(super) struct FrameOrder<'a> {
-    form: &'a CompactForm,
+#[derive(Debug, Default)]
+pub(super) struct FrameOrder {
     one: RecordBuffer,
     other: RecordBuffer,
 }
 
-impl<'a> FrameOrder<'a> {
-    pub(super) fn new(form: &'a CompactForm) -> Self {
-        Self { form, one: RecordBuffer::default(), other: RecordBuffer::default() }
-    }
-
+impl FrameOrder {
     pub(super) fn cmp(&mut self, one: LocatedRecord<'_>, other: LocatedRecord<'_>) -> Ordering {
-        if one.len != other.len || one.is_compact == other.is_compact && one.bytes() == other.bytes() {
+        if one.len != other.len || one.has_form_of(&other) && one.bytes() == other.bytes() {
             return one.len.cmp(&other.len);
         }
         if let (Some(one), Some(other)) = (one.frame(), other.frame()) {
@@ -126,7 +137,7 @@ impl<'a> FrameOrder<'a> {
         for (record, buffer) in [(one, &mut self.one), (other, &mut self.other)] {
             buffer.clear();
             // Damage is reported when the record is written.
-            record.restore(self.form, buffer);
+            record.restore(buffer);
         }
         self.one.bytes().cmp(self.other.bytes())
     }
@@ -234,11 +245,11 @@ impl Slabs {
     }
 
     #[inline]
-    pub(super) fn record(&self, location: RecordLocation, len: u32) -> LocatedRecord<'_> {
+    pub(super) fn record<'a>(&'a self, form: &'a CompactForm, location: RecordLocation, len: u32) -> LocatedRecord<'a> {
         let offset = location.offset();
         let slab = self.slabs.get((offset >> OFFSET_BITS) as usize);
         let bytes = slab.and_then(|slab| slab.get((offset & ((1 << OFFSET_BITS) - 1)) as usize..));
-        LocatedRecord::new(bytes.unwrap_or_default(), location, len)
+        LocatedRecord::new(bytes.unwrap_or_default(), form, location, len)
     }
 
     /// Returns the slabs that can be reused.

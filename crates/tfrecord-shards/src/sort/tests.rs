@@ -3,6 +3,7 @@
 mod buckets;
 mod faults;
 mod oracle;
+mod shared;
 mod spread;
 
 use std::collections::BTreeMap;

@@ -20,6 +20,8 @@ pub struct PlannedSet {
     plan: ShardPlan,
     names: PlannedNames,
     next_task: AtomicUsize,
+    /// The task before which the writers stop.
+    end_task: usize,
 }
 
 /// How the shards of a plan map to shards of the set.
@@ -34,7 +36,14 @@ pub enum PlannedNames {
 impl PlannedSet {
     /// Creates a set whose shards are not written yet.
     pub fn new(plan: ShardPlan, names: PlannedNames) -> Self {
-        Self { plan, names, next_task: AtomicUsize::new(0) }
+        let tasks = 0..plan.tasks();
+        Self::of_tasks(plan, names, tasks)
+    }
+
+    /// Creates the part of a set that has the shards of these tasks of the plan. Other processes write the others.
+    pub fn of_tasks(plan: ShardPlan, names: PlannedNames, tasks: Range<usize>) -> Self {
+        let end_task = tasks.end.min(plan.tasks());
+        Self { plan, names, next_task: AtomicUsize::new(tasks.start), end_task }
     }
 
     /// Returns the number of shards.
@@ -45,7 +54,7 @@ impl PlannedSet {
     /// Takes the next task, which no other writer gets.
     fn take_task(&self) -> Option<usize> {
         let task = self.next_task.fetch_add(1, Ordering::Relaxed);
-        (task < self.plan.tasks()).then_some(task)
+        (task < self.end_task).then_some(task)
     }
 
     /// Returns the place of one of the plan's shards in the set, and its number over all shards.
