@@ -1,11 +1,10 @@
 //! [`Error`]: the failures between a record batch and a published set.
 
 mod at_path;
+mod attempt;
 
 use std::fmt;
-use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
@@ -15,7 +14,8 @@ use crate::set::difference::{FormDifference, ShardFigures};
 use crate::set::format_version::FormatVersion;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
-pub(crate) use at_path::AtPath;
+pub(crate) use at_path::{AtPath, file_type};
+pub use attempt::AttemptError;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -271,6 +271,9 @@ pub enum ErrorKind {
         /// The number within the partition.
         sequence: u32,
     },
+    /// What tasks in other processes have staged cannot be published.
+    #[error(transparent)]
+    Attempt(#[from] AttemptError),
     /// The sidecars could not be produced.
     #[error("the set cannot be described")]
     Sidecars(#[source] SidecarsError),
@@ -386,16 +389,6 @@ impl Error {
             }
             kind => kind.into(),
         }
-    }
-}
-
-/// Describes a path that is neither a file nor a directory.
-fn file_type(path: &Path) -> &'static str {
-    match fs::metadata(path).map(|metadata| metadata.file_type()) {
-        Ok(found) if found.is_fifo() => "a pipe",
-        Ok(found) if found.is_socket() => "a socket",
-        Ok(found) if found.is_char_device() || found.is_block_device() => "a device",
-        _ => "something else",
     }
 }
 

@@ -11,6 +11,7 @@
 //! | assign rows to shards yourself | [`ShardRule`], [`ShardDeal`], [`ShardCut`], [`ShardRanges`] |
 //! | assign every key to one split | [`Splits`], [`key_hashes`] |
 //! | stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
+//! | the same from many processes or machines | [`ShardedWriterBuilder::start`], [`StagingArea`] |
 //! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`] |
 //! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
 //! | group shards in `key=value` directories or splits | [`ShardGroup`] |
@@ -58,15 +59,20 @@ mod split;
 mod tools;
 mod write;
 
+pub use commit::attempt_id::{AttemptId, ParseAttemptIdError};
 pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
 pub use commit::local::Capabilities;
-pub use commit::local::{LocalCommit, Removal, ShardFile};
+pub use commit::local::{LocalCommit, Removal};
 pub use commit::put_sidecars::put_sidecars;
+pub use commit::report::{TaskReport, choose_reports};
+pub use commit::shard_file::ShardFile;
+pub use commit::shared_staging::SharedStaging;
+pub use commit::staging_area::StagingArea;
 pub use commit::table::{TableCommit, TableFiles};
 pub use commit::target::{Preflight, check, preflight};
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};
-pub use error::{Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
+pub use error::{AttemptError, Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
 pub use set::difference::{FormDifference, ShardFigures};
 pub use set::format_version::{FORMAT_VERSION, FormatVersion};
 pub use set::group::{NULL_PARTITION, ShardGroup, ShardPlace};
@@ -93,4 +99,5 @@ pub use write::set_writer::{Rest, SetWriter, WriteListener, Written};
 pub use write::shard_writer::{ShardStats, ShardWriter};
 pub use write::sharded_writer::{ShardedWriter, ShardedWriterBuilder};
 pub use write::sharding::{Block, Piece, ShardCut, ShardDeal, ShardRanges, ShardRule, Sharding};
+pub use write::task_writer::TaskWriter;
 pub use write::unit::{UnitRecords, UnitSize};

@@ -1,10 +1,12 @@
 //! [`LocalCommit`]: commits a set to a local directory.
 
+mod shared;
 mod store;
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::commit::leftovers::leftovers;
 use crate::commit::publication::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Store};
+use crate::commit::shard_file::{ShardFile, ShardHome};
 use crate::commit::staging::{MadeDirectories, remove_if_empty};
 use crate::commit::staging_names;
 use crate::commit::step::{Step, Target};
@@ -23,7 +26,6 @@ use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
 use crate::set::sidecar::Sidecar;
 use crate::write::index_writer::IndexFile;
-use crate::write::shard_writer::ShardStats;
 
 /// Commits a set to a local directory. Any number of tasks create shards in a staging directory, which are then
 /// published together.
@@ -60,6 +62,7 @@ use crate::write::shard_writer::ShardStats;
 #[derive(Debug, Clone)]
 pub struct LocalCommit {
     set: Arc<StagedSet>,
+    indexed: bool,
 }
 
 /// The operations that the file system is assumed to support. Tests disable some.
@@ -96,8 +99,10 @@ struct StagedSet {
     standing: Option<Box<Manifest>>,
     /// The lock that prevents concurrent publications.
     claim: Mutex<Option<File>>,
-    /// The lock that marks this run as live.
-    _lock: File,
+    /// The lock that marks this run as live. `None` if another process has gone on with the run.
+    lock: Option<File>,
+    /// Whether other processes may stage shards.
+    shared: AtomicBool,
     phase: Mutex<Phase>,
     uncached: Arc<UncachedStreams>,
     removal: Removal,
@@ -113,6 +118,8 @@ enum Phase {
     Published,
     /// The staged files are discarded.
     Aborted,
+    /// Another process will go on with the run, so the staging directory is retained.
+    Detached,
 }
 
 impl LocalCommit {
@@ -165,7 +172,8 @@ impl LocalCommit {
             made: made.keep(),
             standing: None,
             claim: Mutex::default(),
-            _lock: lock,
+            lock: Some(lock),
+            shared: AtomicBool::new(false),
             phase: Mutex::new(Phase::Staging { open: 0 }),
             uncached: Arc::default(),
             removal: Removal::default(),
@@ -183,7 +191,18 @@ impl LocalCommit {
             let why = format!("run {} has written shards of it before", set.run);
             return Err(ErrorKind::NotAppendable { path: set.out.clone(), why }.into());
         }
-        Ok(Self { set: Arc::new(set) })
+        Ok(Self { set: Arc::new(set), indexed: false })
+    }
+
+    /// Sets whether writers add an index to each uncompressed shard. This applies to this clone.
+    #[must_use]
+    pub fn with_indexes(mut self, indexed: bool) -> Self {
+        self.indexed = indexed;
+        self
+    }
+
+    pub(crate) fn has_indexes(&self) -> bool {
+        self.indexed
     }
 
     /// Returns the existing set that shards are appended to, in [`SaveMode::Append`]. Check with
@@ -230,7 +249,7 @@ impl LocalCommit {
         *open += 1;
         drop(phase);
         let file = UncachedFile::new(file, self.set.uncached.begin());
-        Ok(ShardFile { file, name, partition, sequence, group, set: Arc::clone(&self.set) })
+        Ok(ShardFile::new(file, name, (partition, sequence), group, Arc::clone(&self.set) as _))
     }
 
     /// Returns the destination of a shard's index, which is published with the shard.
@@ -288,7 +307,8 @@ impl LocalCommit {
         let set = &*self.set;
         set.begin_publishing()?;
         let prepared = set
-            .check_lengths(&shards)
+            .close_attempts()
+            .and_then(|()| set.check_lengths(&shards))
             .and_then(|()| Publication::with_sidecars(set.setting(), shards, description, sidecars));
         let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
         let mut published = Ok(manifest);
@@ -327,63 +347,6 @@ impl LocalCommit {
     /// Returns a handle that waits for the removal of the staging directory, whatever the outcome of the commit.
     pub fn removal(&self) -> Removal {
         self.set.removal.clone()
-    }
-}
-
-/// A shard being written to the staging directory. The directory is retained as long as the shard is open.
-///
-/// Its bytes bypass the page cache, a few MiB at a time, if the file system supports that.
-#[derive(Debug)]
-pub struct ShardFile {
-    file: UncachedFile,
-    name: String,
-    partition: u32,
-    sequence: u32,
-    group: ShardGroup,
-    set: Arc<StagedSet>,
-}
-
-impl ShardFile {
-    /// Returns its name in the staging directory.
-    pub fn staged(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns its path while it is staged.
-    pub fn path(&self) -> PathBuf {
-        self.set.dir.join(&self.name)
-    }
-
-    /// Syncs the file to disk, which may take a while, and closes it.
-    ///
-    /// # Errors
-    /// If that fails, or the file has another length than its writer recorded.
-    pub fn seal(mut self, stats: ShardStats) -> Result<StagedShard> {
-        let path = self.path();
-        self.file.sync_all().at("sync", &path)?;
-        let found = self.file.len().at("inspect", &path)?;
-        if found != stats.file_bytes {
-            return Err(ErrorKind::ShardLength { path, expected: stats.file_bytes, found }.into());
-        }
-        Ok(StagedShard::new(&self.name, self.partition, self.sequence, stats).with_group(self.group.clone()))
-    }
-}
-
-impl Write for ShardFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for ShardFile {
-    fn drop(&mut self) {
-        if let Phase::Staging { open } = &mut *self.set.phase() {
-            *open = open.saturating_sub(1);
-        }
     }
 }
 
@@ -463,9 +426,23 @@ impl StagedSet {
     }
 }
 
+impl ShardHome for StagedSet {
+    fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn closed(&self) {
+        if let Phase::Staging { open } = &mut *self.phase() {
+            *open = open.saturating_sub(1);
+        }
+    }
+}
+
 impl Drop for StagedSet {
     fn drop(&mut self) {
         if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
+            // First, so that no other process adds files to the directory while it is removed.
+            let _closed = self.close_attempts();
             // An error cannot be reported here; the next run reports what was not removed. An empty directory is
             // removed without listing it, which works even if no more files can be opened.
             let _unremoved = fs::remove_dir(&self.dir).or_else(|_| fs::remove_dir_all(&self.dir));

@@ -219,7 +219,8 @@ pub enum SetState {
 }
 
 /// The location of the staging directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Staging {
     /// Next to the target, to be renamed onto it.
     Beside,

@@ -5,8 +5,10 @@
 //! | `.tfr-<run>-<name>` next to target `<name>` | the files of the run; after an exchange, the files it replaced |
 //! | `.tfr-<run>.replaced-<name>` | what the run is about to replace, where directories cannot be exchanged |
 //! | `.tfr-<run>` in the target | the files of the run, and in `replaced` what it is about to replace |
+//! | `.tfr-<run>` in one of these | what tasks in other processes stage for the run, and its lease |
 //!
-//! A run holds a lock on its staging directory as long as it lives, and the system releases the lock when it dies.
+//! A run holds a lock on its staging directory as long as it lives, and the system releases the lock when it dies. If a
+//! run is carried out by several processes in turn, a lease counts as a lock until it expires.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -18,9 +20,10 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::commit::directory_scan::{DirectoryScan, Ours};
+use crate::commit::lease;
 use crate::commit::publication::Leftover;
 use crate::commit::staging_names::{
-    PREFIX, REPLACED_NAME, is_shard_name, path_beside, path_inside, run_beside, run_inside,
+    PREFIX, REPLACED_NAME, attempts, is_shard_name, path_beside, path_inside, run_beside, run_inside,
 };
 use crate::error::{AtPath, Result};
 use crate::set::manifest::Manifest;
@@ -61,6 +64,16 @@ fn lock(path: &Path) -> Option<File> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     Some(file)
+}
+
+/// Locks a staging directory of a run that is not live; `None` if it is.
+fn lock_dead(path: &Path, run: &str) -> Option<File> {
+    lock(path).filter(|_| !has_lease(path, run))
+}
+
+/// Whether a run has a lease on its staging directory.
+fn has_lease(staging: &Path, run: &str) -> bool {
+    run.parse().is_ok_and(|run| lease::is_current(&attempts(staging, &run)))
 }
 
 /// Whether the run of a staging directory or a hidden file is or may be live. An empty directory may be live while
@@ -140,7 +153,7 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
         let Some((run, staging)) = run_of(&entry.file_name()) else { continue };
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
             // The replaced set has no lock of its own.
-            let live = is_live(&staging);
+            let live = is_live(&staging) || has_lease(&staging, run.as_str());
             // Its run has just published or abandoned it.
             if !entry.path().exists() {
                 continue;
@@ -197,8 +210,8 @@ pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
 
 /// Removes a killed run's leftover next to or in `out`. Returns whether it is gone.
 pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
-    let path = &leftover.path;
-    let Some(_lock) = lock(path) else { return Ok(false) };
+    let Leftover { path, run, .. } = leftover;
+    let Some(_lock) = lock_dead(path, run) else { return Ok(false) };
     if path.starts_with(out) {
         // Runs put only files of ours there.
         fs::remove_dir_all(path).at("remove", path)?;
@@ -233,8 +246,8 @@ pub(crate) fn remove_files(dir: &Path, files: impl IntoIterator<Item = String>) 
     remove_empty(dir, &directories);
     // The manifest last, so that a half-removed directory still specifies which files are ours.
     remove_file(&dir.join(MANIFEST_NAME))?;
-    for Leftover { path, .. } in inside(dir)? {
-        if let Some(_lock) = lock(&path) {
+    for Leftover { path, run, .. } in inside(dir)? {
+        if let Some(_lock) = lock_dead(&path, &run) {
             fs::remove_dir_all(&path).at("remove", &path)?;
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::commit::attempt_id::AttemptId;
 use crate::set::names::RunId;
 
 /// Prefix of staging directories. The dot hides them from globs and from other tools' listings.
@@ -17,6 +18,9 @@ const STAGED_SUFFIX: &str = ".staged";
 /// Suffix of their indexes.
 const INDEX_SUFFIX: &str = ".idx";
 
+/// Suffix of the reports of tasks.
+const REPORT_SUFFIX: &str = ".report";
+
 /// Returns the name of a shard in the staging directory.
 pub(crate) fn shard_name(partition: u32, sequence: u32) -> String {
     format!("{partition:05}-{sequence:05}{STAGED_SUFFIX}")
@@ -27,14 +31,53 @@ pub(crate) fn index_name(partition: u32, sequence: u32) -> String {
     shard_name(partition, sequence) + INDEX_SUFFIX
 }
 
+/// Returns the name of a shard that an attempt of a task stages.
+pub(crate) fn attempt_shard_name(partition: u32, sequence: u32, attempt: AttemptId) -> String {
+    format!("{partition:05}-{sequence:05}.{attempt}{STAGED_SUFFIX}")
+}
+
+/// Returns the name of such a shard's index.
+pub(crate) fn attempt_index_name(partition: u32, sequence: u32, attempt: AttemptId) -> String {
+    attempt_shard_name(partition, sequence, attempt) + INDEX_SUFFIX
+}
+
 /// Whether a file in a staging directory has the name of a shard or of its index.
 pub(crate) fn is_shard_name(name: &str) -> bool {
     let name = name.strip_suffix(INDEX_SUFFIX).unwrap_or(name);
     let parse = || {
-        let (partition, sequence) = name.strip_suffix(STAGED_SUFFIX)?.split_once('-')?;
-        Some(shard_name(partition.parse().ok()?, sequence.parse().ok()?) == name)
+        let stem = name.strip_suffix(STAGED_SUFFIX)?;
+        let (numbers, attempt) = match stem.split_once('.') {
+            Some((numbers, attempt)) => (numbers, Some(attempt.parse().ok()?)),
+            None => (stem, None),
+        };
+        let (partition, sequence) = numbers.split_once('-')?;
+        let (partition, sequence) = (partition.parse().ok()?, sequence.parse().ok()?);
+        let expected = match attempt {
+            Some(attempt) => attempt_shard_name(partition, sequence, attempt),
+            None => shard_name(partition, sequence),
+        };
+        Some(expected == name)
     };
     parse().unwrap_or(false)
+}
+
+/// Returns the name of the report of an attempt.
+pub(crate) fn report_name(partition: u32, attempt: AttemptId) -> String {
+    format!("{partition:05}.{attempt}{REPORT_SUFFIX}")
+}
+
+/// Returns the partition and the attempt whose report has this name.
+pub(crate) fn parse_report_name(name: &str) -> Option<(u32, AttemptId)> {
+    let (partition, attempt) = name.strip_suffix(REPORT_SUFFIX)?.split_once('.')?;
+    let (partition, attempt) = (partition.parse().ok()?, attempt.parse().ok()?);
+    (report_name(partition, attempt) == name).then_some((partition, attempt))
+}
+
+/// Returns the directory in a run's staging directory for the attempts of other processes.
+///
+/// It has the name of a staging directory within a target, so that what removes the latter removes it too.
+pub(crate) fn attempts(staging: &Path, run: &RunId) -> PathBuf {
+    path_inside(staging, run)
 }
 
 /// Returns the staging directory of `run` next to `target`.
@@ -77,4 +120,28 @@ pub(crate) fn hidden_name(name: &str, run: &RunId) -> String {
 pub(crate) fn hidden_run(name: &str) -> Option<&str> {
     let (file, run) = name.strip_prefix('.')?.rsplit_once('.')?;
     (!file.is_empty() && RunId::is_generated(run)).then_some(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staged_names_are_recognized() {
+        let attempt = AttemptId::new();
+        let name = attempt_shard_name(1, 100_000, attempt);
+        assert_eq!(name, format!("00001-100000.{attempt}.staged"));
+        for name in [shard_name(0, 7), index_name(0, 7), name.clone(), attempt_index_name(1, 100_000, attempt)] {
+            assert!(is_shard_name(&name), "{name}");
+        }
+        let upper = name.replace(&attempt.to_string(), &attempt.to_string().to_uppercase());
+        let other = uuid::Uuid::from_u128(0x1234_5678_9abc_4def_8123_4567_89ab_cdef).simple().to_string();
+        let of_other_version = name.replace(&attempt.to_string(), &other);
+        for name in ["1-2.staged", "00001-00002", "00001-00002..staged", &upper, &of_other_version] {
+            assert!(!is_shard_name(name), "{name}");
+        }
+        assert_eq!(parse_report_name(&report_name(3, attempt)), Some((3, attempt)));
+        assert_eq!(parse_report_name(&(report_name(3, attempt) + ".new")), None);
+        assert_eq!(parse_report_name(&format!("3.{attempt}.report")), None);
+    }
 }

@@ -253,7 +253,8 @@ impl Rewrite<'_> {
             _ => (sharding, ShardRule::new(sharding)),
         };
         let threads = pool.current_num_threads();
-        let mut writer = DirectWriter::new(commit.clone(), pool, (sharding, rule), (compression, level))?;
+        let shards = (sharding.least_shards(), rule);
+        let mut writer = DirectWriter::new((commit.clone(), 0), pool, shards, (compression, level))?;
         let findings = self.read(threads, |records| writer.write_records(records))?;
         let staged = writer.finish()?;
         self.progress.advance(0)?;

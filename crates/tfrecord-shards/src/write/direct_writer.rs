@@ -1,6 +1,7 @@
 //! [`DirectWriter`]: writes rows to staged shards of a local set, on a thread pool.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
@@ -9,49 +10,72 @@ use tfrecord_framing::{Compression, Level};
 
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
+use crate::commit::shard_file::ShardFile;
+use crate::commit::staging_area::StagingArea;
 use crate::error::Result;
 use crate::write::job::{Job, Jobs};
-use crate::write::open_shards::{OpenShard, OpenShards};
+use crate::write::open_shards::{OpenShard, OpenShards, ShardSinks};
 use crate::write::set_writer::{SetWriter, Written};
-use crate::write::sharding::{ShardRule, Sharding};
+use crate::write::sharding::ShardRule;
 use crate::write::unit::{UnitRecords, UnitSize};
 
 /// Maximum number of shards being synced in addition to those being written.
 const MAX_CLOSING: usize = 16;
 
+/// Creates the shards of one write partition in a staging directory.
+pub(crate) trait StagedSinks: ShardSinks<Sink = ShardFile> + Clone + Send + 'static {
+    /// Returns the target, for error messages.
+    fn target(&self) -> &Path;
+}
+
+impl StagedSinks for LocalCommit {
+    fn target(&self) -> &Path {
+        self.out()
+    }
+}
+
+impl StagedSinks for StagingArea {
+    fn target(&self) -> &Path {
+        self.out()
+    }
+}
+
 /// Writes rows to the shards of a set as they come. Complete shards are synced in the background.
-pub(crate) struct DirectWriter {
+pub(crate) struct DirectWriter<S: StagedSinks = LocalCommit> {
     pool: Arc<ThreadPool>,
-    commit: LocalCommit,
-    writer: Arc<SetWriter>,
+    sinks: S,
+    out: PathBuf,
+    partition: u32,
+    writer: Arc<SetWriter<S>>,
     /// Number of shards to create even if they get no records.
     required: usize,
     rows: u64,
     /// Units being written.
-    writing: Jobs<Result<Written>>,
+    writing: Jobs<Result<Written<S>>>,
     /// Shards being finished and synced, oldest first.
     closing: VecDeque<Job<Result<StagedShard>>>,
     staged: Vec<StagedShard>,
     form: (Compression, Level),
 }
 
-impl DirectWriter {
-    /// `rule` must implement `sharding`. Rows are encoded, and shards compressed and synced, on `pool`.
+impl<S: StagedSinks> DirectWriter<S> {
+    /// Rows are encoded, and shards compressed and synced, on `pool`. `required` shards are created even if they get no
+    /// records.
     pub(crate) fn new(
-        commit: LocalCommit,
+        (sinks, partition): (S, u32),
         pool: Arc<ThreadPool>,
-        (sharding, rule): (Sharding, ShardRule),
+        (required, rule): (usize, ShardRule),
         form: (Compression, Level),
     ) -> Result<Self> {
-        let required = sharding.least_shards();
-        let mut open = OpenShards::new(commit.clone(), 0, form.0, form.1);
+        let mut open = OpenShards::new(sinks.clone(), partition, form.0, form.1);
         if !rule.is_sequential() {
             // Open all shards first, so that a limit on open files is reported before any work is done.
             (0..required).try_for_each(|shard| open.open(shard))?;
         }
         let writer = Arc::new(SetWriter::new(open, rule, ()));
         let (writing, closing) = (Jobs::new(&pool), VecDeque::new());
-        Ok(Self { pool, commit, writer, required, rows: 0, writing, closing, staged: Vec::new(), form })
+        let (out, staged) = (sinks.target().to_owned(), Vec::new());
+        Ok(Self { pool, sinks, out, partition, writer, required, rows: 0, writing, closing, staged, form })
     }
 
     /// Returns the number of rows to write at once.
@@ -71,7 +95,7 @@ impl DirectWriter {
         while let Some(written) = self.writing.make_room() {
             self.settle(written??)?;
         }
-        let (writer, out, rows_before) = (Arc::clone(&self.writer), self.commit.out().to_owned(), self.rows);
+        let (writer, out, rows_before) = (Arc::clone(&self.writer), self.out.clone(), self.rows);
         self.rows += rows as u64;
         self.writing.start(move || writer.write(0, rows_before, encode).map_err(|error| error.with_path(&out)));
         Ok(())
@@ -82,24 +106,24 @@ impl DirectWriter {
         let (writer, rows_before) = (&self.writer, self.rows);
         self.rows += records.len() as u64;
         let written = self.pool.install(|| writer.write_records(0, rows_before, records));
-        self.settle(written.map_err(|error| error.with_path(self.commit.out()))?)?;
+        self.settle(written.map_err(|error| error.with_path(&self.out))?)?;
         Ok(self.writer.buffer())
     }
 
     /// Starts to finish the complete shards, and appends what is left.
-    fn settle(&mut self, mut written: Written) -> Result<()> {
+    fn settle(&mut self, mut written: Written<S>) -> Result<()> {
         loop {
             self.close(written.complete)?;
             let Some(rest) = written.rest else { return Ok(()) };
             let appended = self.pool.install(|| self.writer.append(rest));
-            written = appended.map_err(|error| error.with_path(self.commit.out()))?;
+            written = appended.map_err(|error| error.with_path(&self.out))?;
         }
     }
 
     fn close(&mut self, complete: Vec<OpenShard>) -> Result<()> {
         for complete in complete {
             self.wait(MAX_CLOSING - 1)?;
-            let out = self.commit.out().to_owned();
+            let out = self.out.clone();
             let seal = move || complete.seal().map_err(|error| error.with_path(&out));
             self.closing.push_back(Job::start(&self.pool, seal));
         }
@@ -114,7 +138,7 @@ impl DirectWriter {
         self.close(self.writer.finish()?)?;
         self.wait(0)?;
         let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
-        let mut empty = OpenShards::new(self.commit.clone(), 0, self.form.0, self.form.1);
+        let mut empty = OpenShards::new(self.sinks.clone(), self.partition, self.form.0, self.form.1);
         for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
             empty.open(shard)?;
             self.close(empty.take_before(usize::MAX))?;
@@ -134,7 +158,7 @@ impl DirectWriter {
     }
 }
 
-impl Drop for DirectWriter {
+impl<S: StagedSinks> Drop for DirectWriter<S> {
     fn drop(&mut self) {
         // Unwanted shards must be gone when this returns, because the process may exit right after.
         self.writing.end();

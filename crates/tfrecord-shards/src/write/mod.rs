@@ -2,7 +2,8 @@
 //!
 //! [`SetWriter`](set_writer::SetWriter) appends rows to shards as they come, [`PlannedWriter`](planned_set::PlannedWriter)
 //! records that were sorted first. Both leave it to the caller where shards are and on which threads work is done.
-//! [`ShardedWriter`](sharded_writer::ShardedWriter) is the caller for local sets without an engine.
+//! [`ShardedWriter`](sharded_writer::ShardedWriter) is the caller for local sets without an engine,
+//! [`TaskWriter`](task_writer::TaskWriter) for local sets that several processes write.
 
 pub(crate) mod direct_writer;
 pub(crate) mod index_lines;
@@ -16,4 +17,5 @@ pub(crate) mod shard_writer;
 pub(crate) mod sharded_writer;
 pub(crate) mod sharding;
 pub(crate) mod sorted_writer;
+pub(crate) mod task_writer;
 pub(crate) mod unit;

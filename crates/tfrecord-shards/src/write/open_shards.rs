@@ -9,8 +9,10 @@ use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
 use tfrecord_framing::{Compression, Level};
 
-use crate::commit::local::{LocalCommit, ShardFile};
+use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
+use crate::commit::shard_file::ShardFile;
+use crate::commit::staging_area::StagingArea;
 use crate::error::{ErrorKind, Result};
 use crate::set::group::ShardPlace;
 use crate::write::index_writer::IndexFile;
@@ -61,6 +63,26 @@ impl ShardSinks for LocalCommit {
 
     fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
         LocalCommit::create_shard_in(self, partition, sequence, place.group.clone())
+    }
+
+    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
+        Ok(self.has_indexes().then(|| LocalCommit::index_file(self, partition, sequence)))
+    }
+}
+
+impl ShardSinks for StagingArea {
+    type Sink = ShardFile;
+
+    fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
+        StagingArea::create_shard(self, partition, sequence)
+    }
+
+    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
+        StagingArea::create_shard_in(self, partition, sequence, place.group.clone())
+    }
+
+    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
+        Ok(self.has_indexes().then(|| StagingArea::index_file(self, partition, sequence)))
     }
 }
 

@@ -21,22 +21,23 @@ use crate::write::direct_writer::DirectWriter;
 use crate::write::job::thread_pool;
 use crate::write::sharding::{ShardRule, Sharding};
 use crate::write::sorted_writer::{RowOrder, SortedWriter};
-use crate::write::unit::UnitRecords;
+use crate::write::unit::encode_unit;
 
 /// Builds a [`ShardedWriter`].
 #[derive(Debug, Clone)]
 pub struct ShardedWriterBuilder {
-    schema: SchemaRef,
-    mapping: MappingOptions,
-    sharding: Sharding,
-    prefix: String,
-    compression: Compression,
-    level: Level,
-    mode: SaveMode,
-    pool: Option<Arc<ThreadPool>>,
+    pub(super) schema: SchemaRef,
+    pub(super) mapping: MappingOptions,
+    pub(super) sharding: Sharding,
+    pub(super) prefix: String,
+    pub(super) compression: Compression,
+    pub(super) level: Level,
+    pub(super) mode: SaveMode,
+    pub(super) pool: Option<Arc<ThreadPool>>,
     query: Option<String>,
-    inputs: Vec<PathBuf>,
-    shuffle: Option<u64>,
+    pub(super) inputs: Vec<PathBuf>,
+    pub(super) shuffle: Option<u64>,
+    pub(super) indexed: bool,
     sort_memory: usize,
     spill: Arc<dyn SpillStore>,
 }
@@ -57,6 +58,7 @@ impl ShardedWriterBuilder {
             query: None,
             inputs: Vec::new(),
             shuffle: None,
+            indexed: false,
             sort_memory: SorterOptions::MEMORY,
             spill: Arc::new(TempDirSpill::default()),
         }
@@ -89,6 +91,14 @@ impl ShardedWriterBuilder {
     pub fn with_compression(mut self, compression: Compression, level: Level) -> Self {
         self.compression = compression;
         self.level = level;
+        self
+    }
+
+    /// Sets whether each shard gets an index of its records' offsets, which is published with it. Only uncompressed
+    /// shards have one.
+    #[must_use]
+    pub fn with_indexes(mut self, indexed: bool) -> Self {
+        self.indexed = indexed;
         self
     }
 
@@ -173,7 +183,7 @@ impl ShardedWriterBuilder {
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
-        let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
+        let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?.with_indexes(self.indexed);
         let description = self.describe(&mapping)?;
         if let Some(standing) = commit.standing() {
             standing.check_append(&description, commit.out())?;
@@ -190,8 +200,8 @@ impl ShardedWriterBuilder {
             let shards = SortedWriter::new(commit.clone(), pool, self.sharding, form, order, room);
             Shards::AllRows(Box::new(shards))
         } else {
-            let rule = (self.sharding, ShardRule::new(self.sharding));
-            Shards::AsRowsCome(DirectWriter::new(commit.clone(), pool, rule, form)?)
+            let rule = (self.sharding.least_shards(), ShardRule::new(self.sharding));
+            Shards::AsRowsCome(DirectWriter::new((commit.clone(), 0), pool, rule, form)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
@@ -233,7 +243,7 @@ impl ShardedWriterBuilder {
         }
     }
 
-    fn describe(&self, mapping: &Mapping) -> Result<SetDescription> {
+    pub(super) fn describe(&self, mapping: &Mapping) -> Result<SetDescription> {
         let mut description = SetDescription::new(mapping, &self.mapping)?;
         description.prefix.clone_from(&self.prefix);
         description.compression = self.compression;
@@ -344,22 +354,10 @@ impl ShardedWriter {
             Shards::AsRowsCome(shards) => shards.size(),
             Shards::AllRows(shards) => shards.size(),
         };
-        let mut rest = batch.clone();
-        while rest.num_rows() > 0 {
-            let rows = size.rows(&rest).min(rest.num_rows());
-            let unit = rest.slice(0, rows);
-            rest = rest.slice(rows, rest.num_rows() - rows);
-            let (encoder, rows_before) = (self.encoder.clone(), self.rows);
+        for unit in size.units(batch.clone()) {
+            let rows = unit.num_rows();
+            let encode = encode_unit(self.encoder.clone(), unit, self.rows);
             self.rows += rows as u64;
-            let encode = move |records: &mut UnitRecords<'_>| {
-                let located = |error: arrow_tfrecord::Error| error.with_row_offset(rows_before);
-                let bound = encoder.bind(&unit).map_err(located)?;
-                for block in records.blocks(rows) {
-                    bound.encode(block, records.buffer()).map_err(located)?;
-                    records.end_block()?;
-                }
-                Ok(())
-            };
             match &mut self.shards {
                 Shards::AsRowsCome(shards) => shards.write(rows, encode),
                 Shards::AllRows(shards) => shards.write(rows, encode),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
-use arrow_tfrecord::RecordBuffer;
+use arrow_tfrecord::{Encoder, RecordBuffer};
 
 use crate::error::Result;
 use crate::write::sharding::ShardDeal;
@@ -70,10 +70,38 @@ impl UnitSize {
         }
     }
 
+    /// Divides a batch into units. Each is sized when it is taken.
+    pub(crate) fn units(&self, batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
+        let mut rest = batch;
+        std::iter::from_fn(move || {
+            let rows = self.rows(&rest).min(rest.num_rows());
+            let unit = rest.slice(0, rows);
+            rest = rest.slice(rows, rest.num_rows() - rows);
+            (rows > 0).then_some(unit)
+        })
+    }
+
     /// Returns the number of rows that are encoded and appended at a time.
     pub(crate) fn block_rows(&self) -> usize {
         let rows = BLOCK_BYTES.checked_div(self.record_len.load(Ordering::Relaxed)).unwrap_or(ShardDeal::MAX_BLOCK);
         whole_blocks(rows.max(1))
+    }
+}
+
+/// Returns work that encodes a unit, the rows of an input after the first `rows_before`.
+pub(crate) fn encode_unit(
+    encoder: Encoder,
+    unit: RecordBatch,
+    rows_before: u64,
+) -> impl FnOnce(&mut UnitRecords<'_>) -> Result<()> + Send + 'static {
+    move |records| {
+        let located = |error: arrow_tfrecord::Error| error.with_row_offset(rows_before);
+        let bound = encoder.bind(&unit).map_err(located)?;
+        for block in records.blocks(unit.num_rows()) {
+            bound.encode(block, records.buffer()).map_err(located)?;
+            records.end_block()?;
+        }
+        Ok(())
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod append;
 #[cfg(test)]
+mod attempts;
+#[cfg(test)]
 mod child;
 #[cfg(test)]
 mod count_records;

@@ -1,0 +1,225 @@
+//! [`TaskReport`]: what one attempt of a task has staged.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::commit::attempt_id::AttemptId;
+use crate::commit::publication::StagedShard;
+use crate::commit::shared_staging::SHARED_FORMAT;
+use crate::commit::staging_names;
+use crate::error::{AtPath, AttemptError, ErrorKind, Result};
+use crate::set::names::RunId;
+
+/// Suffix of a report until it is synced.
+const NEW_SUFFIX: &str = ".new";
+
+/// What one attempt of a task has staged. It is the last file that an attempt writes: its presence means that the attempt
+/// is complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// The format of the report.
+    pub format: u32,
+    /// The run that writes the set.
+    pub run: RunId,
+    /// The task: the write partition of its shards.
+    pub partition: u32,
+    /// The attempt of the task.
+    pub attempt: AttemptId,
+    /// The machine that the attempt ran on. Empty if it is not known.
+    pub host: String,
+    /// Number of rows of the task.
+    pub rows: u64,
+    /// The shards. None if the task has no rows.
+    pub shards: Vec<StagedShard>,
+    /// Statistics of the values, in the form of whoever collected them.
+    #[serde(default, with = "base64_bytes", skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<Vec<u8>>,
+    /// What the user is to be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl TaskReport {
+    /// Describes a complete attempt.
+    pub(crate) fn new(run: RunId, partition: u32, attempt: AttemptId, shards: Vec<StagedShard>) -> Self {
+        let host = host();
+        let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
+        let (format, statistics, notes) = (SHARED_FORMAT, None, Vec::new());
+        Self { format, run, partition, attempt, host, rows, shards, statistics, notes }
+    }
+
+    /// Sets the statistics.
+    #[must_use]
+    pub fn with_statistics(mut self, statistics: Vec<u8>) -> Self {
+        self.statistics = Some(statistics);
+        self
+    }
+
+    /// Adds a note.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    /// Writes the report to a directory of attempts, complete or not at all.
+    pub(crate) fn write(&self, attempts: &Path) -> Result<()> {
+        let path = attempts.join(staging_names::report_name(self.partition, self.attempt));
+        let new = attempts.join(staging_names::report_name(self.partition, self.attempt) + NEW_SUFFIX);
+        let json = serde_json::to_vec(self)?;
+        let write = || {
+            let mut file = File::create_new(&new)?;
+            file.write_all(&json)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(attempts)?.sync_all()
+        };
+        write().at("write", &path)
+    }
+
+    /// Reads and checks the report of an attempt.
+    pub(crate) fn read(attempts: &Path, run: &RunId, partition: u32, attempt: AttemptId) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let path = attempts.join(staging_names::report_name(partition, attempt));
+        let json = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(AttemptError::NoReport { path }.into());
+            }
+            json => json.at("read", &path)?,
+        };
+        let syntax = |source| AttemptError::ReportSyntax { path: path.clone(), source };
+        // The format first, because the rest of another one may have any structure.
+        let Format { format: found } = serde_json::from_slice(&json).map_err(syntax)?;
+        if found != SHARED_FORMAT {
+            return Err(AttemptError::Format { expected: SHARED_FORMAT, found }.into());
+        }
+        let report: Self = serde_json::from_slice(&json).map_err(syntax)?;
+        if (report.partition, report.attempt) != (partition, attempt) {
+            let problem = format!("is of attempt {} of task {}", report.attempt, report.partition);
+            return Err(AttemptError::Report { path, problem }.into());
+        }
+        report.check(attempts, run)?;
+        Ok(report)
+    }
+
+    /// Reads and checks all reports in a directory of attempts.
+    pub(crate) fn read_all(attempts: &Path, run: &RunId) -> Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(attempts).at("list", attempts)? {
+            let name = entry.at("list", attempts)?.file_name();
+            found.extend(name.to_str().and_then(staging_names::parse_report_name));
+        }
+        found.sort_unstable();
+        found.into_iter().map(|(partition, attempt)| Self::read(attempts, run, partition, attempt)).collect()
+    }
+
+    /// Checks that the report is of this run and agrees with itself and with the files of its attempt. It may name no
+    /// other files.
+    pub(crate) fn check(&self, attempts: &Path, run: &RunId) -> Result<()> {
+        let path = || attempts.join(staging_names::report_name(self.partition, self.attempt));
+        let refuse = |problem: String| Err(AttemptError::Report { path: path(), problem }.into());
+        if self.run != *run {
+            return refuse(format!("expected a report of run {run}, found one of run {}", self.run));
+        }
+        let mut rows: u64 = 0;
+        for shard in &self.shards {
+            let StagedShard { staged, sequence, partition, .. } = shard;
+            let name = staging_names::attempt_shard_name(self.partition, *sequence, self.attempt);
+            if *partition != self.partition || *staged != name {
+                return refuse(format!("expected shard {name:?}, found {staged:?} of task {partition}"));
+            }
+            if shard.upload.is_some() {
+                return refuse(format!("shard {name:?} is an upload, expected a file"));
+            }
+            shard.group.check()?;
+            check_file(&attempts.join(&name), shard.file_bytes)?;
+            if let Some(index) = &shard.index {
+                let expected =
+                    attempts.join(staging_names::attempt_index_name(self.partition, *sequence, self.attempt));
+                if index.path != expected {
+                    return refuse(format!("expected index {expected:?}, found {:?}", index.path));
+                }
+                check_file(&expected, index.file_bytes)?;
+            }
+            rows = rows.saturating_add(shard.rows);
+        }
+        if rows != self.rows {
+            return refuse(format!("expected {} rows, found {rows} in its shards", self.rows));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the name of this machine, for messages. Empty if it is not known.
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim_end().to_owned());
+    name.or_else(|_| env::var("HOSTNAME")).unwrap_or_default()
+}
+
+/// Checks that a regular file of this length exists.
+fn check_file(path: &Path, expected: u64) -> Result<()> {
+    // Opened, not only inspected: a client of NFS may have cached the attributes of a directory without the file.
+    let metadata = fs::symlink_metadata(path).and_then(|found| match found.is_file() {
+        true => File::open(path)?.metadata(),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    });
+    let found = metadata.at("inspect", path)?.len();
+    if found != expected {
+        return Err(ErrorKind::ShardLength { path: path.to_owned(), expected, found }.into());
+    }
+    Ok(())
+}
+
+/// Chooses one report for each task: that of its newest attempt. All reports must be of complete attempts. The result is
+/// in the order of the tasks.
+///
+/// `tasks` is the number of tasks of the set, if it is known. Without it, the tasks are those up to the last that has
+/// reported.
+///
+/// # Errors
+/// If tasks have not reported ([`AttemptError::Missing`]), or others have ([`AttemptError::Unexpected`]).
+pub fn choose_reports(reports: impl IntoIterator<Item = TaskReport>, tasks: Option<u32>) -> Result<Vec<TaskReport>> {
+    let mut newest: BTreeMap<u32, TaskReport> = BTreeMap::new();
+    for report in reports {
+        match newest.get(&report.partition) {
+            Some(other) if other.attempt >= report.attempt => {}
+            _ => drop(newest.insert(report.partition, report)),
+        }
+    }
+    let reported = newest.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+    let tasks = tasks.unwrap_or(reported);
+    if let Some((&partition, _)) = newest.range(tasks..).next() {
+        return Err(AttemptError::Unexpected { partition, tasks }.into());
+    }
+    let partitions: Vec<_> = (0..tasks).filter(|partition| !newest.contains_key(partition)).collect();
+    if !partitions.is_empty() {
+        return Err(AttemptError::Missing { partitions }.into());
+    }
+    Ok(newest.into_values().collect())
+}
+
+/// Bytes as base64 in JSON.
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes.as_ref().map(|bytes| BASE64_STANDARD.encode(bytes)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Option<Vec<u8>>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| BASE64_STANDARD.decode(text).map_err(D::Error::custom)).transpose()
+    }
+}

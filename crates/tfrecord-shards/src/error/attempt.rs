@@ -1,0 +1,71 @@
+//! [`AttemptError`]: what other processes have staged cannot be published.
+
+use std::path::PathBuf;
+
+/// What tasks in other processes have staged, or are about to stage, cannot be published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttemptError {
+    /// Another release shared the staging directory or wrote the report.
+    #[error("staged by another release: expected format {expected}, found {found}")]
+    Format {
+        /// The format of this release.
+        expected: u32,
+        /// The format found.
+        found: u32,
+    },
+    /// An attempt has no report, so it is not complete.
+    #[error("{}: there is no report, so the attempt is not complete", path.display())]
+    NoReport {
+        /// The expected path of the report.
+        path: PathBuf,
+    },
+    /// A report is not valid JSON of a report.
+    #[error("{}: cannot be understood as the report of a task", path.display())]
+    ReportSyntax {
+        /// The report.
+        path: PathBuf,
+        /// The defect, with its line and column.
+        source: serde_json::Error,
+    },
+    /// A report contradicts itself or the files of its attempt.
+    #[error("{}: {problem}", path.display())]
+    Report {
+        /// The report.
+        path: PathBuf,
+        /// The contradiction.
+        problem: String,
+    },
+    /// Write partitions have no complete attempt.
+    #[error("not reported: {}", tasks(partitions))]
+    Missing {
+        /// The partitions, in order.
+        partitions: Vec<u32>,
+    },
+    /// There are reports of a write partition that the set does not have.
+    #[error("task {partition} has reported, expected tasks 0 to {}", tasks.saturating_sub(1))]
+    Unexpected {
+        /// The partition.
+        partition: u32,
+        /// The number of partitions of the set.
+        tasks: u32,
+    },
+    /// A setting needs all rows in one place.
+    #[error("{setting} needs all rows of a set in one process, expected shards of a number of rows or bytes")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+    },
+}
+
+/// Maximum number of tasks listed in a message.
+const MOST_TASKS: usize = 10;
+
+/// Lists tasks for a message.
+fn tasks(partitions: &[u32]) -> String {
+    let (shown, more) = partitions.split_at(partitions.len().min(MOST_TASKS));
+    let shown: Vec<_> = shown.iter().map(u32::to_string).collect();
+    let noun = if partitions.len() == 1 { "task" } else { "tasks" };
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    format!("{noun} {}{more}", shown.join(", "))
+}
