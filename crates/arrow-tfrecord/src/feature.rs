@@ -1,9 +1,9 @@
 //! [`FeatureMapping`]: a feature with its kind and shape.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The three kinds of list that a `tf.train.Feature` can contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureKind {
     /// `bytes_list`

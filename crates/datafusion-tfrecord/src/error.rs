@@ -169,6 +169,37 @@ pub enum ErrorKind {
          must be known beforehand"
     )]
     TfdsUnnumbered,
+    /// A set written by tasks is in an object store.
+    #[error("{out}: tasks write sets in local directories only")]
+    TasksInStore {
+        /// The target.
+        out: String,
+    },
+    /// A set written by tasks is a saved dataset.
+    #[error("tasks do not write a saved dataset of tf.data")]
+    TasksOfSnapshot,
+    /// There are more tasks than can be numbered.
+    #[error("{partitions} partitions are too many for tasks")]
+    TooManyTasks {
+        /// The number of partitions.
+        partitions: usize,
+    },
+    /// A task does not exist.
+    #[error("there is no task {task}: expected one of {tasks}, from 0")]
+    NoTask {
+        /// The number of the task.
+        task: u32,
+        /// The number of tasks.
+        tasks: u32,
+    },
+    /// A stored option has an invalid value.
+    #[error("the stored option {option} has the invalid value {value:?}")]
+    StoredOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// A write node was executed without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,

@@ -124,6 +124,9 @@ pub enum ErrorKind {
     /// Statistics to be merged have different features.
     #[error("statistics of different features cannot be merged")]
     OtherFeatures,
+    /// Bytes are not those of statistics of this release.
+    #[error("statistics of a part of the rows cannot be read: {0}")]
+    StoredStatistics(#[source] postcard::Error),
     /// Records or batches cannot be read or written.
     #[error(transparent)]
     Records(#[from] arrow_tfrecord::Error),

@@ -31,6 +31,7 @@ mod vocabularies;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
+use serde::{Deserialize, Serialize};
 
 use crate::columns::{Observed, TableFeature};
 use crate::error::{ErrorKind, Result};
@@ -47,7 +48,7 @@ pub const STATS_NAME: &str = "stats.pb";
 pub const PAGE_NAME: &str = "stats.html";
 
 /// The detail of statistics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Detail {
     /// The presence and number of values of features: sufficient to describe a data set, at almost no cost.
@@ -80,7 +81,7 @@ pub enum Detail {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Statistics {
     rows: u64,
     detail: Detail,
@@ -132,6 +133,22 @@ impl Statistics {
             feature.merge(other);
         }
         Ok(())
+    }
+
+    /// Returns everything as bytes, for [`from_bytes`](Self::from_bytes) of the same release in another process.
+    ///
+    /// # Errors
+    /// Never for statistics that were made here.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(postcard::to_stdvec(self).map_err(ErrorKind::StoredStatistics)?)
+    }
+
+    /// Reads statistics. They behave exactly as those that were written.
+    ///
+    /// # Errors
+    /// If these are not the bytes of statistics.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Ok(postcard::from_bytes(bytes).map_err(ErrorKind::StoredStatistics)?)
     }
 
     /// Number of records.

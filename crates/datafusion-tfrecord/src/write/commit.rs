@@ -10,7 +10,7 @@ use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
+use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use datafusion_physical_expr::EquivalenceProperties;
@@ -29,6 +29,7 @@ use tfrecord_shards::{
 };
 use tfrecord_sidecars::EmittedSet;
 use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
+use tfrecord_sidecars::stats::Statistics;
 
 use super::describe::SetForm;
 use super::exec::TfRecordWriteExec;
@@ -36,7 +37,7 @@ use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, describe_panic, with_run};
-use super::running::Runs;
+use super::running::{Running, Runs};
 use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
@@ -138,6 +139,33 @@ impl TfRecordCommitExec {
         Ok(())
     }
 
+    pub(super) fn commit_task(&self) -> Result<CommitTask> {
+        self.write_node(|write| CommitTask {
+            write_partitions: write.properties().output_partitioning().partition_count(),
+            source_partitions: write.source_partitions(),
+            expected_rows: write.expected_rows(),
+            mapping: Arc::clone(write.mapping()),
+            input: Arc::clone(&self.input),
+            options: Arc::clone(&self.options),
+            rows: Arc::clone(&self.rows),
+            writes_together: write.writes_together(),
+            inputs: self.inputs.clone(),
+            runs: self.runs.clone(),
+            outcome: Arc::clone(&self.outcome),
+        })
+    }
+
+    /// Applies `inspect` to the write node.
+    pub(super) fn write_node<T>(&self, inspect: impl Fn(&TfRecordWriteExec) -> T) -> Result<T> {
+        let found = write_node(&self.input, inspect);
+        found.ok_or_else(|| internal_datafusion_err!("TfRecordCommitExec without a TfRecordWriteExec below it"))
+    }
+
+    /// Counts a run that [`settled`](Self::settled) waits for.
+    pub(super) fn start_run(&self) -> Running {
+        self.runs.start()
+    }
+
     /// Waits until every run of this plan has published its set or removed its staged data. Must be awaited before
     /// the process exits, if the stream was dropped or has failed.
     pub async fn settled(&self) {
@@ -219,22 +247,7 @@ impl ExecutionPlan for TfRecordCommitExec {
         assert_eq_or_internal_err!(partition, 0, "TfRecordCommitExec has one partition");
         let partitions = self.input.output_partitioning().partition_count();
         assert_eq_or_internal_err!(partitions, 1, "TfRecordCommitExec needs one input partition");
-        let task = write_node(&self.input, |write| CommitTask {
-            write_partitions: write.properties().output_partitioning().partition_count(),
-            source_partitions: write.source_partitions(),
-            expected_rows: write.expected_rows(),
-            mapping: Arc::clone(write.mapping()),
-            input: Arc::clone(&self.input),
-            options: Arc::clone(&self.options),
-            rows: Arc::clone(&self.rows),
-            writes_together: write.writes_together(),
-            inputs: self.inputs.clone(),
-            runs: self.runs.clone(),
-            outcome: Arc::clone(&self.outcome),
-        });
-        let Some(task) = task else {
-            return internal_err!("TfRecordCommitExec without a TfRecordWriteExec below it");
-        };
+        let task = self.commit_task()?;
         let count = async move {
             // A panic of the query would unwind through the caller; report it as an error instead.
             let rows = AssertUnwindSafe(task.run(&context))
@@ -249,13 +262,13 @@ impl ExecutionPlan for TfRecordCommitExec {
 }
 
 /// One run, from the empty staging directory to the published set.
-struct CommitTask {
+pub(super) struct CommitTask {
     input: Arc<dyn ExecutionPlan>,
     options: Arc<WriteOptions>,
     rows: SchemaRef,
     inputs: Vec<PathBuf>,
     mapping: Arc<Mapping>,
-    write_partitions: usize,
+    pub(super) write_partitions: usize,
     source_partitions: usize,
     /// Whether write partitions write each other's rows.
     writes_together: bool,
@@ -265,7 +278,7 @@ struct CommitTask {
 }
 
 /// The initial state of a run.
-enum Begun {
+pub(super) enum Begun {
     Run(Arc<Run>),
     /// There is nothing to do, since these files exist.
     Ignored(Vec<String>),
@@ -274,27 +287,34 @@ enum Begun {
 impl CommitTask {
     /// Runs the plan, and returns the number of rows written.
     async fn run(self, context: &TaskContext) -> Result<u64> {
-        let description = self.describe()?;
-        let run = match self.begin(context, &description).await? {
+        let run = match self.begin(context).await? {
             Begun::Run(run) => run,
             Begun::Ignored(found) => {
                 *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteOutcome::Ignored { found });
                 return Ok(0);
             }
         };
-        if let Some(standing) = run.staging.standing() {
-            self.note_stale(standing)?;
-        }
         let reports = self.collect_reports(&run, context).await?;
         run.end_shared();
-        let rows = self.check(&reports)?;
         for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
             warn!("{finding}");
         }
-        let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
-        let missing = self.stage_missing(&run, &staged).await?;
-        staged.extend(missing);
         let statistics = run.take_statistics()?;
+        self.publish(&run, reports, statistics).await
+    }
+
+    /// Publishes what the write partitions have staged, and returns the number of rows.
+    pub(super) async fn publish(
+        &self,
+        run: &Arc<Run>,
+        reports: BTreeMap<u32, PartitionReport>,
+        statistics: Option<Statistics>,
+    ) -> Result<u64> {
+        let description = self.describe()?;
+        let rows = self.check(&reports)?;
+        let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
+        let missing = self.stage_missing(run, &staged).await?;
+        staged.extend(missing);
         let (mapping, options) = (Arc::clone(&self.mapping), Arc::clone(&self.options));
         let sidecars = move |manifest: &Manifest| {
             if let Some(snapshot) = snapshot(&mapping, &options)? {
@@ -328,8 +348,9 @@ impl CommitTask {
                 })
                 .await
             }
+            Staging::Task(_) => return internal_err!("a task does not publish"),
             Staging::Uploads(set) => {
-                let (set, run) = (Arc::clone(set), Arc::clone(&run));
+                let (set, run) = (Arc::clone(set), Arc::clone(run));
                 tokio::spawn(async move {
                     let published = set.publish(staged, description, sidecars).await.map(keep);
                     // Staged files are removed after published ones are rolled back.
@@ -379,7 +400,17 @@ impl CommitTask {
     }
 
     /// Creates the staging directory and the threads.
-    async fn begin(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun> {
+    pub(super) async fn begin(&self, context: &TaskContext) -> Result<Begun> {
+        let begun = self.begin_run(context, &self.describe()?).await?;
+        if let Begun::Run(run) = &begun
+            && let Some(standing) = run.staging.standing()
+        {
+            self.note_stale(standing)?;
+        }
+        Ok(begun)
+    }
+
+    async fn begin_run(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun> {
         let (options, running) = (Arc::clone(&self.options), self.runs.start());
         let out = match &options.out {
             WriteTarget::Store(location) => {
@@ -448,7 +479,7 @@ impl CommitTask {
     }
 
     /// Describes the set in the manifest, apart from its shards.
-    fn describe(&self) -> Result<SetDescription> {
+    pub(super) fn describe(&self) -> Result<SetDescription> {
         let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
         form.describe(self.source_partitions)
     }

@@ -29,7 +29,7 @@ use super::options::WriteOptions;
 use super::partition::{PartitionWrite, RowRule, SharedShards};
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
-use super::sorted::{Arrangement, SortedWrite, Sorting};
+use super::sorted::{Arrangement, RecordOrder, SortTask, SortedWrite, Sorting};
 use super::units::PartitionPlace;
 
 /// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, which
@@ -100,6 +100,11 @@ impl TfRecordWriteExec {
         &self.mapping
     }
 
+    /// Returns the plan of the rows.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
     /// Returns the write options.
     pub fn options(&self) -> &WriteOptions {
         &self.options
@@ -125,6 +130,19 @@ impl TfRecordWriteExec {
     /// Whether write partitions write each other's rows.
     pub(super) fn writes_together(&self) -> bool {
         matches!(self.assignment, ShardAssignment::Sorted { .. } | ShardAssignment::RoundRobin(_))
+    }
+
+    /// Returns the order in which records are sorted, if they are. Tasks of several processes do not write shards
+    /// together: round-robin assignment is then a sort, with the same result.
+    pub(super) fn sort_order(&self, in_tasks: bool) -> Result<Option<Arrangement>> {
+        match &self.assignment {
+            ShardAssignment::Sorted { arrangement, .. } => Ok(Some(arrangement.clone())),
+            ShardAssignment::RoundRobin(shards) if in_tasks => {
+                let order = RecordOrder::RoundRobin { shards: *shards };
+                Ok(Some(Arrangement::try_new(&self.input.schema(), &self.options, order)?.0))
+            }
+            ShardAssignment::RoundRobin(_) | ShardAssignment::Cut | ShardAssignment::InOrder { .. } => Ok(None),
+        }
     }
 
     /// Returns the rule by which a partition that writes its own shards assigns its rows.
@@ -235,15 +253,19 @@ impl ExecutionPlan for TfRecordWriteExec {
         let partitions = self.properties.output_partitioning().partition_count();
         let place = PartitionPlace { partition: number, partitions };
         let encoder = RowEncoder::new(&self.mapping, &self.options)?;
-        let report = if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
+        let report = if let Some(arrangement) = self.sort_order(run.staging.task().is_some())? {
             let rows = exact_rows(&self.input)?;
-            let begin =
-                || Sorting::new(arrangement.clone(), Arc::clone(&self.options), (partitions, rows), &run, &context);
+            let begin = || Sorting::new(arrangement, Arc::clone(&self.options), (partitions, rows), &run, &context);
             let sorting = run.shared(begin)?;
             let metrics = WriteMetrics::new(&self.metrics, partition);
             let sort_metrics = SortMetrics::new(&self.metrics, partition);
-            let write = SortedWrite::new(run, sorting, place, encoder, metrics, sort_metrics);
-            write.write(self.input.execute(partition, context)?).boxed()
+            if run.staging.task().is_some() {
+                let sort = SortTask { run, sorting, place, encoder, metrics, sort_metrics };
+                sort.write(self.input.execute(partition, context)?).boxed()
+            } else {
+                let write = SortedWrite::new(run, sorting, place, encoder, metrics, sort_metrics);
+                write.write(self.input.execute(partition, context)?).boxed()
+            }
         } else {
             let memory = |name: String| MemoryConsumer::new(name).register(context.memory_pool());
             let records_per_row = encoder.records_per_row();

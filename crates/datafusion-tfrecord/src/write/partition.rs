@@ -242,7 +242,7 @@ async fn write_rows(
     rows: SendableRecordBatchStream,
 ) -> Result<u64> {
     // Enough jobs for this partition's share of the pool, and one more to start when one is done.
-    let window = run.threads().div_ceil(place.partitions) + 1;
+    let window = run.threads().div_ceil(run.partitions_here(place.partitions)) + 1;
     let (size, encoder): (Arc<UnitSize>, _) = (shards.writer.size(), Arc::new(encoder));
     let written = units(rows, size)
         .and_then(|unit| {

@@ -54,6 +54,36 @@ pub fn plan_write(
     options: WriteOptions,
     session: &dyn Session,
 ) -> Result<Arc<TfRecordCommitExec>> {
+    plan(input, options, session, Planning::Here)
+}
+
+/// Plans the tasks of a write that another process has planned. `input` is the [input](TfRecordWriteExec::input) of that
+/// plan's write node, and `options` are its [stored options](StoredOptions). The target is not inspected.
+///
+/// # Errors
+/// As [`plan_write`].
+pub fn plan_tasks(
+    input: Arc<dyn ExecutionPlan>,
+    options: WriteOptions,
+    session: &dyn Session,
+) -> Result<Arc<TfRecordCommitExec>> {
+    plan(input, options, session, Planning::Elsewhere)
+}
+
+/// Where a write is planned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Planning {
+    Here,
+    /// In another process, which has inspected the target and divided the input.
+    Elsewhere,
+}
+
+fn plan(
+    input: Arc<dyn ExecutionPlan>,
+    options: WriteOptions,
+    session: &dyn Session,
+    planning: Planning,
+) -> Result<Arc<TfRecordCommitExec>> {
     let rows = input.schema();
     let is_ordered = options.ordered && options.shuffle.is_none() && has_order(&input);
     let order = record_order(&options, is_ordered, session);
@@ -66,6 +96,7 @@ pub fn plan_write(
     let description = SetForm { mapping: &mapping, options: &options, rows: &rows };
     let mut inputs = Vec::new();
     match &options.out {
+        _ if planning == Planning::Elsewhere => {}
         WriteTarget::Local(out) => {
             inputs = local_inputs(&input, &options.inputs);
             if let Preflight::Append(standing) = preflight(out, options.mode, &inputs).map_err(shards_error)? {
@@ -94,7 +125,7 @@ pub fn plan_write(
             None => (input, ShardAssignment::InOrder { ordering, rows }),
         }
     } else {
-        let input = spread(input, session)?;
+        let input = if planning == Planning::Here { spread(input, session)? } else { input };
         match options.sharding {
             _ if order.is_some() => (input, ShardAssignment::Sorted { arrangement, ordering: None }),
             Sharding::Count(shards) => (input, ShardAssignment::RoundRobin(shards)),

@@ -13,6 +13,8 @@ use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::ShardGroup;
+use tfrecord_shards::sort::SharedRuns;
 use tfrecord_sidecars::SidecarKind;
 use tfrecord_sidecars::stats::Statistics;
 use tokio::sync::oneshot;
@@ -37,6 +39,8 @@ pub(crate) struct Run {
     pub(crate) indexed: bool,
     /// Statistics of the rows of each write partition. If a partition is attempted twice, the later attempt counts.
     statistics: Mutex<BTreeMap<u32, Statistics>>,
+    /// The sorted rows of a task, and their groups by number.
+    sorted: Mutex<Option<(SharedRuns, Vec<ShardGroup>)>>,
     /// Further state shared by the write partitions: see [`Run::shared`].
     shared: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// Declared after `staging`, so that staged files are removed before this is dropped. Uploads have their own,
@@ -53,8 +57,9 @@ impl Run {
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
         let indexed = options.emit.has(SidecarKind::Index);
-        let (statistics, shared) = (Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, shared, _running: running }))
+        let (statistics, sorted, shared) = Default::default();
+        let _running = running;
+        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, sorted, shared, _running }))
     }
 
     /// Converts the error of a shard that could not be written.
@@ -83,6 +88,21 @@ impl Run {
             all.merge(&partition).map_err(sidecar_error)?;
         }
         Ok(Some(all))
+    }
+
+    /// Records the sorted rows of a task.
+    pub(super) fn keep_sorted(&self, runs: SharedRuns, groups: Vec<ShardGroup>) {
+        *self.sorted.lock().unwrap_or_else(PoisonError::into_inner) = Some((runs, groups));
+    }
+
+    /// Returns the sorted rows of a task, if it has only sorted them.
+    pub(super) fn take_sorted(&self) -> Option<(SharedRuns, Vec<ShardGroup>)> {
+        self.sorted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns how many of `partitions` write partitions this process runs at the same time.
+    pub(super) fn partitions_here(&self, partitions: usize) -> usize {
+        if self.staging.task().is_some() { 1 } else { partitions }
     }
 
     /// Returns state shared by the write partitions. The first partition creates it.

@@ -7,10 +7,10 @@ use datafusion_common_runtime::SpawnedTask;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rayon::prelude::*;
-use tfrecord_shards::{LocalCommit, OpenShard, StagedShard};
+use tfrecord_shards::{OpenShard, StagedShard};
 
 use super::run::Run;
-use super::staging::{ShardSink, Sinks, Staging};
+use super::staging::{FileSinks, ShardSink, Sinks, Staging};
 use super::upload::PartUploads;
 
 /// Maximum number of files that all partitions sync at the same time.
@@ -23,9 +23,7 @@ const MAX_SYNCING_EACH: usize = 16;
 pub(super) enum Sealing {
     /// Files that are being synced.
     Files {
-        commit: LocalCommit,
-        /// Whether shards have indexes.
-        indexed: bool,
+        sinks: FileSinks,
         /// Maximum number of concurrent syncs.
         most: usize,
         syncing: FuturesUnordered<SpawnedTask<Result<Option<StagedShard>>>>,
@@ -38,20 +36,19 @@ pub(super) enum Sealing {
 impl Sealing {
     /// Creates an empty queue for one of `partitions` write partitions.
     pub(super) fn new(run: &Run, partitions: usize) -> Self {
-        match &run.staging {
-            Staging::Local(commit) => {
-                let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
-                let (commit, indexed) = (commit.clone(), run.indexed);
-                Self::Files { commit, indexed, most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
-            }
-            Staging::Uploads(set) => Self::Uploads(PartUploads::new(set, partitions)),
-        }
+        let sinks = match &run.staging {
+            Staging::Local(commit) => FileSinks::Commit(commit.clone().with_indexes(run.indexed)),
+            Staging::Task(area) => FileSinks::Task(area.clone().with_indexes(run.indexed)),
+            Staging::Uploads(set) => return Self::Uploads(PartUploads::new(set, partitions)),
+        };
+        let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
+        Self::Files { sinks, most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
     }
 
     /// Returns the factory for the partition's shards.
     pub(super) fn sinks(&self) -> Sinks {
         match self {
-            Self::Files { commit, indexed, .. } => Sinks::Local { commit: commit.clone(), indexed: *indexed },
+            Self::Files { sinks, .. } => Sinks::Files(sinks.clone()),
             Self::Uploads(uploads) => Sinks::Uploads(uploads.sinks()),
         }
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter};
+use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter, StagingArea};
 
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
@@ -12,6 +12,8 @@ use super::upload::{UploadSet, UploadSink, UploadSinks};
 pub(crate) enum Staging {
     /// A directory that readers do not see.
     Local(LocalCommit),
+    /// The same, for one task of a run that another process publishes.
+    Task(StagingArea),
     /// Incomplete uploads in an object store.
     Uploads(Arc<UploadSet>),
 }
@@ -30,7 +32,17 @@ impl Staging {
     pub(crate) fn standing(&self) -> Option<&Manifest> {
         match self {
             Self::Local(commit) => commit.standing(),
+            // The process that publishes it compares the sets.
+            Self::Task(_) => None,
             Self::Uploads(set) => set.standing(),
+        }
+    }
+
+    /// Returns the staging area of a task.
+    pub(crate) fn task(&self) -> Option<&StagingArea> {
+        match self {
+            Self::Task(area) => Some(area),
+            Self::Local(_) | Self::Uploads(_) => None,
         }
     }
 
@@ -41,18 +53,49 @@ impl Staging {
 
     /// See [`memory_per_shard`].
     pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
-        memory_per_shard(matches!(self, Self::Local(_)), compression)
+        memory_per_shard(!matches!(self, Self::Uploads(_)), compression)
     }
 }
 
 /// Creates the shards of a write partition.
 pub(crate) enum Sinks {
-    Local {
-        commit: LocalCommit,
-        /// Whether shards have indexes.
-        indexed: bool,
-    },
+    Files(FileSinks),
     Uploads(UploadSinks),
+}
+
+/// Creates shards in local files.
+#[derive(Clone)]
+pub(crate) enum FileSinks {
+    Commit(LocalCommit),
+    Task(StagingArea),
+}
+
+impl FileSinks {
+    fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardFile> {
+        match self {
+            Self::Commit(commit) => commit.create_shard(partition, sequence),
+            Self::Task(area) => area.create_shard(partition, sequence),
+        }
+    }
+
+    fn create_shard_at(
+        &self,
+        partition: u32,
+        sequence: u32,
+        place: ShardPlace<'_>,
+    ) -> tfrecord_shards::Result<ShardFile> {
+        match self {
+            Self::Commit(commit) => commit.create_shard_at(partition, sequence, place),
+            Self::Task(area) => area.create_shard_at(partition, sequence, place),
+        }
+    }
+
+    fn index_file(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
+        match self {
+            Self::Commit(commit) => ShardSinks::index_file(commit, partition, sequence),
+            Self::Task(area) => ShardSinks::index_file(area, partition, sequence),
+        }
+    }
 }
 
 /// Receives the bytes of a shard.
@@ -66,7 +109,7 @@ impl ShardSinks for Sinks {
 
     fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardSink> {
         match self {
-            Self::Local { commit, .. } => commit.create_shard(partition, sequence).map(ShardSink::File),
+            Self::Files(files) => files.create_shard(partition, sequence).map(ShardSink::File),
             Self::Uploads(sinks) => sinks.create_shard(partition, sequence).map(ShardSink::Upload),
         }
     }
@@ -78,14 +121,14 @@ impl ShardSinks for Sinks {
         place: ShardPlace<'_>,
     ) -> tfrecord_shards::Result<ShardSink> {
         match self {
-            Self::Local { commit, .. } => commit.create_shard_at(partition, sequence, place).map(ShardSink::File),
+            Self::Files(files) => files.create_shard_at(partition, sequence, place).map(ShardSink::File),
             Self::Uploads(sinks) => sinks.create_shard_at(partition, sequence, place).map(ShardSink::Upload),
         }
     }
 
     fn index_file(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
         match self {
-            Self::Local { commit, indexed } => Ok(indexed.then(|| commit.index_file(partition, sequence))),
+            Self::Files(files) => files.index_file(partition, sequence),
             Self::Uploads(sinks) => sinks.index_file(),
         }
     }

@@ -10,4 +10,5 @@ mod sharding;
 mod sorted;
 mod sql;
 mod support;
+mod tasks;
 mod uploads;

@@ -13,7 +13,9 @@ use crate::commit::publication::StagedShard;
 use crate::commit::shared_staging::SHARED_FORMAT;
 use crate::commit::staging_names;
 use crate::error::{AtPath, AttemptError, ErrorKind, Result};
+use crate::set::group::ShardGroup;
 use crate::set::names::RunId;
+use crate::sort::SharedRuns;
 
 /// Suffix of a report until it is synced.
 const NEW_SUFFIX: &str = ".new";
@@ -43,6 +45,12 @@ pub struct TaskReport {
     /// What the user is to be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The [sorted rows](crate::sort::SharedRuns) of the task, as bytes, if they are yet to be written to shards.
+    #[serde(default, with = "base64_bytes", skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<u8>>,
+    /// The groups of these rows, by the numbers that the task gave them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ShardGroup>,
 }
 
 impl TaskReport {
@@ -50,8 +58,19 @@ impl TaskReport {
     pub(crate) fn new(run: RunId, partition: u32, attempt: AttemptId, shards: Vec<StagedShard>) -> Self {
         let host = host();
         let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
-        let (format, statistics, notes) = (SHARED_FORMAT, None, Vec::new());
-        Self { format, run, partition, attempt, host, rows, shards, statistics, notes }
+        let (format, statistics, notes, runs, groups) = (SHARED_FORMAT, None, Vec::new(), None, Vec::new());
+        Self { format, run, partition, attempt, host, rows, shards, statistics, notes, runs, groups }
+    }
+
+    /// Sets the sorted rows, and their groups by number.
+    ///
+    /// # Errors
+    /// As [`SharedRuns::to_bytes`].
+    pub fn with_runs(mut self, runs: &SharedRuns, groups: Vec<ShardGroup>) -> Result<Self> {
+        self.runs = Some(runs.to_bytes()?);
+        self.rows = runs.rows();
+        self.groups = groups;
+        Ok(self)
     }
 
     /// Sets the statistics.
@@ -152,8 +171,17 @@ impl TaskReport {
             }
             rows = rows.saturating_add(shard.rows);
         }
+        if let Some(runs) = &self.runs {
+            let runs = SharedRuns::from_bytes(runs)?;
+            let prefix = staging_names::attempt_run_prefix(self.attempt);
+            if let Some(other) = runs.files().find(|name| !name.starts_with(&prefix)) {
+                return refuse(format!("expected files {prefix}..., found {other:?}"));
+            }
+            self.groups.iter().try_for_each(ShardGroup::check)?;
+            rows = rows.saturating_add(runs.rows());
+        }
         if rows != self.rows {
-            return refuse(format!("expected {} rows, found {rows} in its shards", self.rows));
+            return refuse(format!("expected {} rows, found {rows}", self.rows));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! [`StagingArea`]: where a task in another process stages shards of a set.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,7 @@ use crate::commit::uncached::{UncachedFile, UncachedStreams};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::set::group::ShardGroup;
 use crate::set::names::RunId;
+use crate::sort::DirectorySpill;
 use crate::write::index_writer::IndexFile;
 
 /// Where one attempt of a task stages shards of a set that another process publishes. It holds no lock and never removes
@@ -161,6 +162,69 @@ impl StagingArea {
         IndexFile::uncached(path, Arc::clone(&self.area.uncached))
     }
 
+    /// Returns a store for the attempt's sorted runs, in which it also finds those of other attempts.
+    pub fn runs(&self) -> DirectorySpill {
+        DirectorySpill::new(&self.area.dir, staging_names::attempt_run_prefix(self.area.attempt))
+    }
+
+    /// Stores how the sorted runs of all tasks are cut into shards, for all processes. It is decided once: returns the
+    /// bytes that another process stored before, if any, and else these.
+    ///
+    /// # Errors
+    /// If the set is published or aborted ([`ErrorKind::Ended`]), or the file system fails.
+    pub fn put_cut(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let area = &self.area;
+        let path = area.dir.join(staging_names::CUT_NAME);
+        let new = area.dir.join(format!("{}.{}", staging_names::CUT_NAME, area.attempt));
+        let write = || {
+            let mut file = File::create_new(&new)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            // Fails if there is one.
+            let linked = fs::hard_link(&new, &path);
+            fs::remove_file(&new)?;
+            match linked {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read(&path),
+                linked => {
+                    linked?;
+                    // Other processes read the runs that this attempt has added.
+                    area.reported.store(true, Ordering::Relaxed);
+                    File::open(&area.dir)?.sync_all()?;
+                    Ok(bytes.to_vec())
+                }
+            }
+        };
+        write().at("write", &path).map_err(ended)
+    }
+
+    /// Returns how the sorted runs are cut into shards, if that [is decided](Self::put_cut).
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn cut(&self) -> Result<Option<Vec<u8>>> {
+        let path = self.area.dir.join(staging_names::CUT_NAME);
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            bytes => Ok(Some(bytes.at("read", &path)?)),
+        }
+    }
+
+    /// Reads the reports of all complete attempts, and checks them against the files of their attempts.
+    ///
+    /// # Errors
+    /// If a report cannot be read, or is not what its attempt has staged.
+    pub fn reports(&self) -> Result<Vec<TaskReport>> {
+        TaskReport::read_all(&self.area.dir, &self.area.run)
+    }
+
+    /// Reads the report of one attempt, and checks it against the files of the attempt.
+    ///
+    /// # Errors
+    /// If the attempt is not complete, or as [`reports`](Self::reports).
+    pub fn report_of(&self, partition: u32, attempt: AttemptId) -> Result<TaskReport> {
+        TaskReport::read(&self.area.dir, &self.area.run, partition, attempt)
+    }
+
     /// Describes the attempt, whose shards these are, as complete.
     pub fn report(&self, partition: u32, shards: Vec<StagedShard>) -> TaskReport {
         TaskReport::new(self.area.run.clone(), partition, self.area.attempt, shards)
@@ -214,6 +278,10 @@ impl Drop for Area {
             let created = self.created.get_mut().unwrap_or_else(PoisonError::into_inner);
             // What cannot be removed now is discarded when the set is published or aborted.
             created.iter().for_each(|path| drop(fs::remove_file(path)));
+            let prefix = staging_names::attempt_run_prefix(self.attempt);
+            let files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+            let runs = files.filter(|file| file.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)));
+            runs.for_each(|file| drop(fs::remove_file(file.path())));
         }
     }
 }

@@ -41,6 +41,14 @@ pub(crate) fn attempt_index_name(partition: u32, sequence: u32, attempt: Attempt
     attempt_shard_name(partition, sequence, attempt) + INDEX_SUFFIX
 }
 
+/// Returns what the names of an attempt's sorted runs begin with.
+pub(crate) fn attempt_run_prefix(attempt: AttemptId) -> String {
+    format!("runs.{attempt}")
+}
+
+/// Name of the file in the directory of attempts that describes how sorted runs are cut into shards.
+pub(crate) const CUT_NAME: &str = "cut";
+
 /// Whether a file in a staging directory has the name of a shard or of its index.
 pub(crate) fn is_shard_name(name: &str) -> bool {
     let name = name.strip_suffix(INDEX_SUFFIX).unwrap_or(name);

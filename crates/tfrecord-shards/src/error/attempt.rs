@@ -50,6 +50,12 @@ pub enum AttemptError {
         /// The number of partitions of the set.
         tasks: u32,
     },
+    /// The file that says how sorted rows are divided into shards is not what a task has written.
+    #[error("how the sorted rows are divided into shards cannot be read")]
+    CutSyntax {
+        /// The defect.
+        source: serde_json::Error,
+    },
     /// A setting needs all rows in one place.
     #[error("{setting} needs all rows of a set in one process, expected shards of a number of rows or bytes")]
     Setting {

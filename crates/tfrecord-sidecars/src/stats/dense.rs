@@ -1,5 +1,7 @@
 //! [`DenseCounts`]: counts of integers in a narrow range, as an array indexed by value.
 
+use serde::{Deserialize, Serialize};
+
 use super::numbers::Range;
 
 /// Integers are counted exactly while their range, including both ends, has at most this many integers.
@@ -7,7 +9,7 @@ pub const EXACT_RANGE: u64 = 4096;
 
 /// The number of occurrences of each integer in a range, for days, hours, categories or labels. Adding a value only
 /// increments its count. All other figures are computed from the counts.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct DenseCounts {
     /// The integer of the first count. Counts past `i64::MAX`, which would wrap around, are never used.
     first: i64,

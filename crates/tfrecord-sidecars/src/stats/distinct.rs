@@ -4,6 +4,8 @@
 //! algorithm", 2007; the estimate by Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,
 //! algorithm 6, which needs no tables and no special cases.
 
+use serde::{Deserialize, Serialize};
+
 /// Bits of a hash that select a register.
 const BITS: u32 = 13;
 
@@ -20,8 +22,9 @@ const CHANGES: u32 = REGISTERS as u32 / 2;
 const SURE: u8 = 4;
 
 /// A HyperLogLog sketch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Distinct {
+    #[serde(with = "registers")]
     registers: Box<[u8; REGISTERS]>,
     /// A lower bound of all registers; zero below [`SURE`]. With many values, the hash alone shows that most of them
     /// change nothing.
@@ -121,6 +124,23 @@ fn tau(mut x: f64) -> f64 {
         if sum == before {
             return sum / 3.0;
         }
+    }
+}
+
+/// The registers as a sequence, whose length is checked.
+mod registers {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::REGISTERS;
+
+    pub(super) fn serialize<S: Serializer>(registers: &[u8; REGISTERS], serializer: S) -> Result<S::Ok, S::Error> {
+        registers.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Box<[u8; REGISTERS]>, D::Error> {
+        let registers = Vec::<u8>::deserialize(deserializer)?;
+        registers.into_boxed_slice().try_into().map_err(|_| D::Error::custom("another number of registers"))
     }
 }
 

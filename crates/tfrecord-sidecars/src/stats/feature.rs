@@ -1,6 +1,7 @@
 //! [`FeatureStatistics`]: the statistics of one feature.
 
 use arrow_tfrecord::{BoundFeature, FeatureKind, FeatureShape};
+use serde::{Deserialize, Serialize};
 
 use super::Detail;
 use super::frequent::{Frequent, FrequentValue};
@@ -10,7 +11,7 @@ use super::values::{ValueStatistics, widened};
 use crate::columns::{TableFeature, is_text};
 
 /// Statistics of one feature.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FeatureStatistics {
     name: String,
     kind: FeatureKind,
@@ -34,7 +35,7 @@ pub struct HistogramBucket {
 }
 
 /// Statistics of the numbers of values per record that has the feature.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Lengths {
     /// The minimum and the maximum.
     range: Option<(u64, u64)>,

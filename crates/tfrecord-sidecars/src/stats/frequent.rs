@@ -11,6 +11,8 @@ mod counts;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use self::counts::Counts;
 use super::hash;
 
@@ -32,7 +34,7 @@ const AT_ONCE: usize = 32;
 const LEAST_SEEN: u64 = 8;
 
 /// A value of a feature.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// An integer.
     Int64(i64),
@@ -73,7 +75,7 @@ pub struct FrequentValue {
 }
 
 /// Counts of values by their hashes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Frequent {
     counts: Counts,
     /// The total decrement of every count.

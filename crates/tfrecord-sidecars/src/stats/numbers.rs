@@ -1,6 +1,8 @@
 //! [`Moments`]: count, mean, deviation and range of numbers. [`BlockMoments`]: the same for a sequence, independent of
 //! batch boundaries.
 
+use serde::{Deserialize, Serialize};
+
 use super::frequent::Value;
 
 /// Numbers that are summed before they are merged with the others: a block fits in the first-level cache twice.
@@ -20,7 +22,7 @@ const LANES: usize = 8;
 /// Blocks are summed twice, for the mean and for the squared differences from it. They are merged by the formula of
 /// Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979), which
 /// is stable where a sum of squares is not.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Moments {
     /// The number of finite numbers.
     count: u64,
@@ -38,7 +40,7 @@ pub(super) struct Moments {
 }
 
 /// The range from the minimum to the maximum, inclusive.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Range<T> {
     pub(super) least: T,
     pub(super) greatest: T,
@@ -243,7 +245,7 @@ impl Moments {
 
 /// The moments of a sequence of numbers in batches. Equal sequences give identical moments, independent of batch
 /// boundaries.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct BlockMoments {
     /// The moments of all full blocks, and of numbers that were added in other ways.
     full: Moments,
@@ -294,7 +296,7 @@ impl BlockMoments {
 }
 
 /// The numbers after the last full block.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pending<T> {
     /// Fewer than [`BLOCK`] once [`next_block`](Self::next_block) has returned `None`.
     values: Vec<T>,

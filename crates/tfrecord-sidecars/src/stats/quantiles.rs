@@ -7,6 +7,9 @@
 //!
 //! Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016, sections 3 and 4.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::hash;
 
 /// The capacities of the levels from the highest down: each is two thirds of the one above it.
@@ -22,10 +25,11 @@ const LEVELS: usize = 5;
 pub(super) const EXACT: u64 = HIGHEST as u64 - 1;
 
 /// A sketch of numbers, with a rank error of at most 1 %.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Quantiles {
     /// The levels from the lowest, whose values represent `1 << base` inputs each. The values are [keys](key).
     levels: Vec<Vec<i64>>,
+    #[serde(deserialize_with = "checked_base")]
     base: u32,
     /// The number of values in the current sampling block.
     in_block: u64,
@@ -208,6 +212,12 @@ impl Quantiles {
         self.coins += 1;
         hash::word(self.coins)
     }
+}
+
+/// Rejects weights that are not 64-bit numbers.
+fn checked_base<'a, D: Deserializer<'a>>(deserializer: D) -> Result<u32, D::Error> {
+    let base = u32::deserialize(deserializer)?;
+    if base < u64::BITS / 2 { Ok(base) } else { Err(D::Error::custom("the levels are too high")) }
 }
 
 /// Sorted numbers with cumulative counts.

@@ -393,3 +393,21 @@ fn the_page_is_well_formed() {
     assert!(open.is_empty(), "{open:?}");
     assert_eq!(page.matches("<tr>").count(), 1 + 6);
 }
+
+/// Statistics that were sent to another process behave as if they had stayed.
+#[test]
+fn stored_statistics_are_the_same() {
+    let sent = |statistics: &Statistics| Statistics::from_bytes(&statistics.to_bytes().unwrap()).unwrap();
+    let options = MappingOptions::default();
+    for rows in [0, 10, 3000, 40_000] {
+        let batch = wide(rows);
+        let (mut stayed, mut moved) = (statistics(&batch, &options), sent(&statistics(&batch, &options)));
+        stayed.merge(&statistics(&wide(5000), &options)).unwrap();
+        moved.merge(&sent(&statistics(&wide(5000), &options))).unwrap();
+        assert_eq!(moved.to_proto("x"), stayed.to_proto("x"), "{rows} rows");
+    }
+    let bytes = statistics(&wide(3000), &options).to_bytes().unwrap();
+    for end in (0..bytes.len()).step_by(97) {
+        assert!(Statistics::from_bytes(&bytes[..end]).is_err(), "{end} bytes");
+    }
+}

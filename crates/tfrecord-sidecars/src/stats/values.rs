@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use arrow_tfrecord::{FeatureBytes, FeatureKind, FeatureValues};
+use serde::{Deserialize, Serialize};
 
 use super::counting::{count_each, count_known};
 use super::dense::DenseCounts;
@@ -24,7 +25,7 @@ const MAX_LISTED_BYTES: usize = 256;
 const BLOCK: usize = 256;
 
 /// Statistics of the values of a feature.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ValueStatistics {
     /// Counts of integers, while all are in a narrow range. All other fields are then empty.
     dense: Option<DenseCounts>,
@@ -33,6 +34,7 @@ pub(super) struct ValueStatistics {
     /// `None` for bytes that are not text.
     frequent: Option<Frequent>,
     content: Content,
+    #[serde(skip)]
     asked: Asked,
 }
 
@@ -45,7 +47,7 @@ struct Asked {
     moments: OnceLock<Moments>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Content {
     Numbers(Box<Numbers>),
     /// For values that are not counted individually.
@@ -53,14 +55,14 @@ enum Content {
 }
 
 /// For values that are not counted individually.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Numbers {
     moments: BlockMoments,
     quantiles: Quantiles,
 }
 
 /// Lengths in bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct ByteLengths {
     /// The minimum and the maximum.
     pub(super) range: Option<(u64, u64)>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion_common::Result;
 use futures::future::try_join_all;
-use tfrecord_shards::{OpenShards, PlannedWriter, StagedShard};
+use tfrecord_shards::{OpenShards, PlannedSet, PlannedWriter, StagedShard};
 
 use super::layout::Layout;
 use crate::write::barrier::Visitor;
@@ -26,25 +26,27 @@ pub(super) async fn write_shards(
 ) -> Result<Vec<StagedShard>> {
     let share = |partition: usize| partition * layout.lanes / place.partitions.max(1);
     let lanes = share(place.partition as usize + 1) - share(place.partition as usize);
-    Ok(try_join_all((0..lanes).map(|_| write_lane(run, layout, visitor, metrics))).await?.concat())
+    let write = |_| write_lane(run, &layout.set, (0, layout.lanes), || visitor.check(), metrics);
+    Ok(try_join_all((0..lanes).map(write)).await?.concat())
 }
 
-/// Writes one shard after the other.
-async fn write_lane(
+/// Writes one shard after the other, in one of `lanes`, until all are taken. The partition of the shards is `space`.
+pub(super) async fn write_lane(
     run: &Arc<Run>,
-    layout: &Arc<Layout>,
-    visitor: &Visitor<Arc<Layout>>,
+    set: &Arc<PlannedSet>,
+    (space, lanes): (u32, usize),
+    check: impl Fn() -> Result<()>,
     metrics: &WriteMetrics,
 ) -> Result<Vec<StagedShard>> {
-    let mut sealing = Sealing::new(run, layout.lanes);
-    let open = OpenShards::new(sealing.sinks(), 0, run.compression, run.level);
-    let mut writer = PlannedWriter::new(open, MOST_OPEN / layout.lanes.max(1));
+    let mut sealing = Sealing::new(run, lanes);
+    let open = OpenShards::new(sealing.sinks(), space, run.compression, run.level);
+    let mut writer = PlannedWriter::new(open, MOST_OPEN / lanes.max(1));
     loop {
-        visitor.check()?;
-        let (layout, metrics_of_job) = (Arc::clone(layout), metrics.clone());
+        check()?;
+        let (set, metrics_of_job) = (Arc::clone(set), metrics.clone());
         let written = run.compute(move |run| {
             let _timer = metrics_of_job.elapsed_compute.timer();
-            let complete = writer.write_some(&layout.set, &metrics_of_job).map_err(|error| run.write_error(error))?;
+            let complete = writer.write_some(&set, &metrics_of_job).map_err(|error| run.write_error(error))?;
             Ok((writer, complete))
         });
         let (again, complete) = written.await?;

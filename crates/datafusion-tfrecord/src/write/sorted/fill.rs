@@ -48,7 +48,7 @@ impl Fill {
     /// Adds all rows, and returns their number.
     pub(super) async fn run(self, run: &Arc<Run>, input: SendableRecordBatchStream) -> Result<u64> {
         // Enough jobs for this partition's share of the pool, and one more to start when one is done.
-        let window = run.threads().div_ceil(self.place.partitions) + 1;
+        let window = run.threads().div_ceil(run.partitions_here(self.place.partitions)) + 1;
         let this = Arc::new(self);
         let mut deal = match this.sorting.arrangement.order {
             RecordOrder::RoundRobin { shards } => Some(ShardDeal::new(shards)),

@@ -7,6 +7,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_tfrecord::RecordBuffer;
 use arrow_tfrecord::text::find_without_text;
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tfrecord_shards::sort::GroupOrder;
 use tfrecord_shards::{ShardGroup, key_hashes, record_hash};
 
 use super::arrangement::{PartitionColumn, SplitRule};
@@ -87,6 +88,21 @@ impl Groups {
         known.groups.push(group);
         Ok(number)
     }
+}
+
+/// By directory, then split, in an order that only serves to be the same everywhere.
+impl GroupOrder for Groups {
+    fn order(&self) -> Vec<u32> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut numbered: Vec<_> = known.groups.iter().zip(0..).collect();
+        numbered.sort_unstable_by_key(|(group, _)| order_of(group));
+        numbered.into_iter().map(|(_, number)| number).collect()
+    }
+}
+
+/// Returns the key by which all processes order groups.
+pub(super) fn order_of(group: &ShardGroup) -> (&[(String, Option<String>)], Option<&str>) {
+    (&group.partition_values, group.split.as_deref())
 }
 
 impl SplitRule {

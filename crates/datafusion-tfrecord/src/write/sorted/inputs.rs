@@ -8,7 +8,7 @@ use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::memory_pool::MemoryReservation;
 use rayon::prelude::*;
-use tfrecord_shards::sort::{RecordSorter, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats};
+use tfrecord_shards::sort::{RecordSorter, SharedRuns, SortKey, SortedRecords, SorterInput, SorterOptions, SpillStats};
 
 use crate::error::shards_error;
 use crate::write::metrics::SortMetrics;
@@ -175,6 +175,18 @@ impl Inputs {
         let rows: u64 = sorted.groups().iter().map(|group| group.rows).sum();
         log::info!("sorted {rows} records; {runs} runs of altogether {bytes} bytes went to temporary files");
         Ok((sorted, self.reservation.split(reserved)))
+    }
+
+    /// Ends the inputs of a task, and describes their runs for other processes.
+    pub(super) fn share(&self, metrics: &SortMetrics) -> Result<SharedRuns> {
+        self.drop_free()?;
+        let inputs = mem::take(&mut *self.at_hand());
+        inputs.into_iter().try_for_each(SorterInput::finish).map_err(shards_error)?;
+        let sorter = self.sorter.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)?;
+        let SpillStats { runs, bytes, .. } = sorter.stats();
+        metrics.spill_count.add(usize::try_from(runs).unwrap_or(usize::MAX));
+        metrics.spilled_bytes.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        sorter.share().map_err(shards_error)
     }
 
     /// Spills the largest free input, if it is large enough. Its memory is reused, and stays reserved.

@@ -30,6 +30,7 @@ mod inputs;
 mod layout;
 mod partition_text;
 mod spill;
+mod task;
 
 use std::sync::Arc;
 
@@ -51,7 +52,10 @@ use super::run::Run;
 use super::units::PartitionPlace;
 use tfrecord_shards::sort::{EqualRecords, SorterOptions};
 
+use self::arrangement::GroupRule;
+
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
+pub(super) use self::task::{SetCut, SortTask};
 
 /// Memory for sorting per thread that suffices for long reads and few runs, if there are many threads.
 const MEMORY_OF_THREAD: usize = 64 << 20;
@@ -66,7 +70,7 @@ const LEAST_UNIT_BYTES: usize = 64 << 10;
 pub(super) struct Sorting {
     arrangement: Arrangement,
     options: Arc<WriteOptions>,
-    groups: Groups,
+    groups: Arc<Groups>,
     inputs: Inputs,
     barrier: Arc<Barrier<Arc<Layout>>>,
     /// Number of shards that all partitions together write at the same time.
@@ -96,8 +100,20 @@ impl Sorting {
             RecordOrder::Shuffled { seed } => EqualRecords::Spread { seed },
             RecordOrder::Kept | RecordOrder::RoundRobin { .. } => EqualRecords::Keep,
         };
-        let disk = DiskSpill::new(Arc::clone(&context.runtime_env().disk_manager));
-        let options = SorterOptions::new(Arc::new(disk)).with_equal(equal).with_memory(memory, lanes);
+        let groups = Arc::<Groups>::default();
+        let options = match run.staging.task() {
+            Some(area) => {
+                let options = SorterOptions::new(Arc::new(area.runs())).with_equal(equal);
+                match arrangement.groups {
+                    GroupRule::Columns { .. } => options.shared_by(Arc::clone(&groups) as _),
+                    GroupRule::All | GroupRule::Shards(_) => options.shared(),
+                }
+            }
+            None => {
+                let disk = DiskSpill::new(Arc::clone(&context.runtime_env().disk_manager));
+                SorterOptions::new(Arc::new(disk)).with_equal(equal).with_memory(memory, lanes)
+            }
+        };
         let shard_bytes = run.staging.memory_per_shard(run.compression);
         // The readers have their share of the memory; the rest is for records. A sixteenth is for records in progress.
         let room = Room { memory: memory - memory / SorterOptions::SHARE_OF_READERS, rows };
@@ -108,7 +124,7 @@ impl Sorting {
             inputs: Inputs::new(options, reservation, room),
             arrangement,
             options: write,
-            groups: Groups::default(),
+            groups,
             barrier: Arc::new(Barrier::new(partitions)),
             lanes,
             unit_bytes: (memory / (16 * 2 * lanes.max(1))).clamp(LEAST_UNIT_BYTES, MOST_UNIT_BYTES),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prefetch_index::prefetch_index;
+use serde::{Deserialize, Serialize};
 
 use super::Value;
 
@@ -14,7 +15,8 @@ const FEW_PLACES: usize = 64;
 
 /// A table with open addressing. The hashes are uniform enough to be used as slots directly. Finding and incrementing a
 /// count is twice as fast as with a library's map.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(try_from = "StoredCounts")]
 pub(super) struct Counts {
     /// The slots: a power of two, or empty.
     places: Vec<Place>,
@@ -23,7 +25,26 @@ pub(super) struct Counts {
     len: usize,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// The fields of [`Counts`] that are not checked.
+#[derive(Deserialize)]
+struct StoredCounts {
+    places: Vec<Place>,
+    values: BTreeMap<u64, Value>,
+    len: usize,
+}
+
+impl TryFrom<StoredCounts> for Counts {
+    type Error = &'static str;
+
+    fn try_from(StoredCounts { places, values, len }: StoredCounts) -> Result<Self, Self::Error> {
+        let taken = places.iter().filter(|place| place.doubled > 0).count();
+        // A search ends at an empty slot.
+        let has_room = places.is_empty() || places.len().is_power_of_two() && taken < places.len();
+        if has_room && taken == len { Ok(Self { places, values, len }) } else { Err("the table of counts is not one") }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Place {
     hash: u64,
     /// Twice the count, plus one if there is a value. Zero if the slot is empty.
