@@ -21,7 +21,7 @@ pub struct Error(Box<ErrorKind>);
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A column whose type cannot be written to a record.
-    #[error("column {column:?}: type {data_type} has no feature to go to")]
+    #[error("column {column:?}: type {data_type} cannot be written as a feature")]
     UnsupportedType {
         /// The column.
         column: String,
@@ -31,13 +31,13 @@ pub enum ErrorKind {
         part: DataType,
     },
     /// Tensor values of a type without a TensorFlow dtype, to be serialized or parsed.
-    #[error("column \"tensor\": type {data_type} has no feature to go to")]
+    #[error("column \"tensor\": type {data_type} cannot be written as a feature")]
     NoDtype {
         /// The type.
         data_type: DataType,
     },
     /// Values for a vocabulary that are not strings.
-    #[error("column \"vocabulary\": type {data_type} has no feature to go to")]
+    #[error("column \"vocabulary\": type {data_type} cannot be written as a feature")]
     NoStrings {
         /// Their type.
         data_type: DataType,
@@ -64,7 +64,7 @@ pub enum ErrorKind {
     },
     /// A default for nulls that is not a valid value of the column's type.
     #[error(
-        "column {column:?}: nulls cannot become {value:?}, which is no value of type {data_type}, or none that its feature can hold"
+        "column {column:?}: nulls cannot become {value:?}, which is not a value of type {data_type} or does not fit its feature"
     )]
     InvalidDefault {
         /// The column, or the part of it.
@@ -81,7 +81,7 @@ pub enum ErrorKind {
         column: String,
     },
     /// A vocabulary with a duplicate value.
-    #[error("column {column:?}: {value:?} stands in its vocabulary twice")]
+    #[error("column {column:?}: {value:?} is in its vocabulary twice")]
     AmbiguousVocabulary {
         /// The column, or the part of it.
         column: String,
@@ -105,7 +105,7 @@ pub enum ErrorKind {
         value: String,
     },
     /// A column that cannot be a feature list.
-    #[error("column {column:?}: type {data_type} is no sequence: {reason}")]
+    #[error("column {column:?}: type {data_type} is not a sequence: {reason}")]
     NoSequence {
         /// The column.
         column: String,
@@ -115,7 +115,7 @@ pub enum ErrorKind {
         reason: &'static str,
     },
     /// Columns that do not fit records of type bytes, which need exactly one column of strings or binaries.
-    #[error("records of type bytes are the values of one column of strings or bytes, and there are: {}", list(columns))]
+    #[error("records of type bytes need a single column of strings or bytes, found: {}", list(columns))]
     NotBytes {
         /// The columns, with their types.
         columns: Vec<String>,
@@ -163,7 +163,7 @@ pub enum ErrorKind {
         rule: &'static str,
     },
     /// A null inside a list.
-    #[error("column {column:?}, row {row}: null inside a list, which a feature cannot hold")]
+    #[error("column {column:?}, row {row}: null inside a list, which a feature cannot represent")]
     NullElement {
         /// The column.
         column: String,
@@ -246,7 +246,7 @@ pub enum ErrorKind {
     #[error(transparent)]
     Framing(#[from] tfrecord_framing::Error),
     /// A projection of a column that the schema does not have.
-    #[error("no column {column} to read: there are {columns}")]
+    #[error("no column {column} to read: the columns are {columns}")]
     NoSuchColumn {
         /// The position asked for, from 0.
         column: usize,
@@ -254,7 +254,7 @@ pub enum ErrorKind {
         columns: usize,
     },
     /// A column written as text whose type cannot be parsed from text.
-    #[error("column {column:?}: type {data_type} is not read back from text")]
+    #[error("column {column:?}: type {data_type} cannot be read from text")]
     TextNotRead {
         /// The column.
         column: String,
@@ -332,7 +332,7 @@ pub enum ErrorKind {
         found: String,
     },
     /// A record that lacks the feature of a non-nullable column.
-    #[error("{position}: feature {feature:?} is missing, and the schema says that it never is")]
+    #[error("{position}: feature {feature:?} is missing, but the schema requires it")]
     MissingFeature {
         /// The record.
         position: Position,
@@ -365,7 +365,7 @@ pub enum ErrorKind {
         rows: usize,
     },
     /// A row filter that failed, or whose result does not cover every row.
-    #[error("{position}: cannot tell whether this and the records after it pass the filter")]
+    #[error("{position}: cannot determine whether this and later records pass the filter")]
     RowFilter {
         /// The first record of the batch passed to the filter.
         position: Position,

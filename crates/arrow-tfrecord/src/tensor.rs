@@ -57,7 +57,7 @@ pub fn serialize_tensor(values: &ArrayRef, shape: Option<&[i64]>) -> Result<Larg
             match given {
                 Ok(given) if given.iter().filter(|size| size.is_none()).count() < 2 => TensorShape::Given(given.into()),
                 _ => {
-                    let reason = format!("{shape:?} is no shape: sizes are 0 or more, and -1 stands for one of them");
+                    let reason = format!("{shape:?} is not a shape: expected sizes of 0 or more, and at most one -1");
                     return Err(ErrorKind::Tensor { column: None, row: 0, reason }.into());
                 }
             }

@@ -22,7 +22,7 @@ use crate::integers::integers;
 
 /// A value without a text form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{value} is not a valid {data_type}, and has no text")]
+#[error("{value} is not a valid {data_type}, so it cannot be written as text")]
 pub struct NoText {
     /// The row of the array, from 0.
     pub row: usize,
@@ -34,7 +34,7 @@ pub struct NoText {
 
 /// A value without a text form in a column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("column {column:?}, row {row}: {value} is not a valid {data_type}, and has no text")]
+#[error("column {column:?}, row {row}: {value} is not a valid {data_type}, so it cannot be written as text")]
 pub struct NoTextError {
     /// The column.
     pub column: String,

@@ -19,7 +19,7 @@ pub struct Error(Box<ErrorKind>);
 #[non_exhaustive]
 pub enum ErrorKind {
     /// Ranges of rows were requested for a number of shards, but the number of rows is unknown.
-    #[error("an ordered query cannot be cut into {shards} shards: the number of its rows is not known beforehand")]
+    #[error("an ordered query cannot be cut into {shards} shards: the number of its rows is not known in advance")]
     UnknownRowCount {
         /// Number of shards requested.
         shards: usize,
@@ -67,7 +67,7 @@ pub enum ErrorKind {
         source: DataFusionError,
     },
     /// The target's store would show files before the set is complete.
-    #[error("cannot write to {url}: there, shards would be seen before the set is whole")]
+    #[error("cannot write to {url}: readers would see shards before the set is complete")]
     NoUploads {
         /// The target.
         url: String,
@@ -91,7 +91,7 @@ pub enum ErrorKind {
         instead: &'static str,
     },
     /// The records are sequences, but the table was created by the engine, which learns only a schema from inference.
-    #[error("the records are of type tf.train.SequenceExample, which the options have to say")]
+    #[error("the records are of type tf.train.SequenceExample, which the options must specify")]
     UnsaidSequences {
         /// The columns with one element per step.
         sequences: Vec<String>,
@@ -107,7 +107,7 @@ pub enum ErrorKind {
         known: Vec<String>,
     },
     /// A column to partition or split by is named twice, or occurs twice in the input.
-    #[error("{role} column {column:?} is there twice")]
+    #[error("{role} column {column:?} occurs twice")]
     ColumnTwice {
         /// The column's role.
         role: &'static str,
@@ -238,7 +238,7 @@ pub enum ErrorKind {
         found: Position,
     },
     /// A shard set is incomplete.
-    #[error("{directory}: the set of shards is not whole: {problem}")]
+    #[error("{directory}: the shard set is not complete: {problem}")]
     IncompleteSet {
         /// Its directory.
         directory: String,
@@ -246,7 +246,7 @@ pub enum ErrorKind {
         problem: Disagreement,
     },
     /// Two sets of one table store a column in different record formats.
-    #[error("{second}: column {column:?} is not in the form that it has in {first}")]
+    #[error("{second}: column {column:?} has another form than in {first}")]
     FormConflict {
         /// The column.
         column: String,
@@ -256,7 +256,7 @@ pub enum ErrorKind {
         second: String,
     },
     /// A file that belongs to no shard set, in a table with files that do.
-    #[error("{file} is no shard of the set in {directory}, whose manifest tells the types of its columns")]
+    #[error("{file} is not a shard of the set in {directory}, whose manifest records the types of its columns")]
     StrayFile {
         /// The file.
         file: String,
@@ -276,7 +276,7 @@ pub enum ErrorKind {
         declared: DataType,
     },
     /// A declared column, or a field of a struct, was not written.
-    #[error("{directory}{}: no column {column:?} was written; there are {}", and_sets(*more), listed(known))]
+    #[error("{directory}{}: no column {column:?} was written; the columns are {}", and_sets(*more), listed(known))]
     UnknownColumn {
         /// The directory of the set, or of the first.
         directory: String,
@@ -304,7 +304,7 @@ pub enum ErrorKind {
         way_out: String,
     },
     /// The manifest cannot be read, and no other source specifies the types of the files.
-    #[error("the manifest beside the files cannot be read, and the types of their columns stand in it")]
+    #[error("the manifest next to the files, which records the types of their columns, cannot be read")]
     UnreadableManifest {
         /// The reason.
         source: DataFusionError,

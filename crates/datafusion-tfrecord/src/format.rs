@@ -222,7 +222,7 @@ impl FileFormat for TfRecordFormat {
         }
         if options.keep_partition_columns && options.partition_by.is_empty() {
             let (option, found) = ("tfrecord.keep_partition_columns".to_owned(), "true".to_owned());
-            let expected = "'tfrecord.partition_by' beside it".to_owned();
+            let expected = "'tfrecord.partition_by' as well".to_owned();
             return Err(ErrorKind::InvalidOption { option, found, expected }.into());
         }
         Ok(plan_write(input, options, session)?)

@@ -225,7 +225,7 @@ fn of_decimals<T: DecimalType<Native: TryFrom<i128>>>(
 fn out_of_range(sum: i128, data_type: &DataType) -> DataFusionError {
     if data_type.is_integer() {
         return DataFusionError::Execution(format!(
-            "the sum of integers is out of range: {sum} is no {data_type}; sum(CAST(... AS DECIMAL(38, 0))) has a wider range"
+            "the sum of integers is out of range: {sum} does not fit {data_type}; sum(CAST(... AS DECIMAL(38, 0))) has a wider range"
         ));
     }
     DataFusionError::Execution(format!(

@@ -156,7 +156,7 @@ pub enum ErrorKind {
         column: String,
     },
     /// The value of a partition directory does not have the type that the manifest specifies.
-    #[error("{file}: partition {column}={value} is not of type {data_type}, as the manifest has it")]
+    #[error("{file}: partition {column}={value} is not of type {data_type}, which the manifest records")]
     PartitionNotAsWritten {
         /// The file.
         file: String,
@@ -182,7 +182,7 @@ pub enum ErrorKind {
         found: String,
     },
     /// The value of a `key=value` directory does not have the declared type.
-    #[error("{file}: directory \"{column}={value}\": {value:?} is no value of the declared type {declared}")]
+    #[error("{file}: directory \"{column}={value}\": {value:?} is not a value of the declared type {declared}")]
     PartitionValue {
         /// A file in the directory.
         file: String,
@@ -194,7 +194,7 @@ pub enum ErrorKind {
         declared: DataType,
     },
     /// A column of the path is declared with a type that directory names cannot represent.
-    #[error("column \"{column}\" of the path: declared as {declared}, which no directory name can hold")]
+    #[error("column \"{column}\" of the path: declared as {declared}, which a directory name cannot represent")]
     PartitionType {
         /// The column.
         column: String,
@@ -202,7 +202,7 @@ pub enum ErrorKind {
         declared: DataType,
     },
     /// A column is both in the file and in a `key=value` directory above it.
-    #[error("{file}: column \"{column}\" stands in the file and in its path")]
+    #[error("{file}: column \"{column}\" is both in the file and in its path")]
     ColumnInPath {
         /// The file.
         file: String,
@@ -281,7 +281,7 @@ pub enum ErrorKind {
         source: Option<object_store::Error>,
     },
     /// The file is longer than a value can be.
-    #[error("{file}: {size} bytes, and a value has at most {}", i32::MAX)]
+    #[error("{file}: {size} bytes, but a value can have at most {}", i32::MAX)]
     FileTooLong {
         /// The file.
         file: String,

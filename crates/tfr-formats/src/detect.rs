@@ -66,7 +66,7 @@ pub async fn detect(
     // What is called by the name of another format is told of that.
     let is_called_text = asked.is_none() && named.is_none_or(InputFormat::is_text);
     if content == Content::Text && is_called_text && takes_utf8 && !has_mark && head.contains(&0) {
-        let format = "bytes that are no text, with a zero among them,";
+        let format = "bytes that are not text, with a zero among them,";
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
     let called = asked.or(named);

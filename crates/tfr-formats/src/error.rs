@@ -30,7 +30,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Unknown option.
-    #[error("unknown option {key:?}; known are {}", .known.join(", "))]
+    #[error("unknown option {key:?}; expected one of {}", .known.join(", "))]
     UnknownOption {
         /// The key as the user wrote it.
         key: String,
@@ -127,7 +127,7 @@ pub enum ErrorKind {
         file: String,
     },
     /// A file has two columns of one name.
-    #[error("{file}: two columns are named {column:?}, so neither can be asked for")]
+    #[error("{file}: two columns are named {column:?}, so neither can be selected")]
     DuplicateColumn {
         /// The file.
         file: String,
@@ -336,7 +336,7 @@ pub enum ErrorKind {
     },
     /// An Avro file uses an unknown codec.
     #[error(
-        "{file}: its blocks are compressed with {codec:?}; known are null, deflate, snappy, bzip2, xz and zstandard"
+        "{file}: unsupported compression of its blocks: {codec:?}, expected null, deflate, snappy, bzip2, xz or zstandard"
     )]
     AvroCodec {
         /// The file.
@@ -400,7 +400,7 @@ pub enum ErrorKind {
     },
     /// A key that none of the first objects has.
     #[error(
-        "{file}: {line}, character {character}: key \"{column}\": the first objects, which tell the columns, have no such key"
+        "{file}: {line}, character {character}: key \"{column}\": the first objects, which determine the columns, do not have this key"
     )]
     JsonKey {
         /// The file.
@@ -413,7 +413,7 @@ pub enum ErrorKind {
         column: String,
     },
     /// A key has the name of a partition column of the file's path.
-    #[error("{file}: {line}, character {character}: column \"{column}\" stands in the file and in its path")]
+    #[error("{file}: {line}, character {character}: column \"{column}\" is both in the file and in its path")]
     KeyInPath {
         /// The file.
         file: String,
@@ -445,7 +445,7 @@ pub enum ErrorKind {
         header: Vec<String>,
     },
     /// There is no record to infer the columns from.
-    #[error("{file}: no columns: the file holds no record")]
+    #[error("{file}: no columns: the file contains no record")]
     NoColumns {
         /// The file.
         file: String,

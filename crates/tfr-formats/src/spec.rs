@@ -167,7 +167,7 @@ mod tests {
         let message = parse("t=a.csv,delimeter=;").expect_err("unknown").to_string();
         assert!(
             message.starts_with(
-                "unknown option \"delimeter\"; known are path, format, partitions, bare_files, delimiter,"
+                "unknown option \"delimeter\"; expected one of path, format, partitions, bare_files, delimiter,"
             ),
             "{message}"
         );

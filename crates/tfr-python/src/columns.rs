@@ -105,7 +105,7 @@ impl Columns {
                     .map_err(|error| refuse(0, &error.to_string()))?;
             }
             if let Some(row) = first_refused_null(&array) {
-                return Err(refuse(row, "no value, which a numpy array of this type cannot hold")
+                return Err(refuse(row, "no value, which a numpy array of this type cannot represent")
                     .with_hint("Pass a value for such rows with fill={\"column\": value}."));
             }
             if let (Padding::Width(width), Some(list)) = (column.padding, array.as_list_opt::<i32>())

@@ -90,10 +90,10 @@ pub enum Error {
         source: DataFusionError,
     },
     /// A statement that is not allowed before the query.
-    #[error("only SET and CREATE EXTERNAL TABLE may stand before the query, found: {0}")]
+    #[error("only SET and CREATE EXTERNAL TABLE may precede the query, found: {0}")]
     Preamble(String),
     /// A table in an unsupported format.
-    #[error("CREATE EXTERNAL TABLE: {0} is no format that is read")]
+    #[error("CREATE EXTERNAL TABLE: unsupported format: {0}")]
     UnsupportedFormat(String),
     /// The last statement yields no rows.
     #[error("the last statement must be a query, found: {0}")]
@@ -167,7 +167,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The default of `--memory-limit` depends on the memory size, which cannot be determined.
-    #[error("cannot tell how much memory there is")]
+    #[error("cannot determine the size of the memory")]
     UnknownMemory(#[source] sysinfo::Error),
     /// A bug.
     #[error("internal error: {0}")]
@@ -181,13 +181,13 @@ pub enum Error {
         reason: &'static str,
     },
     /// A tool that writes next to its input files was given a URL.
-    #[error("{url}: only beside local files can this be done")]
+    #[error("{url}: this is possible only for local files")]
     RemoteInput {
         /// The URL.
         url: LocationText,
     },
     /// A sidecar's name is taken by a file that another tool wrote.
-    #[error("{}: is there already, and was not written by tfr-sql", path.display())]
+    #[error("{}: already exists, and was not written by tfr-sql", path.display())]
     SidecarThere {
         /// The file.
         path: PathBuf,
@@ -213,13 +213,13 @@ pub enum Error {
         delimiter: String,
     },
     /// `ROW FORMAT` and `OPTIONS` specify the same option.
-    #[error("option {key:?} is told by ROW FORMAT and by OPTIONS, or twice")]
+    #[error("option {key:?} is specified twice, or by both ROW FORMAT and OPTIONS")]
     RowFormatTwice {
         /// The option.
         key: &'static str,
     },
     /// A pattern that matches no files.
-    #[error("{pattern}: no file fits this pattern")]
+    #[error("{pattern}: no file matches this pattern")]
     NoMatch {
         /// The pattern.
         pattern: String,
@@ -259,7 +259,7 @@ pub enum Error {
         column: FieldRef,
     },
     /// Columns that readers of the table could not distinguish.
-    #[error("{}: two columns are called {column:?}", path.display())]
+    #[error("{}: two columns are named {column:?}", path.display())]
     TwoColumns {
         /// The target.
         path: PathBuf,
@@ -267,7 +267,7 @@ pub enum Error {
         column: String,
     },
     /// A table without columns, in a format that stores only values.
-    #[error("{}: the query has no columns, and such a file holds no rows without them", path.display())]
+    #[error("{}: the query has no columns, and a file of this format needs at least one", path.display())]
     NoColumns {
         /// The target.
         path: PathBuf,
@@ -323,15 +323,15 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
-            Self::UnknownMemory(_) => Some("say how much the query may use with --memory-limit".to_owned()),
+            Self::UnknownMemory(_) => Some("set a limit with --memory-limit".to_owned()),
             Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),
             Self::Word { word, .. } => match similar_tool(word) {
-                Some(tool) => Some(format!("did you mean the tool? it needs to be told what to work on: {tool} PATH")),
-                None => Some(format!("a path stands in a query: tfr-sql \"SELECT * FROM '{word}'\"")),
+                Some(tool) => Some(format!("did you mean the tool? specify what to work on: {tool} PATH")),
+                None => Some(format!("put the path into a query: tfr-sql \"SELECT * FROM '{word}'\"")),
             },
             Self::ReservedWords { words, .. } => {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                Some(format!("a column whose name is a word of SQL stands in double quotes: {}", quoted.join(", ")))
+                Some(format!("put a column whose name is a keyword of SQL in double quotes: {}", quoted.join(", ")))
             }
             Self::UnsupportedFormat(_) => {
                 Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
@@ -379,10 +379,10 @@ impl Error {
                 "leave the clause out and put OPTIONS ('field.delim' '{delimiter}') behind the location, as for Hive's \
                  MultiDelimitSerDe"
             )),
-            Self::RowFormatTwice { .. } => Some("say it once".to_owned()),
-            Self::RemoteInput { .. } => Some(
-                "copy the file or directory here, and name the copy; copy what is written beside it back".to_owned(),
-            ),
+            Self::RowFormatTwice { .. } => Some("specify it once".to_owned()),
+            Self::RemoteInput { .. } => {
+                Some("copy the file or directory here, and name the copy; copy the written sidecars back".to_owned())
+            }
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::BareFilesStrict { .. } => {
                 Some("leave out --strict, or pipe the rows of the table from its own library".to_owned())

@@ -58,9 +58,9 @@ fn sample(origin: &ColumnOrigin, spelling: Spelling) -> Option<(String, String)>
         })
         .collect();
     let way_out = match spelling {
-        Spelling::Argument => format!("{} looks at every one", all.join(" ")),
-        Spelling::TableKey => format!("{} in --table looks at every one", all.join(",")),
-        Spelling::SqlOption => format!("OPTIONS ({}) looks at every one", all.join(", ")),
+        Spelling::Argument => format!("{} inspects every record", all.join(" ")),
+        Spelling::TableKey => format!("{} in --table inspects every record", all.join(",")),
+        Spelling::SqlOption => format!("OPTIONS ({}) inspects every record", all.join(", ")),
     };
     Some((sample, way_out))
 }

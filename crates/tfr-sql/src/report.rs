@@ -293,8 +293,8 @@ impl Report {
                 format!("{}, {seconds:.1} s: {}{set}", shards.written("row"), shards.out)
             }
             Outcome::Ignored(ignored) => match ignored.found.as_slice() {
-                [] => format!("kept what is there: {}", ignored.out),
-                found => format!("kept what is there: {} holds {}", ignored.out, found.join(", ")),
+                [] => format!("kept the existing files: {}", ignored.out),
+                found => format!("kept the existing files: {} contains {}", ignored.out, found.join(", ")),
             },
             Outcome::Table(table) => {
                 let files =

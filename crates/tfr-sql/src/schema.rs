@@ -19,7 +19,7 @@ use crate::tool::Work;
 
 /// A comment for a statement or module whose location has had its secrets removed.
 const FILL_IN: &str =
-    "*** stands for the user, the password or the query of the URL, which are not printed: fill them in";
+    "*** replaces the user, the password or the query of the URL, which are not printed: fill them in";
 
 /// Opens the table and prints its columns.
 pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {

@@ -37,7 +37,7 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         work.printer.note(format!("removed {}: left behind by run {run}, which was killed", path.display()));
     }
     for table in tables {
-        work.printer.note(format!("{}: not checked, since a table is no TFRecord file", table.display()));
+        work.printer.note(format!("{}: not checked, because a table is not a TFRecord file", table.display()));
     }
     let Verification { files, records, framed_bytes, file_bytes, findings, .. } = verification.unwrap_or_default();
     let is_sound = findings.is_empty();

@@ -135,7 +135,7 @@ impl WriteShards<'_> {
 
     /// Counts the rows of the query by running it once: ranges of an ordered result require the number beforehand.
     async fn count_rows(&self, context: &SessionContext, query: &Query) -> Result<u64> {
-        self.printer.note("counting rows, so that each shard can hold a range of them");
+        self.printer.note("counting rows, so that each shard can contain a range of them");
         let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
         Ok(rows as u64)
     }

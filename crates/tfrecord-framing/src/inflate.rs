@@ -51,13 +51,13 @@ enum State {
 /// The defect of a compressed stream.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InflateError {
-    #[error("the stream is cut short")]
+    #[error("the stream is truncated")]
     Cut,
     #[error("the stream is damaged, or compressed in another way")]
     Damaged(#[from] flate2::DecompressError),
     #[error("bytes follow the end of the zlib stream")]
     Trailing,
-    #[error("bytes that are no gzip member follow the last one")]
+    #[error("the last gzip member is followed by other bytes")]
     NoMember,
     #[error("zero bytes follow the last gzip member")]
     Padding,

@@ -137,11 +137,11 @@ fn every_known_damage_is_reported() {
       read  6 records, no error
       scan  6 records, no damage
     gzip without its trailer
-      read  3 records, record 3 at byte 64: invalid gzip stream: the stream is cut short
-      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is cut short
+      read  3 records, record 3 at byte 64: invalid gzip stream: the stream is truncated
+      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is truncated
     gzip with half its trailer
-      read  3 records, record 3 at byte 64: invalid gzip stream: the stream is cut short
-      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is cut short
+      read  3 records, record 3 at byte 64: invalid gzip stream: the stream is truncated
+      scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is truncated
     gzip with a wrong checksum
       read  3 records, record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way
       scan  3 records, record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way, bytes 62 to 66 of the file passed over
@@ -149,8 +149,8 @@ fn every_known_damage_is_reported() {
       read  3 records, record 3 at byte 64: invalid gzip stream: zero bytes follow the last gzip member
       scan  3 records, record 3 at byte 64: invalid gzip stream: zero bytes follow the last gzip member, bytes 66 to 130 of the file passed over
     gzip cut in its data
-      read  1 records, record 1 at byte 21: invalid gzip stream: the stream is cut short
-      scan  1 records, record 1 at byte 21: invalid gzip stream: the stream is cut short, 1 byte lost
+      read  1 records, record 1 at byte 21: invalid gzip stream: the stream is truncated
+      scan  1 records, record 1 at byte 21: invalid gzip stream: the stream is truncated, 1 byte lost
     zlib, two streams
       read  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
       scan  6 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
@@ -158,8 +158,8 @@ fn every_known_damage_is_reported() {
       read  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
       scan  3 records, record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
     zlib without its trailer
-      read  3 records, record 3 at byte 64: invalid zlib stream: the stream is cut short
-      scan  3 records, record 3 at byte 64: invalid zlib stream: the stream is cut short
+      read  3 records, record 3 at byte 64: invalid zlib stream: the stream is truncated
+      scan  3 records, record 3 at byte 64: invalid zlib stream: the stream is truncated
     gzip read as none
       read  0 records, record 0 at byte 0: expected compression none, found gzip
       scan  0 records, refused: record 0 at byte 0: expected compression none, found gzip

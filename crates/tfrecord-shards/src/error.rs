@@ -65,7 +65,7 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// The records of a file would be written twice.
-    #[error("{}: named twice, or in a directory that is named too", path.display())]
+    #[error("{}: listed twice, or in a directory that is listed too", path.display())]
     Twice {
         /// The file or directory.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// Every input file is damaged and none contains an intact record.
-    #[error("{}: no sound record", path.display())]
+    #[error("{}: no intact record", path.display())]
     NothingSound {
         /// The first of the given paths.
         path: PathBuf,
@@ -140,7 +140,7 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// The target is not empty, and the mode is [`SaveMode::Error`](crate::SaveMode::Error).
-    #[error("{}: not empty, it holds {}", path.display(), found.join(", "))]
+    #[error("{}: not empty: it contains {}", path.display(), found.join(", "))]
     NotEmpty {
         /// The target.
         path: PathBuf,
@@ -148,7 +148,7 @@ pub enum ErrorKind {
         found: Vec<String>,
     },
     /// The target of a table exists, and is not to be replaced.
-    #[error("{}: is there already", path.display())]
+    #[error("{}: already exists", path.display())]
     AlreadyThere {
         /// The target.
         path: PathBuf,
@@ -189,7 +189,7 @@ pub enum ErrorKind {
     },
 
     /// Another run committed first: to the same object store path, or to the set that this run was to change.
-    #[error("{}: another run has written here meanwhile", path.display())]
+    #[error("{}: another run wrote here in the meantime", path.display())]
     Superseded {
         /// The target.
         path: PathBuf,
@@ -210,7 +210,7 @@ pub enum ErrorKind {
         column: String,
     },
     /// The name of a file or directory would exceed the limit of file systems.
-    #[error("{name:?} would be a name of {found} bytes, at most {limit} are possible")]
+    #[error("{name:?} would be a name of {found} bytes, the limit is {limit}")]
     LongName {
         /// The start of the name.
         name: String,
@@ -246,10 +246,10 @@ pub enum ErrorKind {
         prefix: String,
     },
     /// A shard was requested, or a set published, after the end of the run.
-    #[error("the set is published or aborted already")]
+    #[error("the set has already been published or aborted")]
     Ended,
     /// A writer was used after a failure.
-    #[error("there is no set to write: an earlier step has failed")]
+    #[error("the set cannot be written, because an earlier step failed")]
     Failed,
     /// A long operation was stopped with [`Progress::stop`](crate::Progress::stop).
     #[error("stopped")]
@@ -298,7 +298,7 @@ pub enum ErrorKind {
     #[error("the description of a sort in several processes cannot be read: {0}")]
     SharedSort(#[source] postcard::Error),
     /// A temporary file does not contain what was written to it.
-    #[error("{}: a temporary file does not hold what was written to it: {problem}", path.display())]
+    #[error("{}: a temporary file does not contain what was written to it: {problem}", path.display())]
     SpillDamaged {
         /// The directory of temporary files.
         path: PathBuf,
@@ -313,7 +313,7 @@ pub enum ErrorKind {
         path: PathBuf,
     },
     /// A manifest is not valid JSON of a manifest.
-    #[error("{}: cannot be understood as a manifest", path.display())]
+    #[error("{}: not a valid manifest", path.display())]
     ManifestSyntax {
         /// The manifest.
         path: PathBuf,
@@ -340,7 +340,7 @@ pub enum ErrorKind {
     #[error("cannot write the manifest as JSON")]
     Json(#[from] serde_json::Error),
     /// The schema or the mapping in a manifest cannot be read.
-    #[error("{}: cannot be understood as a manifest", path.display())]
+    #[error("{}: not a valid manifest", path.display())]
     ManifestForm {
         /// The manifest.
         path: PathBuf,
@@ -348,7 +348,7 @@ pub enum ErrorKind {
         source: Box<Error>,
     },
     /// The mapping options in a manifest are not valid in this release.
-    #[error("the manifest's mapping options cannot be understood")]
+    #[error("the manifest's mapping options are not valid")]
     MappingOptions(#[source] serde_json::Error),
     /// A schema cannot be encoded as Arrow IPC, or its IPC encoding is damaged.
     #[error("the schema's IPC form cannot be written or read")]
@@ -563,26 +563,26 @@ impl fmt::Display for FindingKind {
             }
             Self::Unreadable(error) => error.fmt(f),
             Self::Figures { expected, found } => expected.compare(found, f),
-            Self::MixedForms(difference) => write!(f, "{difference}; the new set tells no types"),
+            Self::MixedForms(difference) => write!(f, "{difference}; the new set does not record types"),
             Self::UnmappedFeatures { features } => {
                 let (shown, more) = features.split_at(features.len().min(MOST_FEATURES));
                 let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
                 let shown = shown.join(", ");
-                write!(f, "its records have {shown}{more}, and no column of {MANIFEST_NAME} is read from there")
+                write!(f, "its records have {shown}{more}, which no column in {MANIFEST_NAME} is read from")
             }
             Self::ChangedManifest { expected, found } => {
                 write!(
                     f,
-                    "changed after it was written: it states the CRC-32C {expected:08x}, and that of its content is {found:08x}"
+                    "changed after it was written: it records the CRC-32C {expected:08x}, and that of its content is {found:08x}"
                 )
             }
-            Self::MissingShard => write!(f, "missing, though {MANIFEST_NAME} lists it"),
-            Self::UnlistedShard => write!(f, "not of the set: {MANIFEST_NAME} does not list it"),
+            Self::MissingShard => write!(f, "missing, although {MANIFEST_NAME} lists it"),
+            Self::UnlistedShard => write!(f, "not part of the set: {MANIFEST_NAME} does not list it"),
             Self::MissingSidecar => {
-                write!(f, "missing, though {MANIFEST_NAME} lists it")
+                write!(f, "missing, although {MANIFEST_NAME} lists it")
             }
             Self::ChangedSidecar => {
-                write!(f, "not as {MANIFEST_NAME} tells: it may be of another set")
+                write!(f, "differs from its entry in {MANIFEST_NAME}: it may belong to another set")
             }
             Self::NoSuccess => write!(f, "{SUCCESS_NAME} is missing"),
             Self::Unpublished { run } => write!(f, "run {run} has not published its shards"),

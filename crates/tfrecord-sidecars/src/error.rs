@@ -21,7 +21,7 @@ pub struct Error(Box<ErrorKind>);
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A record is neither a `tf.train.Example` nor a `tf.train.SequenceExample`.
-    #[error("no tf.train.Example: at byte {at} of the record, {reason}")]
+    #[error("not a tf.train.Example: at byte {at} of the record, {reason}")]
     Malformed {
         /// The byte offset in the record.
         at: usize,
@@ -29,7 +29,7 @@ pub enum ErrorKind {
         reason: &'static str,
     },
     /// A text is not a valid schema of TensorFlow Metadata.
-    #[error("line {line}, column {column}: no schema of TensorFlow Metadata")]
+    #[error("line {line}, column {column}: not a schema of TensorFlow Metadata")]
     Syntax {
         /// The line, from 1.
         line: usize,
@@ -39,9 +39,7 @@ pub enum ErrorKind {
         source: ParseError,
     },
     /// Messages are nested deeper than in any schema.
-    #[error(
-        "line {line}, column {column}: no schema of TensorFlow Metadata, for more than {most} messages lie one in the other"
-    )]
+    #[error("line {line}, column {column}: not a schema of TensorFlow Metadata: more than {most} messages are nested")]
     TooDeep {
         /// The line, from 1.
         line: usize,
@@ -86,7 +84,7 @@ pub enum ErrorKind {
         hint: String,
     },
     /// A null in a table that is written as a saved dataset of tf.data without masks.
-    #[error("column {column:?}: row {row} is null, and a tensor has no null")]
+    #[error("column {column:?}: row {row} is null, which a tensor cannot represent")]
     SnapshotNull {
         /// The column.
         column: String,
@@ -110,13 +108,13 @@ pub enum ErrorKind {
         source: Error,
     },
     /// A directory contains no TFRecord file.
-    #[error("{}: no TFRecord file in it", dir.display())]
+    #[error("{}: contains no TFRecord file", dir.display())]
     NoFile {
         /// The path.
         dir: PathBuf,
     },
     /// A shard set is incomplete.
-    #[error("not a whole set: {problem}")]
+    #[error("not a complete set: {problem}")]
     NotWhole {
         /// What is missing.
         problem: String,
@@ -163,7 +161,7 @@ pub enum TfdsProblem {
         problem: String,
     },
     /// Shards are missing, by the total in the names of the others.
-    #[error("of the {total} shards {before}..{after} there are {found}")]
+    #[error("expected {total} shards {before}..{after}, found {found}")]
     MissingShards {
         /// The prefix of the names.
         before: String,

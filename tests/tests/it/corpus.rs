@@ -48,7 +48,7 @@ fn corpus() {
 /// Why a sound file is refused: what it holds has no place in a record.
 const REFUSALS: [&str; 3] = [
     // Unions and intervals, for which the hint names the text form.
-    "has no feature to go to",
+    "cannot be written as a feature",
     // A float64 beyond the range of a feature's float.
     "does not fit a float",
     // Two columns of one name.
@@ -103,7 +103,7 @@ fn judge(entry: &Entry, converted: Converted, corpus: &Corpus, out: &Path) -> Ve
     match (entry.expect.as_str(), outcome.code) {
         ("error", Some(0)) => failed("converted a file that is not sound"),
         // A type is refused before the damage is met.
-        ("error" | "either", Some(1)) if outcome.stderr.contains("has no feature to go to") => {
+        ("error" | "either", Some(1)) if outcome.stderr.contains("cannot be written as a feature") => {
             Verdict::Said("type", outcome.stderr.trim().to_owned())
         }
         // The oracle says whether there is such a value.
@@ -149,7 +149,7 @@ fn convert_all(corpus: &Corpus, entries: &[Entry], scratch: &Scratch) -> Vec<Con
                     let out = output(scratch, number);
                     fs::create_dir_all(out.parent().unwrap()).unwrap();
                     let mut converted = Converted { outcome: run(&mut convert(corpus, entry, &out)), masks: false };
-                    if converted.outcome.stderr.contains("null inside a list, which a feature cannot hold") {
+                    if converted.outcome.stderr.contains("null inside a list, which a feature cannot represent") {
                         assert_empty(out.parent().unwrap());
                         let outcome = run(convert(corpus, entry, &out).args(["--null", "mask"]));
                         converted = Converted { outcome, masks: true };

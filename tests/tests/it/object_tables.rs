@@ -57,7 +57,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
     for count in [10, LARGE] {
         server.put("x.csv", "mine");
         let refused = run(&mut write(&server, &rows(count), "x.csv")).exits_with(1);
-        assert!(refused.stderr.contains("s3://data/x.csv: is there already"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("s3://data/x.csv: already exists"), "{}", refused.stderr);
         run(write(&server, &rows(count), "x.csv").args(["--mode", "ignore"])).success();
         assert_eq!(server.object("x.csv"), b"mine");
         run(write(&server, &rows(count), "x.csv").args(["--mode", "overwrite"])).success();

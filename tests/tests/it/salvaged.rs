@@ -85,7 +85,7 @@ fn check(path: &Path, damaged: bool, rows: Option<u64>) -> Vec<String> {
     let saved = match salvage(&inputs, &out, &RewriteOptions::default(), &Progress::default()) {
         Ok(saved) => saved,
         Err(error) => {
-            let is_right = found.records == 0 && rows == Some(0) && error.to_string().ends_with("no sound record");
+            let is_right = found.records == 0 && rows == Some(0) && error.to_string().ends_with("no intact record");
             wrong.extend((!is_right || out.exists()).then(|| format!("salvage: {error}")));
             return wrong;
         }

@@ -184,7 +184,7 @@ fn failures_say_what_where_and_the_way_out() {
         "s3://other/a.csv",
         &["there is no s3://other: 404 NoSuchBucket", "hint: check the name"],
     );
-    check(&mut server.tfr_sql(), "s4://data/a.csv", &["no store has the scheme \"s4\"", "hint: known are"]);
+    check(&mut server.tfr_sql(), "s4://data/a.csv", &["unsupported URL scheme \"s4\"", "hint: known are"]);
     check(
         server.tfr_sql().env("AWS_SECRET_ACCESS_KEY", "wrong"),
         "s3://data/a.csv",

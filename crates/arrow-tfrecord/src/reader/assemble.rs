@@ -485,7 +485,7 @@ impl Assembler<'_> {
 
 /// The error for an unexpected number of values.
 fn uneven(feature: usize, row: usize, expected: usize, found: usize) -> Defect {
-    let expected = format!("as many values as its column's other features tell, {expected}");
+    let expected = format!("as many values as the other features of its column have, {expected}");
     Defect::Uneven { feature, row, expected, found: found.to_string() }
 }
 

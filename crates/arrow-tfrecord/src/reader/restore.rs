@@ -94,7 +94,7 @@ fn ranked(
         match ranks.value(*rank) {
             Some(value) => texts.push(value.as_bytes()),
             None if is_null => texts.push(&[]),
-            None => return Err(Mismatch::value(element, format!("{rank}, which is no rank in its vocabulary,"))),
+            None => return Err(Mismatch::value(element, format!("{rank}, which is not a rank in its vocabulary,"))),
         }
     }
     bytes(texts, nulls, data_type)

@@ -87,7 +87,7 @@ impl<'a> Tensor<'a> {
         match self.read_values(bytes) {
             Some(true) => Ok(()),
             Some(false) => Err(format!("a tensor of dtype {}, which no Arrow type has", name(self.dtype))),
-            None => Err("a value that is no TensorProto".to_owned()),
+            None => Err("a value that is not a TensorProto".to_owned()),
         }
     }
 

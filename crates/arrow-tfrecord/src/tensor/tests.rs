@@ -225,7 +225,7 @@ fn tensors_that_do_not_fit() {
     assert_eq!(message(of_two.clone(), &DataType::Int64), "row 0: a tensor of shape [2]");
     assert_eq!(message(of_two.clone(), &list(list(DataType::Int64))), "row 0: a tensor of shape [2]");
     assert_eq!(message(of_two, &list(DataType::Int32)), "row 0: a tensor of dtype int64, where int32 is expected,");
-    let none = "row 0: a value that is no TensorProto";
+    let none = "row 0: a value that is not a TensorProto";
     assert_eq!(message(int64s(&[2], vec![1, 2, 3]), &list(DataType::Int64)), none);
     assert_eq!(message(int64s(&[-1], vec![1]), &list(DataType::Int64)), none);
     assert_eq!(message(int64s(&[i64::MAX, 3], vec![1]), &list(DataType::Int64)), none);
@@ -240,7 +240,7 @@ fn tensors_that_do_not_fit() {
     );
     assert_eq!(message(TensorProto { dtype: 77, ..Default::default() }, &DataType::Int64), none);
     let days = parsed(&[], &DataType::Date32).unwrap_err();
-    assert_eq!(days.to_string(), r#"column "tensor": type Date32 has no feature to go to"#);
+    assert_eq!(days.to_string(), r#"column "tensor": type Date32 cannot be written as a feature"#);
 }
 
 #[test]
@@ -252,12 +252,12 @@ fn values_that_are_no_tensor() {
         let lists = [Some(vec![Some(1), Some(2)]), Some(vec![Some(3), None])];
         Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)) as ArrayRef
     };
-    assert_eq!(message(list(), None), "row 1: a null, which a tensor cannot hold");
+    assert_eq!(message(list(), None), "row 1: a null, which a tensor cannot represent");
     assert_eq!(message(list(), Some(&[3])), "row 0: 2 values, which make no tensor of shape [3]");
     assert_eq!(message(list(), Some(&[0, -1])), "row 0: 2 values, which make no tensor of shape [0, -1]");
     assert_eq!(
         message(list(), Some(&[-1, -1])),
-        "row 0: [-1, -1] is no shape: sizes are 0 or more, and -1 stands for one of them"
+        "row 0: [-1, -1] is not a shape: expected sizes of 0 or more, and at most one -1"
     );
     let shaped = serialize_tensor(&list().slice(0, 1), Some(&[1, -1, 1])).unwrap();
     let sizes = TensorProto::decode(shaped.value(0)).unwrap().tensor_shape.unwrap().dim;

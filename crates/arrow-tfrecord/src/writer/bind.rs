@@ -225,7 +225,7 @@ fn text(elements: &ArrayRef, element: usize) -> String {
 /// The reason why nulls are not allowed, if they are not.
 pub(super) fn why_no_null(nullable: bool, nulls: &NullRule) -> Option<&'static str> {
     match nullable {
-        false => Some("the schema says that it has none"),
+        false => Some("the schema allows none"),
         true => nulls.is(NullPolicy::Error).then_some("nulls were to be errors"),
     }
 }

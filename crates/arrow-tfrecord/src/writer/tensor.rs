@@ -34,7 +34,7 @@ pub(crate) enum NoTensor {
 impl fmt::Display for NoTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Null => f.write_str("a null, which a tensor cannot hold"),
+            Self::Null => f.write_str("a null, which a tensor cannot represent"),
             Self::Uneven => f.write_str("lists of different lengths, which make no tensor"),
             Self::Count { found, shape } => {
                 let sizes: Vec<_> =

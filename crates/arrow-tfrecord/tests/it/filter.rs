@@ -143,7 +143,7 @@ fn columns_of_other_rows_are_not_decoded() {
     assert!(rows.iter().rev().skip(1).all(|rows| (89..=100).contains(rows)), "{rows:?}");
 
     let error = batches(builder.with_row_filter(every(55)), &file, 1 << 20).unwrap_err();
-    assert_snapshot!(error, @r#"record 55 at byte 1830: feature "name" is missing, and the schema says that it never is"#);
+    assert_snapshot!(error, @r#"record 55 at byte 1830: feature "name" is missing, but the schema requires it"#);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn filters_that_fail() {
         _ => Err(ArrowError::ComputeError("division by zero".to_owned())),
     });
     let error = batches(builder.clone().with_row_filter(failing), &file, 1 << 20).unwrap_err();
-    assert_snapshot!(error, @"record 1 at byte 51: cannot tell whether this and the records after it pass the filter");
+    assert_snapshot!(error, @"record 1 at byte 51: cannot determine whether this and later records pass the filter");
     assert_snapshot!(std::error::Error::source(&error).unwrap(), @"Compute error: division by zero");
 
     let short = RowFilter::new(vec![0], |_| Ok(BooleanArray::from(vec![true; 3])));

@@ -119,7 +119,7 @@ impl Function {
 fn columns(text: &str) -> Result<Schema, String> {
     let (columns, constraints) = parse(&format!("({text}\n)"), |parser| parser.parse_columns())?;
     if let Some(constraint) = constraints.first() {
-        return Err(format!("{constraint} is no column"));
+        return Err(format!("{constraint} is not a column"));
     }
     if columns.is_empty() {
         return Err("it declares no column".to_owned());
@@ -250,7 +250,7 @@ mod tests {
             ("a BIGINT) STORED AS CSV (b INT", "Expected: EOF, found: STORED"),
             ("a", "Expected: a data type name, found: )"),
             ("a BIGINT DEFAULT 3", "column a: DEFAULT 3 is not for columns of records"),
-            ("a BIGINT, PRIMARY KEY (a)", "PRIMARY KEY (a) is no column"),
+            ("a BIGINT, PRIMARY KEY (a)", "PRIMARY KEY (a) is not a column"),
             ("a \"b", "Expected close delimiter"),
         ] {
             let found = columns(text).expect_err(text);

@@ -110,7 +110,7 @@ const RULES: &str =
 
 static EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
     let description =
-        "A serialized `tf.train.Example` of a row: the bytes that a shard of such rows holds. A null row is null.";
+        "A serialized `tf.train.Example` of a row: the bytes of the record in a shard. A null row is null.";
     Documentation::builder(SECTION, description, "tf_example(row [, rules])")
         .with_sql_example(
             "```sql\nSELECT tf_example({label: label, 'image/width': width}, 'label: null=default=-1') FROM images\n```",

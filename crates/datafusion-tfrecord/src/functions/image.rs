@@ -202,7 +202,7 @@ static IMAGE_INFO: LazyLock<Documentation> = LazyLock::new(|| {
 });
 
 static TRY_IMAGE_INFO: LazyLock<Documentation> = LazyLock::new(|| {
-    let description = "As `image_info`, but null for bytes that are no image.";
+    let description = "As `image_info`, but null for bytes that are not an image.";
     Documentation::builder(SECTION, description, "try_image_info(image)")
         .with_sql_example("```sql\nSELECT path FROM files('images/**') WHERE try_image_info(content) IS NULL\n```")
         .with_argument("image", IMAGE)

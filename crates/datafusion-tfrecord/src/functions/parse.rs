@@ -175,7 +175,7 @@ fn elsewhere(mapping: &Mapping, options: &MappingOptions, names: &FeatureNames) 
 const RECORD: &str = "The bytes of the record.";
 const DECLARED: &str = "The columns to read, declared as in `CREATE TABLE`: `'label BIGINT, name VARCHAR, emb FLOAT[]'`. \
                         Names are taken as they are written. Other features are passed over.";
-const RULES: &str = "In which form columns stand in the record, as the writer was told.";
+const RULES: &str = "How columns are encoded in the record, as for the writer.";
 
 static EXAMPLE: LazyLock<Documentation> = LazyLock::new(|| {
     let description = "The columns of a serialized `tf.train.Example`, as a struct. A feature that is not there is null; \

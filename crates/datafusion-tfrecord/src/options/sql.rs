@@ -90,7 +90,7 @@ fn check(given: &[Given<'_>]) -> Result<()> {
         let needs = text(option.key).map_or("", |text| text.needs);
         let is_on = |other: &Given<'_>| other.key == needs && !other.value.trim().eq_ignore_ascii_case("false");
         if !needs.is_empty() && !given.iter().any(is_on) {
-            return Err(invalid(option.option, option.value, format!("'tfrecord.{needs}' beside it")).into());
+            return Err(invalid(option.option, option.value, format!("'tfrecord.{needs}' as well")).into());
         }
     }
     Ok(())
@@ -154,9 +154,9 @@ mod tests {
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
         insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, append or ignore"##);
-        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
-        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' beside it"##);
-        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @r##"External error: option tfrecord.split_by: found "user", expected 'tfrecord.split' beside it"##);
+        insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @r##"External error: option tfrecord.split_by: found "user", expected 'tfrecord.split' as well"##);
         insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @r##"External error: option tfrecord.split: found "a=0.5,b=0.6", expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 1.1, expected 1"##);
         insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"External error: options tfrecord.prefix and tfrecord.split exclude each other");
         insta::assert_snapshot!(message(&[("tfrecord.shards", "train=0")]), @r##"External error: option tfrecord.shards: found "train=0", expected a number of shards for each split, 1 or more: train=256,val=16"##);

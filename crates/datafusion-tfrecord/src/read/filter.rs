@@ -40,7 +40,7 @@ pub(super) fn row_filter(filter: &Arc<dyn PhysicalExpr>, file_schema: &SchemaRef
             let answer = filter.evaluate(&narrowed(batch, &given)?).map_err(ArrowError::from)?;
             let answer = answer.into_array(rows).map_err(ArrowError::from)?;
             let answer = answer.as_boolean_opt().cloned();
-            answer.ok_or_else(|| ArrowError::ComputeError(format!("{filter} is no filter")))
+            answer.ok_or_else(|| ArrowError::ComputeError(format!("{filter} is not a filter")))
         });
         all = Some(match all {
             Some(before) => before.and(next),

@@ -213,10 +213,10 @@ async fn schema_beside(
     for (name, error) in &read.refused {
         match records.field_with_name(name) {
             Ok(field) => {
-                log::warn!("{file}: {error}; the records tell its type: {}", field.data_type());
+                log::warn!("{file}: {error}; its type is inferred from the records: {}", field.data_type());
                 fields.push(Arc::new(field.clone()));
             }
-            Err(_) => log::warn!("{file}: {error}; the records that were looked at do not have it"),
+            Err(_) => log::warn!("{file}: {error}; the inspected records do not have it"),
         }
     }
     Ok(Arc::new(Schema::new(fields)))

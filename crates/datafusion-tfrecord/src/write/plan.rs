@@ -170,8 +170,8 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
         () if options.out.local().is_none() => "goes to a local directory",
         () if order.is_some() => "is not shuffled, split, partitioned, or cut into more shards than can be open",
         () if shards.is_none() || is_ordered => "has a number of shards, and one if its rows are in order",
-        () if options.mode == SaveMode::Append => "is written as a whole, and not appended to",
-        () if !options.emit.is_empty() => "has no files beside it",
+        () if options.mode == SaveMode::Append => "cannot be appended to",
+        () if !options.emit.is_empty() => "has no sidecar files",
         () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
         () => return Ok(()),
     };

@@ -412,7 +412,7 @@ async fn targets_are_refused_before_any_upload() -> Result<()> {
     store.put(&Path::from("train/notes.txt"), PutPayload::from_static(b"mine")).await?;
     store.put(&Path::from("trainer/x"), PutPayload::from_static(b"another prefix")).await?;
     for (mode, expected) in [
-        (SaveMode::Error, "memory:///train/: not empty, it holds notes.txt"),
+        (SaveMode::Error, "memory:///train/: not empty: it contains notes.txt"),
         (
             SaveMode::Overwrite,
             "memory:///train/: not replaced, because it contains files written by other tools: notes.txt",

@@ -193,7 +193,7 @@ pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(Object
         .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
     let store_url = first.object_store().clone();
     if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
-        let reason = format!("it lies in another store than {first}");
+        let reason = format!("it is in another store than {first}");
         return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
     }
     let store = session

@@ -185,7 +185,7 @@ impl Location {
             other => other,
         };
         let store = ObjectStoreUrl::parse(format!("{scheme}{}", &root[url::Position::AfterScheme..]))
-            .map_err(|_| invalid(text, "what stands before the path names no store"))?;
+            .map_err(|_| invalid(text, "the part before the path does not name a store"))?;
         let segments: Vec<_> = key.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
         let names = FileNames { root: LocationText::from(root.as_str()).to_string(), ..FileNames::default() };
         Self::from_segments(text, store, &segments, names)

@@ -265,7 +265,7 @@ mod tests {
         let known = Arc::new(Field::new("n", DataType::Int16, false));
         let error = columns(&["n=7", "n=70000"])?.with_written_types(&[known], |index| format!("file {index}"));
         let message = error.expect_err("no 16 bits").to_string();
-        assert_eq!(message, "file 1: partition n=70000 is not of type Int16, as the manifest has it");
+        assert_eq!(message, "file 1: partition n=70000 is not of type Int16, which the manifest records");
         Ok(())
     }
 
@@ -312,9 +312,12 @@ mod tests {
             assert!(typed(value, &data_type).is_err(), "{value} as {data_type}");
         }
         let message = typed("x%3Ay", &Int8).expect_err("no number").to_string();
-        assert_eq!(message, "file 0: directory \"c=x:y\": \"x:y\" is no value of the declared type Int8");
+        assert_eq!(message, "file 0: directory \"c=x:y\": \"x:y\" is not a value of the declared type Int8");
         let message = typed("x", &DataType::new_list(Int8, true)).expect_err("a list").to_string();
-        assert_eq!(message, "column \"c\" of the path: declared as List(Int8), which no directory name can hold");
+        assert_eq!(
+            message,
+            "column \"c\" of the path: declared as List(Int8), which a directory name cannot represent"
+        );
         Ok(())
     }
 

@@ -42,7 +42,7 @@ impl fmt::Display for TypeConflict {
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
-        write!(f, "no type holds every value of both {} and {}", self.left, self.right)
+        write!(f, "no type can represent every value of both {} and {}", self.left, self.right)
     }
 }
 

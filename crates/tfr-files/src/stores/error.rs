@@ -21,13 +21,13 @@ pub struct Error(Box<ErrorKind>);
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No store supports this scheme.
-    #[error("no store has the scheme {scheme:?}")]
+    #[error("unsupported URL scheme {scheme:?}")]
     UnknownScheme {
         /// The scheme.
         scheme: String,
     },
     /// This build does not include the store.
-    #[error("this build has no HDFS, which {store} needs")]
+    #[error("{store} needs HDFS, which this build does not include")]
     LeftOut {
         /// The store.
         store: String,
@@ -71,7 +71,7 @@ pub enum ErrorKind {
         answer: Answer,
     },
     /// The bucket is in another region.
-    #[error("{store} lies in the region {region}, but another one was asked")]
+    #[error("{store} is in region {region}, but the request went to another region")]
     OtherRegion {
         /// The store.
         store: String,
@@ -95,13 +95,13 @@ pub enum ErrorKind {
         reason: String,
     },
     /// A web server that only sends whole files.
-    #[error("{store} sends no part of a file, only all of it")]
+    #[error("{store} does not send parts of a file, only whole files")]
     NoParts {
         /// The store.
         store: String,
     },
     /// A web server without WebDAV.
-    #[error("{store} lists no directories: {answer}")]
+    #[error("{store} does not list directories: {answer}")]
     NoListing {
         /// The store.
         store: String,
@@ -132,7 +132,9 @@ pub enum SettingsProblem {
     #[error("the account key is not base64")]
     AccountKey,
     /// The URL contains an invalid name of an Azure container.
-    #[error("{name:?} is no name of a container: these have 3 to 63 lower-case letters, digits and single hyphens")]
+    #[error(
+        "{name:?} is not a valid name of a container: expected 3 to 63 lower-case letters, digits and single hyphens"
+    )]
     ContainerName {
         /// The name.
         name: String,

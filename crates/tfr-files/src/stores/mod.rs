@@ -113,7 +113,7 @@ impl Stores {
         if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
             && let Some(name) = environment.unfit()
         {
-            let problem = format!("{name} holds a line end or another control character").into();
+            let problem = format!("{name} contains a line end or another control character").into();
             return Err(ErrorKind::Settings { store, service, problem }.into());
         }
         let built = match service {

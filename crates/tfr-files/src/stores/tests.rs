@@ -55,7 +55,7 @@ fn what_cannot_be_built_says_why() {
         let DataFusionError::External(error) = error else { panic!("{error}") };
         error.downcast::<Error>().expect("an error of stores").to_string()
     };
-    assert_eq!(told("s4://bucket/"), "no store has the scheme \"s4\"");
+    assert_eq!(told("s4://bucket/"), "unsupported URL scheme \"s4\"");
     assert_eq!(told("s3://bucket/"), "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
     assert_eq!(told("az://container/"), "az://container: Account must be specified");
     for (text, name) in [
@@ -99,7 +99,7 @@ fn without_the_feature_hdfs_names_it() {
     let error = stores().get_store(&url("hdfs://namenode:8020/")).expect_err("left out");
     let DataFusionError::External(error) = error else { panic!("{error}") };
     let error = error.downcast::<Error>().expect("an error of stores");
-    assert_eq!(error.to_string(), "this build has no HDFS, which hdfs://namenode:8020 needs");
+    assert_eq!(error.to_string(), "hdfs://namenode:8020 needs HDFS, which this build does not include");
 }
 
 #[cfg(feature = "hdfs")]

@@ -33,11 +33,11 @@ pub(super) enum Refusal {
     Answer(Answer),
     #[error("there is no such bucket: {0}")]
     NoBucket(Answer),
-    #[error("the bucket lies in the region {0}")]
+    #[error("the bucket is in region {0}")]
     OtherRegion(String),
-    #[error("no listing: {0}")]
+    #[error("the server does not list files: {0}")]
     NoListing(Answer),
-    #[error("no parts of files")]
+    #[error("the server does not send parts of files")]
     NoParts,
     #[error("{0}")]
     NoCredentials(String),

@@ -118,7 +118,7 @@ impl FilePart {
         });
         let Some(framed) = framed else {
             return Err(refused(Refusal::Damaged(
-                "the metadata of a message is longer than the footer says".to_owned(),
+                "the metadata of a message is longer than the footer records".to_owned(),
             )));
         };
         decoder.decode(&Message::new(framed.to_vec()), Buffer::from(body)).map_err(refused)

@@ -63,7 +63,7 @@ impl Type {
     /// # Errors
     /// It is not a valid Avro schema, or has a record that contains itself. The text says what is wrong.
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
-        let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
+        let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is not JSON: {error}"))?;
         Names::default().parse(&json, "")
     }
 
@@ -250,7 +250,7 @@ impl Names {
                 self.counted(size)?;
                 Ok(known)
             }
-            Some(None) => Err(format!("it has the record {name:?}, which holds itself")),
+            Some(None) => Err(format!("it has the record {name:?}, which contains itself")),
             None => Err(format!("it has the type {name:?}, which is not defined")),
         }
     }

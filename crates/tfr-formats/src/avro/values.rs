@@ -284,7 +284,7 @@ impl Values {
             }
             Kind::Map { ends, keys, values, field, .. } => {
                 let DataType::Struct(fields) = field.data_type() else {
-                    return Err(ArrowError::SchemaError("the entries of a map are no struct".to_owned()));
+                    return Err(ArrowError::SchemaError("the entries of a map are not structs".to_owned()));
                 };
                 let entries = StructArray::try_new(fields.clone(), vec![keys.finish()?, values.finish()?], None)?;
                 Arc::new(MapArray::try_new(Arc::clone(field), offsets(ends), entries, nulls, false)?)

@@ -118,7 +118,7 @@ fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
 /// Returns the error for a value, which includes its unit.
 fn out_of_range(value: &str) -> ArrowError {
     let reason = format!(
-        "{value} from 1970 in the hybrid calendar is beyond the first date that this type holds in the proleptic Gregorian one"
+        "{value} from 1970 in the hybrid calendar is before the first date of this type in the proleptic Gregorian calendar"
     );
     ArrowError::ComputeError(reason)
 }

@@ -98,7 +98,7 @@ impl Tally {
             let (file, column, expected) = (self.file.to_string(), column.to_owned(), expected.clone());
             return Err(match oddity {
                 Oddity::RepeatedKey => {
-                    let reason = format!("column \"{column}\": the key {cell:?} stands twice in a map");
+                    let reason = format!("column \"{column}\": the key {cell:?} occurs twice in a map");
                     ErrorKind::Malformed { file, line, byte: None, reason }
                 }
                 _ => ErrorKind::Cell { file, line, column, expected, cell, declared: true },
@@ -137,12 +137,16 @@ impl Tally {
     /// Returns the messages about the file.
     fn messages(&self) -> impl Iterator<Item = String> {
         let kinds = [
-            (&self.unfit, "a cell is no value of its type, and null", "cells are no value of their type, and null"),
+            (
+                &self.unfit,
+                "a cell is not a value of its type, and is read as null",
+                "cells are not values of their type, and are read as null",
+            ),
             (&self.cut, "a cell is cut to fit its type", "cells are cut to fit their type"),
             (
                 &self.repeated,
-                "a key stands twice in a map, and the first one counts",
-                "keys stand twice in a map, and the first one counts",
+                "a key occurs twice in a map, and the first value is used",
+                "keys occur twice in a map, and the first value is used",
             ),
             (
                 &self.short,
@@ -164,7 +168,7 @@ impl Drop for Tally {
         for message in self.messages() {
             match self.warnings.fetch_add(1, Ordering::Relaxed) {
                 0..MAX_WARNINGS => log::warn!("{message}"),
-                MAX_WARNINGS => log::warn!("{message}; no more is told of such cells in this table"),
+                MAX_WARNINGS => log::warn!("{message}; further cells of this table are not reported"),
                 _ => {}
             }
         }
@@ -191,7 +195,7 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "f: 2 cells are no value of their type, and null; the first: line 3, column \"a\"",
+                "f: 2 cells are not values of their type, and are read as null; the first: line 3, column \"a\"",
                 "f: line 4, column \"a\": a cell is cut to fit its type",
                 "f: line 6: the line has fewer cells than there are columns; the others are null",
                 "f: line 7: the line has more cells than there are columns; they are passed over",

@@ -110,7 +110,7 @@ impl Example {
         let value_at = at + index.len() + 1;
         let number = float(value).ok_or_else(|| wrong(value_at, "a number as value", value))?;
         if !is_float(value, number) {
-            return Err(rounded(value_at, value, "with .0 behind it, it stands for the nearest"));
+            return Err(rounded(value_at, value, "append .0 to accept the nearest"));
         }
         self.values.push(number);
         Ok(())
@@ -199,12 +199,7 @@ mod tests {
                 0,
                 "no Float64 is 9007199254740993: declare the label as BIGINT in CREATE EXTERNAL TABLE",
             ),
-            (
-                "1 1:-9007199254740993",
-                &plain,
-                4,
-                "no Float64 is -9007199254740993: with .0 behind it, it stands for the nearest",
-            ),
+            ("1 1:-9007199254740993", &plain, 4, "no Float64 is -9007199254740993: append .0 to accept the nearest"),
             ("1 1:1 qid:1", &plain, 6, "expected an integer as index, found \"qid\""),
         ] {
             assert_eq!(read(line, options), Err(Wrong { at, reason: reason.to_owned() }), "{line}");

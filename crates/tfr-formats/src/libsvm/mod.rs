@@ -82,7 +82,7 @@ pub(crate) fn format(
     declared: Option<&Schema>,
 ) -> Result<Arc<dyn FileFormat>> {
     if let (Some(count), IndexBase::AsWritten) = (options.features, options.index_base) {
-        let expected = "index_base=0 or index_base=1 beside it".to_owned();
+        let expected = "index_base=0 or index_base=1 as well".to_owned();
         return Err(ErrorKind::OptionValue { key: "features".to_owned(), value: count.to_string(), expected }.into());
     }
     Ok(Arc::new(ReaderFormat::new(LineFiles::new(format::LibSvm::new(options, declared), names))))

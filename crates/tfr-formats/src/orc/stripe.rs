@@ -247,7 +247,7 @@ impl Streams<'_> {
             let Some(nulls) = self.get(id, stream::PRESENT) else { continue };
             let bytes = byte_count(BufReader::new(self.tail.codec.reader(nulls.clone())), rows.div_ceil(8));
             if bytes < rows.div_ceil(8) {
-                return Err(format!("type {id} tells of {} rows whether they are null, not of {rows}", bytes * 8));
+                return Err(format!("type {id} has null flags for {} rows, expected {rows}", bytes * 8));
             }
         }
         Ok(())

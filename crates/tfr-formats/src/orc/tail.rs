@@ -89,7 +89,7 @@ impl Tail {
         let rows = footer.stripes.iter().fold(0_u64, |rows, stripe| rows.saturating_add(stripe.number_of_rows));
         let counted = footer.number_of_rows.unwrap_or_default();
         if counted != rows {
-            return Err(damaged(format!("the footer counts {counted} rows, but its stripes hold {rows}")));
+            return Err(damaged(format!("the footer counts {counted} rows, but its stripes contain {rows}")));
         }
         let unit_of = |id: usize| unit.unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)));
         let is_v2 = postscript.version.first().is_some_and(|major| *major >= 1);
@@ -160,7 +160,7 @@ fn postscript(end: &Bytes, file_len: u64) -> Result<(PostScript, u64), String> {
     if postscript.magic.as_deref().is_some_and(|magic| magic != "ORC") {
         return Err("it does not end with a postscript of ORC".to_owned());
     }
-    let footer_len = postscript.footer_length.ok_or("its postscript tells no length of the footer")?;
+    let footer_len = postscript.footer_length.ok_or("its postscript does not contain the length of the footer")?;
     let lengths = [
         footer_len,
         postscript.metadata_length.unwrap_or_default(),

@@ -109,7 +109,7 @@ async fn types_that_are_unknown_make_a_column_unreadable() -> Result<(), Box<dyn
 async fn footers_that_contradict_themselves_are_refused() {
     type Change = fn(&mut Footer);
     let changes: [(Change, &str); 8] = [
-        (|footer| footer.number_of_rows = Some(4), "the footer counts 4 rows, but its stripes hold 3"),
+        (|footer| footer.number_of_rows = Some(4), "the footer counts 4 rows, but its stripes contain 3"),
         (|footer| footer.stripes[0].number_of_rows = u64::MAX, "bytes for 18446744073709551615 rows"),
         (|footer| footer.stripes[0].data_length = u64::MAX, "stripe 0 ends behind the"),
         (|footer| footer.stripes.push(footer.stripes[0]), "stripe 1 begins at byte 3, inside the one before"),
@@ -141,10 +141,7 @@ async fn nulls_are_told_of_every_row() -> Result<(), Box<dyn std::error::Error>>
     let streams = |nulls| [(stream::PRESENT, 1, nulls), (stream::DATA, 1, &data[..])];
     let _ = read(file(long(), 20, &streams(&whole), |_| {})).await?;
     let message = refused(file(long(), 20, &streams(&cut), |_| {})).await;
-    assert!(
-        message.ends_with("the file is damaged: type 1 tells of 16 rows whether they are null, not of 20"),
-        "{message}"
-    );
+    assert!(message.ends_with("the file is damaged: type 1 has null flags for 16 rows, expected 20"), "{message}");
     Ok(())
 }
 

@@ -200,7 +200,7 @@ impl<F: Fn(usize) -> TimestampUnit> TypeTree<'_, F> {
             kind::UNION => Err("a union".to_owned()),
             kind::GEOMETRY => Err("a geometry".to_owned()),
             kind::GEOGRAPHY => Err("a geography".to_owned()),
-            other => Err(format!("a value of type {other}, which this version does not know,")),
+            other => Err(format!("a value of type {other}, which this version does not support,")),
         }
     }
 }

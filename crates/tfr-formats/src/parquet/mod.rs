@@ -282,7 +282,7 @@ fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
         total = total.saturating_add(rows);
     }
     let rows = metadata.file_metadata().num_rows();
-    (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups hold {total}"))
+    (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups contain {total}"))
 }
 
 #[async_trait]

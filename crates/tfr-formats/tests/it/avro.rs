@@ -208,7 +208,7 @@ async fn what_is_damaged_or_meant_to_harm_is_refused() {
         (file(&plain, &[(1, long(1 << 60))]), "column \"s\": 1152921504606846976 bytes should follow, but 0 do"),
         (file(&plain, &[(1, [string(&[0xff]), long(0)].concat())]), "column \"s\": a string that is not UTF-8"),
         (file(&plain, &[(1, [string(b"x"), long(0), long(0)].concat())]), "1 bytes behind the records of a block"),
-        (file(&itself, &[]), "the record \"r\", which holds itself"),
+        (file(&itself, &[]), "the record \"r\", which contains itself"),
         (file(&doubled, &[]), "more than 100000 columns"),
         (
             file(&json!({"type": "fixed", "name": "f"}), &[]),

@@ -90,7 +90,7 @@ const REFUSED_FOLDERS: &[(&str, &str)] = &[
     ("duckdb/hive-partitioning/mismatching_count", "partition directories [part, date], but"),
     ("duckdb/hive-partitioning/mismatching_names", "partition directories [part, date], but"),
     // The files also contain a partition column, with other values.
-    ("duckdb/hive-partitioning/hive_col_also_in_file", "column \"a\" stands in the file and in its path"),
+    ("duckdb/hive-partitioning/hive_col_also_in_file", "column \"a\" is both in the file and in its path"),
     // Tables whose log determines which files are live.
     ("delta-rs/delta-0.8.0-null-partition", "refusing to read a Delta Lake table as bare files"),
     ("delta-rs/delta-0.8.0-special-partition", "refusing to read a Delta Lake table as bare files"),

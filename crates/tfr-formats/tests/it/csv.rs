@@ -264,14 +264,14 @@ async fn a_column_of_the_path_must_not_stand_in_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("a=1/1.csv", b"b\n3\n"), ("a=1/2.csv", b"b,a\n3,2\n")])?;
     let message = chain(&read(&dir.path().display().to_string()).await.expect_err("refused"));
-    assert!(message.ends_with("a=1/2.csv: column \"a\" stands in the file and in its path"), "{message}");
+    assert!(message.ends_with("a=1/2.csv: column \"a\" is both in the file and in its path"), "{message}");
     assert_eq!(texts(&read(&dir.path().join("a=1/2.csv").display().to_string()).await?)?, [["3", "2"]]);
 
     let ctx = crate::support::session(1);
     let create = "CREATE EXTERNAL TABLE t (b INT) STORED AS CSV PARTITIONED BY (a) LOCATION";
     ctx.sql(&format!("{create} '{}'", dir.path().display())).await?;
     let message = chain(&ctx.sql("SELECT b FROM t").await?.collect().await.expect_err("refused"));
-    assert!(message.ends_with("a=1/2.csv: column \"a\" stands in the file and in its path"), "{message}");
+    assert!(message.ends_with("a=1/2.csv: column \"a\" is both in the file and in its path"), "{message}");
     Ok(())
 }
 
@@ -280,7 +280,7 @@ async fn every_record_has_a_cell_for_every_column() -> Result<()> {
     assert_eq!(refused("t.csv", b"a,b\n1,2\n\n3\n", "").await, "t.csv: line 4: expected 2 cells, found 1");
     assert_eq!(refused("t.csv", b"a,b\n1,2\n3,4,5\n", "").await, "t.csv: line 3: expected 2 cells, found 3");
     assert_eq!(refused("t.csv", b"a,b\n1,\"2\n3,4\n", "").await, "t.csv: line 2: a quoted cell does not end");
-    assert_eq!(refused("t.csv", b"", "").await, "t.csv: no columns: the file holds no record");
+    assert_eq!(refused("t.csv", b"", "").await, "t.csv: no columns: the file contains no record");
     assert_eq!(table("t.csv", b"a,b\n", "").await?, Vec::<Vec<String>>::new());
     Ok(())
 }

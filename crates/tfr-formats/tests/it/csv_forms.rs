@@ -41,7 +41,7 @@ async fn lines_before_the_header_are_skipped() -> Result<()> {
     // Lines are counted from the start of the file.
     let message = refused("t.csv", &[BANK, b"2023-01-02,1,2\n"].concat(), ",skip_lines=3").await;
     assert_eq!(message, "t.csv: line 6: expected 2 cells, found 3");
-    assert_eq!(refused("t.csv", b"a\n", ",skip_lines=9").await, "t.csv: no columns: the file holds no record");
+    assert_eq!(refused("t.csv", b"a\n", ",skip_lines=9").await, "t.csv: no columns: the file contains no record");
     assert_eq!(refused("t.csv", BANK, "").await, "t.csv: line 4: expected 1 cells, found 2");
     Ok(())
 }
@@ -131,7 +131,7 @@ async fn gzip_files_that_are_padded_with_zeros_are_whole() -> Result<()> {
 
 #[tokio::test]
 async fn bytes_with_zeros_are_not_taken_for_csv() -> Result<()> {
-    let expected = "reading bytes that are no text, with a zero among them, is not supported";
+    let expected = "reading bytes that are not text, with a zero among them, is not supported";
     let binary: Vec<u8> = (0..=255).collect();
     for (name, content) in [("nameless", &binary), ("t.bin", &binary), ("t.csv", &b"a,b\n1,\0\n".to_vec())] {
         assert_eq!(refused(name, content, "").await, format!("{name}: {expected}"));

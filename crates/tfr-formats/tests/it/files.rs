@@ -176,7 +176,7 @@ async fn directories_of_partitions_are_columns() -> Result<()> {
     assert_eq!(found, [["1", "2"], ["NULL", "2"]]);
     write(dir.path(), &[("size=1/b", b"x")])?;
     let refused = refused(&format!("SELECT * FROM files('{path}/size=*')")).await;
-    assert!(refused.ends_with("size=1/b: column \"size\" stands in the file and in its path"), "{refused}");
+    assert!(refused.ends_with("size=1/b: column \"size\" is both in the file and in its path"), "{refused}");
     Ok(())
 }
 

@@ -49,7 +49,7 @@ async fn the_format_is_told_by_its_separator_and_columns_are_texts() -> Result<(
     .await?;
     assert_eq!(found, [["NULL", "a\u{2}b", "1"], ["NULL", "", "NULL"], ["d", "c", "2"]]);
     let empty = refused(b"", ",format=hive-text").await;
-    assert_eq!(empty, "000000_0: no columns: the file holds no record");
+    assert_eq!(empty, "000000_0: no columns: the file contains no record");
     Ok(())
 }
 
@@ -88,7 +88,7 @@ async fn statements_declare_columns_too() -> Result<()> {
     assert!(message.contains("declared twice"), "{message}");
     let message =
         chain(&read(&format!("{location},delimiter=|,\"schema=n INT, dt STRING\"")).await.expect_err("in path"));
-    assert!(message.ends_with("000000_0: column \"dt\" stands in the file and in its path"), "{message}");
+    assert!(message.ends_with("000000_0: column \"dt\" is both in the file and in its path"), "{message}");
     let unsigned =
         format!("CREATE EXTERNAL TABLE z (n INT UNSIGNED, b BIGINT UNSIGNED) STORED AS TEXTFILE LOCATION '{location}'");
     ctx.sql(&unsigned).await?;
@@ -128,7 +128,7 @@ async fn cells_that_do_not_fit_are_null_or_errors() -> Result<()> {
         ("1.5\x01a\x01", ["1", "a", "{}"], "column \"n\": expected Int8, found \"1.5\""),
         ("1\x01abc\x01", ["1", "ab", "{}"], "column \"v\": expected Utf8, found \"abc\""),
         ("1\x01a\x01x\x03y", ["1", "a", "{}"], "column \"m\": expected Int32, found \"x\""),
-        ("1\x01a\x011\x03x\x021\x03y", ["1", "a", "{1: x}"], "column \"m\": the key \"1\" stands twice in a map"),
+        ("1\x01a\x011\x03x\x021\x03y", ["1", "a", "{1: x}"], "column \"m\": the key \"1\" occurs twice in a map"),
         ("1\x01a", ["1", "a", "NULL"], "expected 3 cells, found 2"),
         ("1\x01a\x01\x01b", ["1", "a", "{}"], "expected 3 cells, found 4"),
     ] {

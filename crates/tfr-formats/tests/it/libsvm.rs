@@ -62,7 +62,7 @@ async fn what_is_wrong_has_a_line_and_a_byte() {
         assert_eq!(refused(text.as_bytes(), options).await, format!("t.libsvm: {message}"));
     }
     let message = refused(b"1 1:1\n", ",features=3").await;
-    assert!(message.ends_with(r#"option features="3": expected index_base=0 or index_base=1 beside it"#), "{message}");
+    assert!(message.ends_with(r#"option features="3": expected index_base=0 or index_base=1 as well"#), "{message}");
 }
 
 #[tokio::test]

@@ -309,7 +309,7 @@ async fn the_case_of_names_may_be_of_no_matter() -> Result<()> {
     assert_eq!(batches[0].schema().field(0).name(), "userid");
     write_orc(&dir.path().join("3"), &RecordBatch::try_from_iter([("b", ints([4])), ("B", ints([3]))])?)?;
     let message = refused(&table).await;
-    assert!(message.ends_with("3: two columns are named \"b\", so neither can be asked for"), "{message}");
+    assert!(message.ends_with("3: two columns are named \"b\", so neither can be selected"), "{message}");
     Ok(())
 }
 

@@ -317,7 +317,7 @@ async fn a_column_of_the_path_may_stand_in_the_file_with_the_same_value() -> Res
 
     write_parquet(&dir.path().join("a=1/f"), &RecordBatch::try_from_iter([("a", ints([1, 2])), ("x", ints([3, 4]))])?)?;
     let message = refused(&table).await;
-    assert!(message.ends_with("a=1/f: column \"a\" stands in the file and in its path"), "{message}");
+    assert!(message.ends_with("a=1/f: column \"a\" is both in the file and in its path"), "{message}");
     assert_eq!(texts(&read(&dir.path().join("a=1").display().to_string()).await?)?, [["1", "3"], ["2", "4"]]);
     Ok(())
 }
@@ -344,7 +344,7 @@ async fn the_case_of_names_may_be_of_no_matter() -> Result<()> {
 
     write_parquet(&dir.path().join("3"), &RecordBatch::try_from_iter([("b", ints([4])), ("B", ints([3]))])?)?;
     let message = refused(&format!("\"{location}\",names=insensitive")).await;
-    assert!(message.ends_with("3: two columns are named \"b\", so neither can be asked for"), "{message}");
+    assert!(message.ends_with("3: two columns are named \"b\", so neither can be selected"), "{message}");
     Ok(())
 }
 

@@ -43,7 +43,7 @@ async fn external_tables() -> Result<()> {
     assert!(message.contains("t/1: line 2: column \"d\": expected Int64, found \"2024-01-01\""), "{message}");
     let message = chain(&table("", "'delimeter' ';'").await.expect_err("no such option"));
     assert!(
-        message.contains("unknown option \"delimeter\"; known are format, partitions, bare_files, delimiter"),
+        message.contains("unknown option \"delimeter\"; expected one of format, partitions, bare_files, delimiter"),
         "{message}"
     );
     Ok(())
@@ -273,7 +273,8 @@ async fn a_directory_that_is_no_value_of_the_declared_type_is_refused() -> Resul
         chain(&session(1).sql(&statement).await.expect_err(partitions))
     };
     let message = refusal("dt DATE, h INT").await;
-    let expected = "dt=latest/h=05/f.csv: directory \"dt=latest\": \"latest\" is no value of the declared type Date32";
+    let expected =
+        "dt=latest/h=05/f.csv: directory \"dt=latest\": \"latest\" is not a value of the declared type Date32";
     assert!(message.ends_with(expected), "{message}");
     let message = refusal("dt VARCHAR, h INT[]").await;
     assert!(message.contains("column \"h\" of the path: declared as List(Int32)"), "{message}");

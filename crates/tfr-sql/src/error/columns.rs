@@ -127,7 +127,7 @@ fn unsupported_hint(column: &str, part: &DataType) -> String {
         }
         DataType::Null => format!("cast it to a list of one type: CAST({column} AS BIGINT[])"),
         DataType::Struct(_) => "its elements have no field with a value, and so no number; leave it out".to_owned(),
-        list if list.is_list() => "its lists are of length 0, and so tell no number; leave it out".to_owned(),
+        list if list.is_list() => "its lists have length 0; leave it out".to_owned(),
         _ => "cast it in the query, or leave it out".to_owned(),
     }
 }

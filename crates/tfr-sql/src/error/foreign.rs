@@ -59,7 +59,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(
         &["skewness", "kurtosis", "histogram", "histogram_numeric", "map_agg", "multimap_agg"],
         "",
-        "there is no such aggregate",
+        "this aggregate does not exist",
     ),
     function(
         &["grouping_id", "grouping__id"],
@@ -93,7 +93,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
         "regexp_match(s, '://([^/:]+)')[1]",
         "takes the host of a URL; there is no function for URLs",
     ),
-    function(&["soundex", "sentences", "elt", "xpath"], "", "there is no such function"),
+    function(&["soundex", "sentences", "elt", "xpath"], "", "this function does not exist"),
     // Lists.
     function(&["array", "list_value"], "[n, n + 1]", ""),
     function(&["size", "array_size"], "array_length(list)", "of a map cardinality(m)"),
@@ -256,7 +256,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["hypot"], "sqrt(x * x + n * n)", ""),
     function(&["shiftleft"], "n << 2", ""),
     function(&["shiftright"], "n >> 2", ""),
-    function(&["bit_count", "bin", "conv", "width_bucket"], "", "there is no such function"),
+    function(&["bit_count", "bin", "conv", "width_bucket"], "", "this function does not exist"),
     function(&["rand", "randn"], "random()", "uniform between 0 and 1, different in each run"),
     function(&["hex"], "upper(encode(b, 'hex'))", "of a number upper(to_hex(n))"),
     function(&["unhex", "from_hex"], "decode('6162', 'hex')", ""),

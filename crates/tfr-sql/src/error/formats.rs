@@ -13,11 +13,11 @@ pub fn hint(error: &Error) -> Option<String> {
             Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
         }
         ErrorKind::OptionForOtherFormat { key, .. } => {
-            Some(format!("leave {key} out, or say with format= what the files are whatever their names say"))
+            Some(format!("leave {key} out, or specify the format of the files with format="))
         }
-        ErrorKind::Misnamed { .. } => Some("say which it is with format=".to_owned()),
+        ErrorKind::Misnamed { .. } => Some("specify it with format=".to_owned()),
         ErrorKind::SeveralFormats { .. } => {
-            Some("name the files of one format, 'dir/**/*.csv', or say with format= what all of them are".to_owned())
+            Some("name the files of one format, 'dir/**/*.csv', or specify the format of all of them with format=".to_owned())
         }
         ErrorKind::Encoding { encoding: "UTF-8", .. } => {
             Some("give encoding= as the file is written: windows-1252, utf-16, shift_jis, gbk, ...".to_owned())
@@ -34,7 +34,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("text compressed") => {
             Some("unpack it, or write it with gzip, bzip2, xz, zstd or deflate".to_owned())
         }
-        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are no text") => Some(
+        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are not text") => Some(
             "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
         ),
         ErrorKind::LongRecord { .. } => Some("raise --memory-limit".to_owned()),
@@ -49,16 +49,16 @@ pub fn hint(error: &Error) -> Option<String> {
             ))
         }
         ErrorKind::Cell { column, declared: true, .. } => Some(format!(
-            "declare \"{column}\" with a type that holds every cell as it is written, or as VARCHAR and CAST it in the query"
+            "declare \"{column}\" with a type that can represent every cell exactly, or as VARCHAR and CAST it in the query"
         )),
         ErrorKind::Cell { column, declared: false, .. } => Some(format!(
             "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
         )),
         ErrorKind::JsonSyntax { line: Line { after_byte: Some(_), .. }, .. } => {
-            Some("if objects span lines in this file, say so with newlines_in_values=true".to_owned())
+            Some("if objects span lines in this file, set newlines_in_values=true".to_owned())
         }
         ErrorKind::JsonValue { column, declared: true, .. } => Some(format!(
-            "declare \"{column}\" with a type that holds every value as it is written, or as VARCHAR and CAST it in the query"
+            "declare \"{column}\" with a type that can represent every value exactly, or as VARCHAR and CAST it in the query"
         )),
         ErrorKind::JsonValue { declared: false, .. } | ErrorKind::JsonKey { .. } => Some(
             "columns are inferred from the first objects: read more of them with infer_rows=all, or declare the columns with CREATE EXTERNAL TABLE".to_owned(),

@@ -19,7 +19,7 @@ pub fn hint(error: &Error) -> Option<&'static str> {
             Some("the file may have another compression than the one named, or none")
         }
         ErrorKind::WrongCompression { .. } => {
-            Some("name the compression found, or none and have it told from the content")
+            Some("specify the compression found, or leave it out to have it detected")
         }
         _ => None,
     }

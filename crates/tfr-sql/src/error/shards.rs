@@ -14,9 +14,9 @@ pub fn hint(error: &Error) -> Option<String> {
     let hint = match error.kind() {
         ErrorKind::Encode(error) => return columns::hint(error),
         ErrorKind::Framing(error) => return framing::hint(error).map(str::to_owned),
-        ErrorKind::Damaged { .. } => "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound",
+        ErrorKind::Damaged { .. } => "tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records",
         ErrorKind::NotWhole(_) => {
-            "tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by \
+            "tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records; files that are named one by \
              one are read whatever the manifest tells"
         }
         ErrorKind::ManifestForm { source, .. } if hint(source).is_some() => return hint(source),
@@ -51,11 +51,11 @@ pub fn hint(error: &Error) -> Option<String> {
             _ => return None,
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
-        ErrorKind::NotEmpty { .. } => "choose another directory, or replace what is there with --mode overwrite",
-        ErrorKind::AlreadyThere { .. } => "choose another name, or replace what is there with --mode overwrite",
-        ErrorKind::OtherKind { .. } => "choose another name, or move what is there away",
+        ErrorKind::NotEmpty { .. } => "choose another directory, or replace the existing files with --mode overwrite",
+        ErrorKind::AlreadyThere { .. } => "choose another name, or replace the existing files with --mode overwrite",
+        ErrorKind::OtherKind { .. } => "choose another name, or move the existing file away",
         ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
-        ErrorKind::Overlap { .. } => "choose a directory beside the input",
+        ErrorKind::Overlap { .. } => "choose a directory next to the input",
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
         ErrorKind::Superseded { .. } => {
             "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
@@ -68,7 +68,9 @@ pub fn hint(error: &Error) -> Option<String> {
             "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
              column that may be null); or write it to another directory"
         }
-        ErrorKind::NotAppendable { .. } => "replace what is there with --mode overwrite, or write to another directory",
+        ErrorKind::NotAppendable { .. } => {
+            "replace the existing set with --mode overwrite, or write to another directory"
+        }
         ErrorKind::TooManyShards => "make shards larger",
         ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
         ErrorKind::Prefix { .. } => {

@@ -13,7 +13,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Tfds(problem) => tfds_hint(problem)?,
         ErrorKind::CompressedIndex { .. } => "use --compression none",
         ErrorKind::NoFile { .. } => "name the directory that the shards are in",
-        ErrorKind::NotWhole { .. } => "write the set again, or salvage what is there",
+        ErrorKind::NotWhole { .. } => "write the set again, or salvage the existing files",
         ErrorKind::RecordType { .. } => "ask for another form: arrow, ddl and json have all records",
         ErrorKind::Records(error) => return columns::hint(error),
         ErrorKind::File { source, .. } => return hint(source),
@@ -27,7 +27,7 @@ fn tfds_hint(problem: &TfdsProblem) -> Option<&'static str> {
     Some(match problem {
         TfdsProblem::NoShard => "write one at least",
         TfdsProblem::Shard { .. } => "reshard, with --shards N in an object store and without --partition-by",
-        TfdsProblem::MissingShards { .. } => "write the set again, or reshard what is there",
+        TfdsProblem::MissingShards { .. } => "write the set again, or reshard the existing files",
         TfdsProblem::TwoTemplates { .. } => "reshard them, so that each split has shards of one name",
         TfdsProblem::Compressed { .. } => "reshard with --compression none",
         TfdsProblem::Version { .. } => "write three numbers: 1.0.0",

@@ -32,11 +32,11 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::NoColumnsLeft { .. } => {
             Some("select more columns, or keep the partition columns in the records, too".to_owned())
         }
-        ErrorKind::DescribesAppended { emit, out, .. } => Some(format!(
-            "append without it, and write what tells of the whole set then: tfr-sql describe {out} --emit {emit}"
-        )),
+        ErrorKind::DescribesAppended { emit, out, .. } => {
+            Some(format!("append without it, and then describe the whole set: tfr-sql describe {out} --emit {emit}"))
+        }
         ErrorKind::TfdsInDirectories => Some("leave out --partition-by, or --emit without tfds".to_owned()),
-        ErrorKind::TfdsUnnumbered => Some("say how many with --shards N".to_owned()),
+        ErrorKind::TfdsUnnumbered => Some("specify their number with --shards N".to_owned()),
         ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
         ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
             [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
@@ -91,7 +91,7 @@ fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> 
     if !inferred || !matches!(error.kind(), KindMismatch { .. } | ValueCount { .. } | InvalidValue { .. }) {
         return hint;
     }
-    let more = "the columns are inferred from the first records of each file: infer_records=all looks at every one";
+    let more = "the columns are inferred from the first records of each file: infer_records=all inspects every record";
     Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
 }
 
@@ -132,7 +132,7 @@ pub fn function_hint(error: &functions::Error) -> Option<String> {
                 .to_owned(),
         ),
         functions::ErrorKind::Image { .. } => Some(
-            "try_image_info(...) is null for what is no image: WHERE try_image_info(content) IS NULL finds those"
+            "try_image_info(...) is null for bytes that are not an image: WHERE try_image_info(content) IS NULL finds these"
                 .to_owned(),
         ),
         _ => None,

@@ -268,14 +268,14 @@ fn what_is_there_may_be_kept() {
     assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
-    kept what is there: set holds _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+    kept the existing files: set contains _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
     "##);
 
     bench.text("table.csv", "kept");
     assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
-    kept what is there: table.csv
+    kept the existing files: table.csv
     "##);
     assert_eq!(fs::read_to_string(bench.path().join("table.csv")).unwrap(), "kept");
     assert_told!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @r##"
@@ -290,7 +290,7 @@ fn what_is_there_may_be_kept() {
     assert_told!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
-    kept what is there: foreign holds notes.txt
+    kept the existing files: foreign contains notes.txt
     "##);
     let names: BTreeSet<_> = bench.leftovers().into_iter().collect();
     assert_eq!(names, ["foreign", "set", "table.csv"].map(PathBuf::from).into());

@@ -103,7 +103,7 @@ fn what_cannot_be_written_is_told_with_the_way_out() {
     assert_told!(bench.tell(&[NESTED, "--out", "x", "--quiet"]), @r##"
     exit 1
     -- stderr
-    error: column "items", row 2: null inside a list, which a feature cannot hold
+    error: column "items", row 2: null inside a list, which a feature cannot represent
 
     hint: write where nulls are with --map 'items: null=mask', leave them out with null=drop, or put a value in their place with null=default=VALUE
     "##);
@@ -115,14 +115,14 @@ fn what_cannot_be_written_is_told_with_the_way_out() {
     assert_told!(bench.tell(&[NESTED, "--out", "x", "--record-type", "bytes"]), @r##"
     exit 1
     -- stderr
-    error: records of type bytes are the values of one column of strings or bytes, and there are: id Int64, point Struct("x": Int64, "y": Float64), ragged List(List(Int64)), items List(Struct("a": Int64, "b": Utf8)), tags List(Utf8), counts Map("entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)
+    error: records of type bytes need a single column of strings or bytes, found: id Int64, point Struct("x": Int64, "y": Float64), ragged List(List(Int64)), items List(Struct("a": Int64, "b": Utf8)), tags List(Utf8), counts Map("entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)
 
     hint: select the one column, as BYTEA or VARCHAR, or write records of type example
     "##);
     assert_told!(bench.tell(&[NESTED, "--out", "x", "--sequence", "tags"]), @r##"
     exit 1
     -- stderr
-    error: column "tags": type List(Utf8) is no sequence: records are not of type sequence-example
+    error: column "tags": type List(Utf8) is not a sequence: records are not of type sequence-example
     "##);
     assert_told!(bench.tell(&[NESTED, "--out", "x", "--null", "mask", "--strict"]), @r##"
     exit 1

@@ -82,12 +82,12 @@ fn other_statements_are_refused() {
     assert_told!(bench.tell(&["CREATE VIEW v AS SELECT 1; SELECT * FROM v"]), @r##"
     exit 1
     -- stderr
-    error: only SET and CREATE EXTERNAL TABLE may stand before the query, found: CREATE VIEW v AS SELECT 1
+    error: only SET and CREATE EXTERNAL TABLE may precede the query, found: CREATE VIEW v AS SELECT 1
     "##);
     assert_told!(bench.tell(&["CREATE EXTERNAL TABLE t STORED AS SEQUENCEFILE LOCATION 't'; SELECT * FROM t"]), @r##"
     exit 1
     -- stderr
-    error: CREATE EXTERNAL TABLE: SEQUENCEFILE is no format that is read
+    error: CREATE EXTERNAL TABLE: unsupported format: SEQUENCEFILE
 
     hint: the formats are STORED AS PARQUET, CSV, TSV, TFRECORD, ORC, AVRO, JSON, ARROW, TEXTFILE, LIBSVM
     "##);

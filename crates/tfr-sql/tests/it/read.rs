@@ -135,7 +135,7 @@ fn a_set_that_is_not_whole_is_not_read() {
     assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
     exit 1
     -- stderr
-    error: shards: the set of shards is not whole: part-00000-of-00002.tfrecord is missing
+    error: shards: the shard set is not complete: part-00000-of-00002.tfrecord is missing
 
     hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'shards/*.tfrecord*'
     "##);
@@ -145,13 +145,13 @@ fn a_set_that_is_not_whole_is_not_read() {
     {"UserId": [7], "label": ["click"], "price": [10.5], "score": [0.5]}
     {"UserId": [9], "label": ["view"], "price": [-0.01], "score": [1.0]}
     -- stderr
-    warning: shards/part-00000-of-00002.tfrecord: missing, though _manifest.json lists it
+    warning: shards/part-00000-of-00002.tfrecord: missing, although _manifest.json lists it
     "##);
     fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
     assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
     exit 1
     -- stderr
-    error: shards: the set of shards is not whole: _SUCCESS is missing
+    error: shards: the shard set is not complete: _SUCCESS is missing
 
     hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'shards/*.tfrecord*'
     "##);
@@ -210,7 +210,7 @@ fn a_word_is_no_query() {
     error: not a query: shards/
       cause: SQL: Expected: an SQL statement, found: shards at Line: 1, Column: 1
 
-    hint: a path stands in a query: tfr-sql "SELECT * FROM 'shards/'"
+    hint: put the path into a query: tfr-sql "SELECT * FROM 'shards/'"
     "##);
     assert_told!(bench.tell(&["Verfy"]), @r##"
     exit 2
@@ -218,7 +218,7 @@ fn a_word_is_no_query() {
     error: not a query: Verfy
       cause: SQL: Expected: an SQL statement, found: Verfy at Line: 1, Column: 1
 
-    hint: did you mean the tool? it needs to be told what to work on: verify PATH
+    hint: did you mean the tool? specify what to work on: verify PATH
     "##);
     assert_told!(bench.tell(&["SELECT", "*", "FROM", "events.parquet"]), @r##"
     exit 2
@@ -264,7 +264,7 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     assert_told!(bench.tell(&["SELECT * FROM 'forms/*/*'"]), @r##"
     exit 1
     -- stderr
-    error: forms/b: column "s" is not in the form that it has in forms/a
+    error: forms/b: column "s" has another form than in forms/a
 
     hint: read the sets as two tables, and join them with UNION ALL
     "##);
@@ -284,7 +284,7 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
     assert_told!(declared("s STRUCT<t TIMESTAMP(3), zz BIGINT>"), @r##"
     exit 1
     -- stderr
-    error: h: no column "s.zz" was written; there are s.t, s.n
+    error: h: no column "s.zz" was written; the columns are s.t, s.n
 
     hint: leave s.zz out, or leave the columns undeclared
     "##);
@@ -356,14 +356,14 @@ fn names_that_are_words_of_sql_are_told_to_be_quoted() {
     -- stderr
     error: SQL: Expected: end of statement, found: values at Line: 2, Column: 3
 
-    hint: a column whose name is a word of SQL stands in double quotes: "values"
+    hint: put a column whose name is a keyword of SQL in double quotes: "values"
     "##);
     assert_told!(bench.tell(&["SELECT label, values, end FROM 'x.libsvm'"]), @r##"
     exit 1
     -- stderr
     error: SQL: Expected: end of statement, found: values at Line: 1, Column: 15
 
-    hint: a column whose name is a word of SQL stands in double quotes: "values", "end"
+    hint: put a column whose name is a keyword of SQL in double quotes: "values", "end"
     "##);
     // Quotes would not help here.
     assert_told!(bench.tell(&["SELECT label FROM 'x.libsvm' LIMIT 1 values"]), @r##"
@@ -383,7 +383,7 @@ fn an_option_does_not_gainsay_a_name() {
     -- stderr
     error: users.csv: option "index_base" is for libsvm, but this is CSV
 
-    hint: leave index_base out, or say with format= what the files are whatever their names say
+    hint: leave index_base out, or specify the format of the files with format=
     "##);
 }
 

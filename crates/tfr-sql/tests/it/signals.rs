@@ -135,8 +135,8 @@ fn what_killed_runs_have_left_of_tables_is_removed_on_demand() {
     removed [dir]/.tfr-0198c0ffee0070008000000000000000-x.parquet: left behind by run 0198c0ffee0070008000000000000000, which was killed
     removed [dir]/.tfr-0198c0ffee0070008000000000000000.replaced-x.parquet: left behind by run 0198c0ffee0070008000000000000000, which was killed
     removed [dir]/.tfr-0198c0ffee0070008000000000000000-none.json: left behind by run 0198c0ffee0070008000000000000000, which was killed
-    x.csv.gz: not checked, since a table is no TFRecord file
-    x.parquet/: not checked, since a table is no TFRecord file
+    x.csv.gz: not checked, because a table is not a TFRecord file
+    x.parquet/: not checked, because a table is not a TFRecord file
     0 records in 0 files, 0 B, [seconds]: all sound
     "##);
     let kept = [PathBuf::from("x.csv.gz"), PathBuf::from("x.parquet")];

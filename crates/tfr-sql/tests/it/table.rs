@@ -222,7 +222,7 @@ fn two_columns_of_one_name_are_refused() {
         let told = bench.tell(&["SELECT * FROM (SELECT 1 AS id) x, (SELECT 2 AS id) y", "--out", out]);
         assert_eq!(
             told.replace(out, "[out]"),
-            "exit 1\n-- stderr\nerror: [out]: two columns are called \"id\"\n\nhint: rename one of them: ... AS id_2\n"
+            "exit 1\n-- stderr\nerror: [out]: two columns are named \"id\"\n\nhint: rename one of them: ... AS id_2\n"
         );
     }
     assert!(bench.leftovers().is_empty());
@@ -343,9 +343,9 @@ fn what_is_there_is_kept_unless_told_otherwise() {
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
-    error: x.csv: is there already
+    error: x.csv: already exists
 
-    hint: choose another name, or replace what is there with --mode overwrite
+    hint: choose another name, or replace the existing files with --mode overwrite
     "##);
     assert_eq!(fs::read_to_string(bench.path().join("x.csv")).unwrap(), "mine");
     assert_eq!(bench.tell(&[QUERY, "--out", "x.csv", "--mode", "overwrite", "--quiet"]), "exit 0\n");
@@ -362,9 +362,9 @@ fn a_directory_with_other_files_is_not_replaced() {
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
-    error: x.csv: is there already
+    error: x.csv: already exists
 
-    hint: choose another name, or replace what is there with --mode overwrite
+    hint: choose another name, or replace the existing files with --mode overwrite
     "##);
     bench.text("x.csv/notes.txt", "mine");
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
@@ -381,7 +381,7 @@ fn a_directory_with_other_files_is_not_replaced() {
     -- stderr
     error: y.csv/: expected a directory, found a file
 
-    hint: choose another name, or move what is there away
+    hint: choose another name, or move the existing file away
     "##);
 }
 
@@ -394,7 +394,7 @@ fn an_input_is_not_written_over() {
     -- stderr
     error: [dir]/events.parquet: overlaps with input [dir]/events.parquet
 
-    hint: choose a directory beside the input
+    hint: choose a directory next to the input
     "##);
     fs::create_dir(bench.path().join("in")).unwrap();
     fs::rename(bench.path().join("events.parquet"), bench.path().join("in/a.parquet")).unwrap();
@@ -403,7 +403,7 @@ fn an_input_is_not_written_over() {
     -- stderr
     error: [dir]/in/b.parquet: overlaps with input [dir]/in
 
-    hint: choose a directory beside the input
+    hint: choose a directory next to the input
     "##);
 }
 

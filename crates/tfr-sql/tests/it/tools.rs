@@ -122,7 +122,7 @@ fn a_record_that_is_no_example_is_told() {
     -- stdout
     {}
     -- stderr
-    error: odd.tfrecord: record 1 at byte 16: no tf.train.Example: at byte 0 of the record, found no field of a message
+    error: odd.tfrecord: record 1 at byte 16: not a tf.train.Example: at byte 0 of the record, found no field of a message
 
     hint: the records may be of another type: print them as hex
     "##);
@@ -148,7 +148,7 @@ fn what_is_not_there_is_told() {
     assert_told!(bench.tell_tool(&["cat", "absent-*.tfrecord"]), @r##"
     exit 1
     -- stderr
-    error: absent-*.tfrecord: no file fits this pattern
+    error: absent-*.tfrecord: no file matches this pattern
     "##);
     assert_told!(bench.tell_tool(&["cat", "empty"]), @r##"
     exit 1
@@ -339,16 +339,16 @@ fn records_move_to_other_shards() {
     assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "one"]), @r##"
     exit 1
     -- stderr
-    error: [dir]/one: not empty, it holds _SUCCESS, _manifest.json, all-00000-of-00001.tfrecord
+    error: [dir]/one: not empty: it contains _SUCCESS, _manifest.json, all-00000-of-00001.tfrecord
 
-    hint: choose another directory, or replace what is there with --mode overwrite
+    hint: choose another directory, or replace the existing files with --mode overwrite
     "##);
     assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "shards/more"]), @r##"
     exit 1
     -- stderr
     error: [dir]/shards/more: overlaps with input shards
 
-    hint: choose a directory beside the input
+    hint: choose a directory next to the input
     "##);
     assert_eq!(bench.run_tool(&["cat", "one"]).stdout, bench.run_tool(&["cat", "shards"]).stdout);
     let output = bench.run_tool(&["reshard", "shards", "--out", "zip", "--compression", "gzip", "--report", "json"]);
@@ -366,7 +366,7 @@ fn what_is_left_out_is_told() {
     fs::copy(shards.join("part-00000-of-00002.tfrecord"), shards.join("zz.tfrecord")).unwrap();
     let output = bench.run_tool(&["reshard", "shards", "--out", "one", "--report", "json"]);
     let told = String::from_utf8(output.stderr).unwrap();
-    let unlisted = "shards/zz.tfrecord: not of the set: _manifest.json does not list it";
+    let unlisted = "shards/zz.tfrecord: not part of the set: _manifest.json does not list it";
     assert!(told.starts_with(&format!("warning: {unlisted}\n4 rows in 1 shard, ")), "{told}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     check_report(&report);
@@ -379,13 +379,13 @@ fn what_is_left_out_is_told() {
     shards/part-00001-of-00002.tfrecord.idx
     -- stderr
     warning: shards: _SUCCESS is missing
-    warning: shards/zz.tfrecord: not of the set: _manifest.json does not list it
+    warning: shards/zz.tfrecord: not part of the set: _manifest.json does not list it
     4 records in 2 files, [seconds]
     "##);
     assert_told!(bench.tell_tool(&["reshard", "one", "shards/zz.tfrecord", "--out", "two"]), @r##"
     exit 1
     -- stderr
-    error: shards/zz.tfrecord: the form of the records is not known, in one it is told by _manifest.json
+    error: shards/zz.tfrecord: the form of the records is not known, in one it is from _manifest.json
 
     hint: write each to a set of its own; or bring them into one form with a query: tfr-sql "SELECT ... FROM 'one' UNION ALL BY NAME SELECT ... FROM 'other'" --out DIR
     "##);
@@ -421,7 +421,7 @@ fn damage_does_not_move() {
     -- stderr
     error: shards/part-00000-of-00002.tfrecord: record 0 at byte 0: payload of 38 bytes has the checksum 0x6f5ce471, expected 0xc62681f6
 
-    hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
+    hint: tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records
     "##);
     assert_eq!(bench.leftovers(), [Path::new("shards")]);
 }

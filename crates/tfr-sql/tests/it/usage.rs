@@ -167,7 +167,7 @@ fn shards_go_where_nobody_sees_them_before_they_are_whole() {
     assert_told!(bench.tell(&[QUERY, "--out", "https://host/shards"]), @r##"
     exit 1
     -- stderr
-    error: cannot write to https://host/shards: there, shards would be seen before the set is whole
+    error: cannot write to https://host/shards: readers would see shards before the set is complete
 
     hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
     "##);

@@ -156,9 +156,9 @@ fn an_earlier_set_is_replaced_only_on_demand() {
     assert_told!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
     exit 1
     -- stderr
-    error: [dir]/shards: not empty, it holds _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+    error: [dir]/shards: not empty: it contains _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
 
-    hint: choose another directory, or replace what is there with --mode overwrite
+    hint: choose another directory, or replace the existing files with --mode overwrite
     "##);
     assert!(write("SELECT id FROM 'many.parquet' LIMIT 7", "overwrite").status.success());
     assert_eq!(records(&bench, "shards", Compression::None).len(), 7);
@@ -173,7 +173,7 @@ fn an_ordered_query_is_written_in_order() {
     assert_told!(bench.tell(&[ordered, "--out", "shards", "--shards", "5"]), @r##"
     exit 0
     -- stderr
-    counting rows, so that each shard can hold a range of them
+    counting rows, so that each shard can contain a range of them
     3,334 rows in 5 shards, 104.1 KiB, [seconds]: shards
     "##);
     let expected = bench.run(&[

@@ -155,14 +155,14 @@ impl PrefixScan {
             }
             SaveMode::Ignore if !self.foreign.is_empty() => Ok(Occupant::Ignored { found: self.foreign }),
             SaveMode::Append if !self.foreign.is_empty() => {
-                let why = format!("there is no {MANIFEST_NAME} beside {}", self.foreign.join(", "));
+                let why = format!("there is no {MANIFEST_NAME} next to {}", self.foreign.join(", "));
                 Err(ErrorKind::NotAppendable { path, why }.into())
             }
             SaveMode::Append => {
                 let Some(stored) = self.manifest else { return Ok(Occupant::Vacant) };
                 match stored.manifest.disagreement(|path| self.ours.get(path).copied(), self.success) {
                     Some(disagreement) => {
-                        let why = format!("the set is not whole: {disagreement}");
+                        let why = format!("the set is not complete: {disagreement}");
                         Err(ErrorKind::NotAppendable { path, why }.into())
                     }
                     None => Ok(Occupant::Standing(Box::new(stored))),
@@ -312,7 +312,7 @@ impl ObjectPublication {
         let (entries, indexes) = entries(shards, &description)?;
         // They must not overwrite existing shards.
         if let Some(shard) = entries.iter().find(|shard| run_id_in(&shard.path) != Some(run.as_str())) {
-            let why = format!("shard {} does not tell run {run}", shard.path);
+            let why = format!("shard {} does not name run {run}", shard.path);
             return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
         }
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();

@@ -147,7 +147,7 @@ impl TableCommit {
         if let Err(error) = self.remove_files().and_then(|()| self.remove_leftovers()) {
             let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
             log::warn!(
-                "{}: written, but not all that it replaces is gone: {error}{source}",
+                "{}: written, but not all replaced files could be removed: {error}{source}",
                 self.files.path().display()
             );
         }

@@ -92,7 +92,7 @@ pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
     let home = env::home_dir().and_then(|home| fs::canonicalize(home).ok());
     if home.is_some_and(|home| home.starts_with(out)) {
-        return protected("a home directory, or one that holds it,");
+        return protected("a home directory, or a directory that contains it,");
     }
     // Home directories of other users, on Linux and macOS.
     if [Path::new("/home"), Path::new("/Users")].iter().any(|homes| out.parent() == Some(homes)) {
@@ -201,12 +201,12 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
         }
         let found = some_names(out)?;
         if !found.is_empty() {
-            return not(format!("there is no {MANIFEST_NAME} beside {}", found.join(", ")));
+            return not(format!("there is no {MANIFEST_NAME} next to {}", found.join(", ")));
         }
         return Ok(Target::Vacant);
     };
     match missing(out, &manifest)? {
-        Some(disagreement) => not(format!("the set is not whole: {disagreement}")),
+        Some(disagreement) => not(format!("the set is not complete: {disagreement}")),
         None => Ok(Target::Standing(Box::new(manifest))),
     }
 }

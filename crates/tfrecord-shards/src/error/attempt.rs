@@ -21,7 +21,7 @@ pub enum AttemptError {
         path: PathBuf,
     },
     /// A report is not valid JSON of a report.
-    #[error("{}: cannot be understood as the report of a task", path.display())]
+    #[error("{}: not a valid report of a task", path.display())]
     ReportSyntax {
         /// The report.
         path: PathBuf,

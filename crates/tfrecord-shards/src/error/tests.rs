@@ -99,37 +99,37 @@ fn every_kind_says_where_and_what() {
     data/shards/x: cannot write
     /: the root of the file system is never written to
     data/shards: expected a directory, found a file
-    data/shards: not empty, it holds a, b/, c
+    data/shards: not empty: it contains a, b/, c
     data/shards: not replaced, because it contains files written by other tools: a, b/, c
     data/shards: overlaps with input data
     data/shards: written completely, but finishing up failed
     data/shards: run nightly7 is writing here
-    s3://bucket/train/: another run has written here meanwhile
+    s3://bucket/train/: another run wrote here in the meantime
     prefix "a/b" cannot start the name of a shard
-    the set is published or aborted already
-    there is no set to write: an earlier step has failed
+    the set has already been published or aborted
+    the set cannot be written, because an earlier step failed
     more than 4294967295 shards
     cannot publish: shards still being written: 1
     write partition 3 has two shards numbered 4
     00003-00004.staged: expected 4096 bytes, found 4000
     data/shards/_manifest.json: there is no manifest
-    data/shards/_manifest.json: cannot be understood as a manifest
+    data/shards/_manifest.json: not a valid manifest
     data/shards/_manifest.json: expected format version 1.x, found 2.1
     data/shards/_manifest.json: shard "a" is listed twice
     a.tfrecord: record 3 at byte 64: truncated, expected 12 bytes of a record header, found 7
     a.tfrecord: record 3 at byte 64: invalid gzip stream
     data/shards: _SUCCESS is missing
-    data: no sound record
+    data: no intact record
     data: no TFRecord files
     records of "dt=1" and of "dt=2" would be mixed
     a.tfrecord.gz: an index is for uncompressed files, found compression gzip
     stopped
     /dev/null: expected a file or a directory, found a device
-    a.tfrecord: named twice, or in a directory that is named too
+    a.tfrecord: listed twice, or in a directory that is listed too
     a.tfindex: would be the index of a and of a.tfrecord
     b: column "d" is Float32, in a it is Int64
-    data/_manifest.json: cannot be understood as a manifest
-    the manifest's mapping options cannot be understood
+    data/_manifest.json: not a valid manifest
+    the manifest's mapping options are not valid
     cannot write the manifest as JSON
     the schema's IPC form cannot be written or read
     the schema's IPC form is not base64

@@ -38,7 +38,7 @@ impl Manifest {
             return Err(ErrorKind::OtherForm { path: path(), part, expected, found }.into());
         }
         if self.layout != SetLayout::Shards || description.layout != SetLayout::Shards {
-            let why = "a saved dataset is written as a whole".to_owned();
+            let why = "a saved dataset cannot be appended to".to_owned();
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
         }
         if self.compression != description.compression {

@@ -53,7 +53,7 @@ impl FormDifference {
         };
         let source = |parts: &[FormatPart]| match parts {
             [] => "not known".to_owned(),
-            _ => format!("told by {MANIFEST_NAME}"),
+            _ => format!("from {MANIFEST_NAME}"),
         };
         if here.is_empty() != there.is_empty() {
             return new("the form of the records", source(&there), source(&here));

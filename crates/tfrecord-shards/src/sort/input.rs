@@ -79,7 +79,7 @@ impl SorterInput {
             return refused(format!("expected a key for each of {} records, found {} keys", records.len(), keys.len()));
         }
         if u32::try_from(records.len()).is_err() {
-            return refused("a buffer holds more than 4 billion records".to_owned());
+            return refused("a buffer contains more than 4 billion records".to_owned());
         }
         let is_long = |record| u32::try_from(records.slice(record..record + 1).len()).is_err();
         if u32::try_from(records.bytes().len()).is_err() && (0..records.len()).any(is_long) {

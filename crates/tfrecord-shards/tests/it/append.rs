@@ -106,12 +106,12 @@ fn what_is_not_whole_is_not_added_to() {
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "a").unwrap();
     fs::rename(out.join(SET[2]), dir.path().join("kept")).unwrap();
-    refused(&out, "not appended to: the set is not whole: part-00000-of-00002.tfrecord is missing");
+    refused(&out, "not appended to: the set is not complete: part-00000-of-00002.tfrecord is missing");
     fs::rename(dir.path().join("kept"), out.join(SET[2])).unwrap();
     fs::remove_file(out.join("_SUCCESS")).unwrap();
-    refused(&out, "the set is not whole: _SUCCESS is missing");
+    refused(&out, "the set is not complete: _SUCCESS is missing");
     fs::remove_file(out.join("_manifest.json")).unwrap();
-    refused(&out, "there is no _manifest.json beside part-00000-of-00002.tfrecord, part-00001-of-00002.tfrecord");
+    refused(&out, "there is no _manifest.json next to part-00000-of-00002.tfrecord, part-00001-of-00002.tfrecord");
 }
 
 #[test]

@@ -188,10 +188,10 @@ fn of_files() {
       nothing wrong
       salvages first second third first second third
     gzip without its trailer
-      a.tfrecord.gz: record 3 at byte 64: invalid gzip stream: the stream is cut short
+      a.tfrecord.gz: record 3 at byte 64: invalid gzip stream: the stream is truncated
       salvages first second third
     gzip with half its trailer
-      a.tfrecord.gz: record 3 at byte 64: invalid gzip stream: the stream is cut short
+      a.tfrecord.gz: record 3 at byte 64: invalid gzip stream: the stream is truncated
       salvages first second third
     gzip with a wrong checksum
       a.tfrecord.gz: record 3 at byte 64: invalid gzip stream: the stream is damaged, or compressed in another way, bytes 62 to 66 of the file passed over
@@ -203,13 +203,13 @@ fn of_files() {
       a.tfrecord.gz: record 1 at byte 21: invalid gzip stream: the stream is damaged, or compressed in another way, 1 byte lost, bytes 31 to 66 of the file passed over
       salvages first first second third
     gzip cut in its data
-      a.tfrecord.gz: record 1 at byte 21: invalid gzip stream: the stream is cut short, 1 byte lost
+      a.tfrecord.gz: record 1 at byte 21: invalid gzip stream: the stream is truncated, 1 byte lost
       salvages first
     zlib, two streams
       a.tfrecord.zlib: record 3 at byte 64: invalid zlib stream: bytes follow the end of the zlib stream
       salvages first second third first second third
     zlib without its trailer
-      a.tfrecord.zlib: record 3 at byte 64: invalid zlib stream: the stream is cut short
+      a.tfrecord.zlib: record 3 at byte 64: invalid zlib stream: the stream is truncated
       salvages first second third
     gzip by another name, which tells no compression
       nothing wrong
@@ -309,10 +309,10 @@ fn of_sets() {
       nothing wrong
       salvages first second third
     a damaged manifest
-      set/_manifest.json: cannot be understood as a manifest: EOF while parsing a string at line 1 column 2
+      set/_manifest.json: not a valid manifest: EOF while parsing a string at line 1 column 2
       salvages first second third
     a shard too many
-      set/part-00001-of-00002.tfrecord: not of the set: _manifest.json does not list it
+      set/part-00001-of-00002.tfrecord: not part of the set: _manifest.json does not list it
       salvages first second third
     files that are no shards
       nothing wrong

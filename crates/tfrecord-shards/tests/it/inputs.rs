@@ -46,8 +46,8 @@ fn records_of_different_forms_are_not_mixed() {
         (&seconds, &shard, "micros: the mapping of column \"ts\" is "),
         (&seconds, &nulls, "nulls: column \"ts\" is "),
         (&seconds, &ids, "ids: "),
-        (&seconds, &foreign, "foreign: the form of the records is not known, in seconds it is told by _manifest.json"),
-        (&foreign, &micros, "micros: the form of the records is told by _manifest.json, in foreign it is not known"),
+        (&seconds, &foreign, "foreign: the form of the records is not known, in seconds it is from _manifest.json"),
+        (&foreign, &micros, "micros: the form of the records is from _manifest.json, in foreign it is not known"),
     ] {
         let inputs = [one.clone(), other.clone()];
         let error = refusal(&inputs, &out);
@@ -57,7 +57,7 @@ fn records_of_different_forms_are_not_mixed() {
         let saved = salvage(&inputs, &out, &RewriteOptions::default(), &Progress::default()).unwrap();
         assert_eq!(saved.findings.len(), 1);
         assert!(text(&saved.findings[0]).starts_with(part), "{}", saved.findings[0]);
-        assert!(text(&saved.findings[0]).ends_with("; the new set tells no types"));
+        assert!(text(&saved.findings[0]).ends_with("; the new set does not record types"));
         assert!(saved.manifest.schema.is_none() && saved.manifest.record_type.is_none());
         fs::remove_dir_all(&out).unwrap();
     }
@@ -86,13 +86,13 @@ fn shards_that_are_left_out_are_told() {
     write_file(&set.join("zz.tfrecord"), &[b"?".to_vec()], Compression::None);
     let moved = reshard(from_ref(&set), &out, &RewriteOptions::default(), &Progress::default()).unwrap();
     let told = |findings: &[Finding]| findings.iter().map(|finding| finding.kind.to_string()).collect::<Vec<_>>();
-    let unlisted = "not of the set: _manifest.json does not list it";
+    let unlisted = "not part of the set: _manifest.json does not list it";
     assert_eq!((moved.manifest.totals.rows, told(&moved.findings)), (100, vec![unlisted.to_owned()]));
 
     fs::remove_file(set.join("_SUCCESS")).unwrap();
     fs::remove_file(set.join(&manifest.shards[1].path)).unwrap();
     let indexing = index(from_ref(&set), IndexName::Idx, &Progress::default()).unwrap();
-    let missing = "missing, though _manifest.json lists it";
+    let missing = "missing, although _manifest.json lists it";
     assert_eq!(indexing.indexes.len(), 1);
     assert_eq!(told(&indexing.findings), ["_SUCCESS is missing", missing, unlisted]);
     // A file that is left out of the set and named is not left out.

@@ -46,7 +46,7 @@ fn what_is_there_is_not_replaced_unless_asked_for() {
     assert!(
         error
             .to_string()
-            .ends_with("shards: not empty, it holds _SUCCESS, _manifest.json, part-00000-of-00002.tfrecord")
+            .ends_with("shards: not empty: it contains _SUCCESS, _manifest.json, part-00000-of-00002.tfrecord")
     );
     assert_eq!(files(dir.path()).len(), before.len() + 1);
 }

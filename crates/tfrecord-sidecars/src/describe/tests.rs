@@ -103,7 +103,7 @@ fn a_manifest_is_believed() -> Outcome {
 
     fs::remove_file(out.join("part-00001-of-00002.tfrecord"))?;
     let error = describe(&out, &DescribeOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("not a whole set: "), "{error}");
+    assert!(error.to_string().starts_with("not a complete set: "), "{error}");
     Ok(())
 }
 
@@ -111,7 +111,7 @@ fn a_manifest_is_believed() -> Outcome {
 fn what_cannot_be_described_is_named() -> Outcome {
     let dir = tempfile::tempdir()?;
     let error = describe(dir.path(), &DescribeOptions::default()).unwrap_err();
-    assert!(error.to_string().ends_with("no TFRecord file in it"), "{error}");
+    assert!(error.to_string().ends_with("contains no TFRecord file"), "{error}");
 
     let path = dir.path().join("part-00000-of-00001.tfrecord");
     write(path.clone(), &[example(1, None)], Compression::None);

@@ -54,7 +54,7 @@ fn a_null_is_refused_or_masked() {
     let prices: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), None]));
     let table = batch(vec![("price", prices)]);
     let error = encoded(&table, SnapshotNulls::Refuse).unwrap_err();
-    assert_eq!(error.to_string(), "column \"price\": row 1 is null, and a tensor has no null");
+    assert_eq!(error.to_string(), "column \"price\": row 1 is null, which a tensor cannot represent");
     let masked = encoded(&table, SnapshotNulls::Mask).unwrap();
     let contents: Vec<_> = masked.iter().map(|tensor| tensor.tensor_content.clone()).collect();
     assert_eq!(contents, [1.0_f64.to_le_bytes().to_vec(), vec![0], 0.0_f64.to_le_bytes().to_vec(), vec![1]]);

@@ -52,7 +52,7 @@ fn names_of_many_shards() {
 fn what_tensorflow_datasets_cannot_find_is_refused() {
     let refusals = [
         (vec![], "there is no shard"),
-        (vec!["part-00000-of-00002.tfrecord"], "of the 2 shards part-...tfrecord there are 1"),
+        (vec!["part-00000-of-00002.tfrecord"], "expected 2 shards part-...tfrecord, found 1"),
         (vec!["part-00000-of-00001.tfrecord.gz"], "compressed files (gz)"),
         (vec!["dt=1/part-00000-of-00001.tfrecord"], "in one directory"),
         (vec!["part-00000-00001.tfrecord"], "its name is not like"),

@@ -164,7 +164,7 @@ impl FeatureReader<'_> {
             FeatureType::Float => Ok(DataType::Float32),
             FeatureType::Bytes => Ok(self.bytes_type()),
             FeatureType::Struct => Err(self.refused(
-                "type STRUCT is not read: its features are lists of a SequenceExample, or stand in no record",
+                "type STRUCT is not read: its features are lists of a SequenceExample, or are in no record",
                 "leave it out of the schema, and the other features are read",
             )),
         }

@@ -118,7 +118,7 @@ async fn declared_columns_are_what_is_read() -> Result<()> {
     ");
     let options = declared(vec![Field::new("absent", DataType::Float32, false)]);
     insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT * FROM r", &options).await, @r#"
-    DIR/dt=2026-01-02/f: record 0 at byte 0: feature "absent" is missing, and the schema says that it never is
+    DIR/dt=2026-01-02/f: record 0 at byte 0: feature "absent" is missing, but the schema requires it
     "#);
     let options =
         declared(vec![Field::new("id", DataType::Duration(datafusion::arrow::datatypes::TimeUnit::Second), true)]);
@@ -165,7 +165,7 @@ async fn directories_are_columns() -> Result<()> {
 async fn a_column_in_file_and_path_is_refused() -> Result<()> {
     let dir = tempdir()?;
     write_records(&dir.path().join("id=1/f.tfrecord"), &examples(0..2, |_| 0))?;
-    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"DIR/id=1/f.tfrecord: column "id" stands in the file and in its path"#);
+    insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"DIR/id=1/f.tfrecord: column "id" is both in the file and in its path"#);
     Ok(())
 }
 

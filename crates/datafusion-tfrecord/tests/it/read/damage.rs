@@ -62,7 +62,7 @@ async fn every_kind_of_damage_is_located() -> Result<()> {
     zero padding: DIR/f.tfrecord: record 3 at byte 141: length 0 has the checksum 0x00000000, expected 0x07980329
 
     gzip without trailer: DIR/f.tfrecord: record 3 at byte 141: invalid gzip stream
-    cause: the stream is cut short
+    cause: the stream is truncated
 
     text: DIR/f.tfrecord: record 0 at byte 0: length 753359414813811817 has the checksum 0x0a612c31, expected 0x73697c52
     ");

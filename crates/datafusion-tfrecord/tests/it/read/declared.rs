@@ -201,13 +201,13 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
         said.push_str(&format!("{}\n\n", told(&declared([(name, data_type)])).await));
     }
     insta::assert_snapshot!(said, @r##"
-    DIR/day=1 and 1 more set: no column "lable" was written; there are id, label, s
+    DIR/day=1 and 1 more set: no column "lable" was written; the columns are id, label, s
 
-    DIR/day=1 and 1 more set: no column "confidence" was written; there are id, label, s
+    DIR/day=1 and 1 more set: no column "confidence" was written; the columns are id, label, s
 
-    DIR/day=1 and 1 more set: no column "s.w" was written; there are s.x, s.y, s.z
+    DIR/day=1 and 1 more set: no column "s.w" was written; the columns are s.x, s.y, s.z
 
-    DIR/day=1 and 1 more set: no column "s.X" was written; there are s.x, s.y, s.z
+    DIR/day=1 and 1 more set: no column "s.X" was written; the columns are s.x, s.y, s.z
     "##);
     Ok(())
 }

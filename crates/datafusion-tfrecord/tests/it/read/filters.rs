@@ -110,7 +110,7 @@ async fn a_filter_that_fails_is_an_error_of_the_query() -> Result<()> {
         query_rows(&context, "SELECT text FROM r WHERE 1 / (id - 5) > 0").await.expect_err("a division by zero");
     let text = explained(&error).replace(&dir.path().display().to_string(), "DIR");
     insta::assert_snapshot!(text, @r"
-    DIR/f.tfrecord: record 0 at byte 0: cannot tell whether this and the records after it pass the filter
+    DIR/f.tfrecord: record 0 at byte 0: cannot determine whether this and later records pass the filter
     cause: Divide by zero error
     ");
     // The filter that comes first keeps it from that.

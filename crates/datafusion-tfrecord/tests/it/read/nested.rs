@@ -122,7 +122,7 @@ async fn sets_with_other_masks_are_refused() -> Result<()> {
     copy(table, &dir.path().join("day=1"), "'tfrecord.null' 'mask'").await?;
     copy(table, &dir.path().join("day=2"), "'tfrecord.map' 'list: null=drop'").await?;
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r##"
-    DIR/day=2: column "list" is not in the form that it has in DIR/day=1
+    DIR/day=2: column "list" has another form than in DIR/day=1
     "##);
     // Differences that do not affect readers are ignored.
     copy(table, &dir.path().join("more/day=1"), "'tfrecord.null' 'error'").await?;

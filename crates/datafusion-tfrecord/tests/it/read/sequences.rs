@@ -160,7 +160,7 @@ async fn tables_of_the_engine_have_to_be_told() -> Result<()> {
     };
     let refused = context()?.sql(&create("")).await.map(drop).expect_err("nobody said that they are sequences");
     insta::assert_snapshot!(explained(&refused), @r"
-    the records are of type tf.train.SequenceExample, which the options have to say
+    the records are of type tf.train.SequenceExample, which the options must specify
     ");
     let told = context()?;
     told.sql(&create("OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'q')")).await?;

@@ -134,20 +134,20 @@ async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
 
     fs::remove_file(out.join("_SUCCESS"))?;
     insta::assert_snapshot!(count().await, @r"
-    DIR/set: the set of shards is not whole: _SUCCESS is missing
+    DIR/set: the shard set is not complete: _SUCCESS is missing
     ");
     fs::write(out.join("_SUCCESS"), "")?;
 
     fs::remove_file(&shard)?;
     insta::assert_snapshot!(count().await, @r"
-    DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord is missing
+    DIR/set: the shard set is not complete: part-00001-of-00003.tfrecord is missing
     ");
     // The other shards by name, with the types of the manifest.
     assert_eq!(rows(out.join("part-*"), "SELECT * FROM r").await?.num_rows(), 2);
 
     fs::write(&shard, &bytes[..bytes.len() - 1])?;
     insta::assert_snapshot!(count().await, @r"
-    DIR/set: the set of shards is not whole: part-00001-of-00003.tfrecord: expected 126 bytes, found 125
+    DIR/set: the shard set is not complete: part-00001-of-00003.tfrecord: expected 126 bytes, found 125
     ");
     fs::write(&shard, &bytes)?;
     insta::assert_snapshot!(count().await, @r"
@@ -170,8 +170,8 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
     assert!(refused.contains("DIR/set/_manifest.json"), "{refused}");
     // The records contain plain numbers, and nothing specifies their type.
     insta::assert_snapshot!(shown(dir.path(), out.join("part-*"), "SELECT \"when\" FROM r").await, @r"
-    the manifest beside the files cannot be read, and the types of their columns stand in it
-    cause: DIR/set/_manifest.json: cannot be understood as a manifest
+    the manifest next to the files, which records the types of their columns, cannot be read
+    cause: DIR/set/_manifest.json: not a valid manifest
     cause: EOF while parsing an object at line 1 column 1
     ");
     let declared = declared([("exact", DataType::Float64), ("name", DataType::Utf8)]);
@@ -213,7 +213,7 @@ async fn a_file_that_is_no_shard_is_not_read_as_one() -> Result<()> {
     write_records(&out.join("stray.tfrecord"), &[example([("small", int64s(&[9]))])])?;
     let pattern = out.join("*.tfrecord");
     insta::assert_snapshot!(shown(dir.path(), &pattern, "SELECT * FROM r").await, @"
-    DIR/set/stray.tfrecord is no shard of the set in DIR/set, whose manifest tells the types of its columns
+    DIR/set/stray.tfrecord is not a shard of the set in DIR/set, whose manifest records the types of its columns
     ");
     let declared = declared([("small", DataType::Int8), ("exact", DataType::Float64)]);
     let sum = "SELECT sum(small), max(exact) FROM r";
@@ -259,7 +259,7 @@ async fn sets_in_directories_are_one_table() -> Result<()> {
     assert_eq!(batch.project(&[0, 1, 2, 3, 4, 5, 6])?.slice(3, 3), table()?);
     fs::remove_file(dir.path().join("day=2/_SUCCESS"))?;
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r"
-    DIR/day=2: the set of shards is not whole: _SUCCESS is missing
+    DIR/day=2: the shard set is not complete: _SUCCESS is missing
     ");
     Ok(())
 }
@@ -270,7 +270,7 @@ async fn sets_in_different_forms_are_refused() -> Result<()> {
     write_set_as(&dir.path().join("day=1"), Compression::None, Choice::Bits)?;
     write_set_as(&dir.path().join("day=2"), Compression::None, Choice::String)?;
     insta::assert_snapshot!(shown(dir.path(), dir.path(), "SELECT * FROM r").await, @r#"
-    DIR/day=2: column "exact" is not in the form that it has in DIR/day=1
+    DIR/day=2: column "exact" has another form than in DIR/day=1
     "#);
     Ok(())
 }
@@ -370,7 +370,7 @@ async fn a_declared_column_of_the_path_is_none_of_the_set() -> Result<()> {
     write_set(&dir.path().join("small=1"), Compression::None)?;
     let options = declared([("small", DataType::Int64), ("name", DataType::Utf8)]);
     let refused = shown_with(dir.path(), dir.path(), "SELECT * FROM r", &options).await;
-    assert!(refused.contains(r#"column "small" stands in the file and in its path"#), "{refused}");
+    assert!(refused.contains(r#"column "small" is both in the file and in its path"#), "{refused}");
     Ok(())
 }
 

@@ -142,7 +142,7 @@ async fn columns_and_splits_that_are_not_there_are_refused_by_name() -> Result<(
             "shards for split \"c\": the splits are a, b",
             "shards for split \"a\": there are no splits",
             "no partition column \"day\": the columns are id, name",
-            "partition column \"id\" is there twice",
+            "partition column \"id\" occurs twice",
             "no column is left for the records: all are in the names of directories: id, name",
         ]
     );

@@ -125,5 +125,5 @@ fn a_conflict_says_where_it_is() {
     use DataType::{Int64, Utf8};
     let of = |x: DataType| DataType::new_list(fields(&[("id", Int64, true), ("x", x, true)]), true);
     let conflict = common_type(&of(Int64), &of(Utf8)).expect_err("a conflict");
-    assert_eq!(conflict.to_string(), "[].x: no type holds every value of both Int64 and Utf8");
+    assert_eq!(conflict.to_string(), "[].x: no type can represent every value of both Int64 and Utf8");
 }

@@ -70,7 +70,7 @@ fn columns_that_are_not_written_have_a_way_out() {
     write it as text with --map 'c: string', or take one type: union_extract(c, 'n')
     cast it to a list of one type: CAST(c AS BIGINT[])
     its elements have no field with a value, and so no number; leave it out
-    its lists are of length 0, and so tell no number; leave it out
+    its lists have length 0; leave it out
     cast it in the query, or leave it out
     cast the values to a type that TensorFlow has
     cast it to VARCHAR

@@ -58,29 +58,29 @@ fn each_kind_has_its_way_out() {
       hint: name a directory for the set alone
     data/shards: expected a directory, found a file
       hint: name a directory for the set alone
-    data/shards: not empty, it holds a, b/
-      hint: choose another directory, or replace what is there with --mode overwrite
+    data/shards: not empty: it contains a, b/
+      hint: choose another directory, or replace the existing files with --mode overwrite
     data/shards: not replaced, because it contains files written by other tools: a, b/
       hint: choose another directory, or move these files away
     data/shards: overlaps with input data/shards
-      hint: choose a directory beside the input
+      hint: choose a directory next to the input
     data/shards: run nightly7 is writing here
       hint: wait for that run to end, or choose another directory
-    data/shards: another run has written here meanwhile
+    data/shards: another run wrote here in the meantime
       hint: nothing of this run has been kept; run it again when the other one has ended, or choose another place
     prefix "a/b" cannot start the name of a shard
       hint: use a short one without slashes and control characters that starts with a letter or a digit
     more than 4294967295 shards
       hint: make shards larger
     data/shards: not appended to: 
-      hint: replace what is there with --mode overwrite, or write to another directory
+      hint: replace the existing set with --mode overwrite, or write to another directory
     data/shards: not appended to:  is , in the set it is 
       hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     partition column ".c" cannot name directories
       hint: give it another name in the query, one that does not start with a dot
-    "c=aaa" would be a name of 300 bytes, at most 255 are possible
+    "c=aaa" would be a name of 300 bytes, the limit is 255
       hint: partition by columns of few and short values, and choose short prefixes and names of splits
-    data/shards: a temporary file does not hold what was written to it: 
+    data/shards: a temporary file does not contain what was written to it: 
       hint: run it again, with temporary files on another disk
     data/shards: there is no manifest
       hint: name the directory of a set that tfr-sql has written
@@ -88,19 +88,19 @@ fn each_kind_has_its_way_out() {
       hint: restore the manifest, or move the directory away and write the set again
     data/shards: expected format version 1.x, found 2.1
       hint: read it with a newer release
-    data/shards: cannot be understood as a manifest
+    data/shards: not a valid manifest
       hint: restore the manifest, or write the set again
     data/shards: record 3 at byte 64: truncated, expected 12 bytes of a record header, found 7
-      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound
+      hint: tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records
     data/shards: _SUCCESS is missing
-      hint: tfr-sql verify tells all that is wrong, tfr-sql salvage keeps what is sound; files that are named one by one are read whatever the manifest tells
-    data/shards: no sound record
+      hint: tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records; files that are named one by one are read whatever the manifest tells
+    data/shards: no intact record
       hint: nothing was written; what is wrong first: data/a.tfrecord: _SUCCESS is missing
     data/shards: no TFRecord files
       hint: hidden files, those whose names start with _, and sidecars such as .json are passed over
     /dev/null: expected a file or a directory, found a device
       hint: write its content to a file and name that
-    data/shards: named twice, or in a directory that is named too
+    data/shards: listed twice, or in a directory that is listed too
       hint: name it once; to have its records twice, copy it or link to it
     records of "dt=1" and of "dt=2" would be mixed
       hint: name one of them at a time, and write each to a directory of its own; files that are named one by one are mixed whatever their directories tell

@@ -35,14 +35,14 @@ fn sets_without_a_description_have_a_way_out() {
     fill it with coalesce(), leave such rows out, or use --null mask
     write one at least
     reshard, with --shards N in an object store and without --partition-by
-    write the set again, or reshard what is there
+    write the set again, or reshard the existing files
     reshard them, so that each split has shards of one name
     reshard with --compression none
     write three numbers: 1.0.0
     leave it out of the images, and it is read as bytes
     use --compression none
     name the directory that the shards are in
-    write the set again, or salvage what is there
+    write the set again, or salvage the existing files
     ask for another form: arrow, ddl and json have all records
     name the directory that the shards are in
     ");

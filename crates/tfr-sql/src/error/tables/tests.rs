@@ -11,7 +11,7 @@ fn shown(kind: ErrorKind) -> String {
 #[test]
 fn messages_tell_what_and_the_way_out() {
     insta::assert_snapshot!(shown(ErrorKind::UnknownRowCount { shards: 4 }), @r"
-    an ordered query cannot be cut into 4 shards: the number of its rows is not known beforehand
+    an ordered query cannot be cut into 4 shards: the number of its rows is not known in advance
 
     hint: give the number of rows ('tfrecord.expected_rows' in SQL), set a size or a number of rows for each shard instead, or drop the ORDER BY
     ");
@@ -27,7 +27,7 @@ fn messages_tell_what_and_the_way_out() {
     let (first, second) = ("tfrecord.shards".to_owned(), "tfrecord.shard_rows".to_owned());
     insta::assert_snapshot!(shown(ErrorKind::ConflictingOptions { first, second }), @"options tfrecord.shards and tfrecord.shard_rows exclude each other");
     insta::assert_snapshot!(shown(ErrorKind::NoUploads { url: "https://host/shards/".to_owned() }), @r"
-    cannot write to https://host/shards/: there, shards would be seen before the set is whole
+    cannot write to https://host/shards/: readers would see shards before the set is complete
 
     hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
     ");

@@ -210,7 +210,10 @@ impl Store for StagedSet {
 fn warn_unremoved(dir: &Path, removed: Result<()>) {
     if let Err(error) = removed {
         let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-        log::warn!("{}: the set is published, but not all that it replaces is gone: {error}{source}", dir.display());
+        log::warn!(
+            "{}: the set is published, but not all replaced files could be removed: {error}{source}",
+            dir.display()
+        );
     }
 }
 

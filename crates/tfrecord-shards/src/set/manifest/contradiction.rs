@@ -50,7 +50,7 @@ impl Manifest {
             return Some(format!("replaced path {path:?} leads out of the set"));
         }
         let sums = Totals::of(&self.shards);
-        (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals say {}", self.totals))
+        (self.totals != sums).then(|| format!("the shards add up to {sums}, the totals record {}", self.totals))
     }
 
     /// Returns an error if the manifest to write to `out` contradicts itself.
@@ -84,7 +84,7 @@ impl Manifest {
         }
         let directory = ShardGroup { partition_values, split: None }.directory();
         let lies_in = shard.path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default();
-        (lies_in != directory).then(|| format!("does not lie in {directory:?}, as its partition values tell"))
+        (lies_in != directory).then(|| format!("is not in {directory:?}, although its partition values say so"))
     }
 
     fn run_problem(&self) -> Option<String> {
@@ -112,7 +112,7 @@ impl ShardEntry {
 
 fn split_problem(splits: &[SplitDescription], split_by: &[String]) -> Option<String> {
     if splits.is_empty() {
-        return (!split_by.is_empty()).then(|| "columns tell the split, but there are no splits".to_owned());
+        return (!split_by.is_empty()).then(|| "split columns are listed, but there are no splits".to_owned());
     }
     let mut names = BTreeSet::new();
     if let Some(SplitDescription { name, .. }) = splits.iter().find(|split| !names.insert(&split.name)) {

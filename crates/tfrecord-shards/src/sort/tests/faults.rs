@@ -178,7 +178,7 @@ fn a_bit_is_another_one() {
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::SpillDamaged { .. }), "byte {at}: {error:?}");
                 assert!(
-                    error.to_string().starts_with("/scratch: a temporary file does not hold what was written to it")
+                    error.to_string().starts_with("/scratch: a temporary file does not contain what was written to it")
                 );
             }
         }

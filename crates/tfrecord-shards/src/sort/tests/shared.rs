@@ -135,7 +135,7 @@ fn buckets_of_several_processes() {
     let runs = SharedRuns::from_bytes(&bytes).unwrap();
     let other = RecordSorter::new(shared(dir.path(), "b", equal, &delivery).with_chunk_bytes(1 << 20).shared());
     let error = other.add_runs(&runs, &[]).unwrap_err();
-    insta::assert_snapshot!(error.to_string().replace(&dir.path().display().to_string(), "DIR"), @"DIR: a temporary file does not hold what was written to it: runs have different buckets");
+    insta::assert_snapshot!(error.to_string().replace(&dir.path().display().to_string(), "DIR"), @"DIR: a temporary file does not contain what was written to it: runs have different buckets");
     let found = sort_in(3, &records, equal, cut, &delivery, false).unwrap();
     assert_eq!(found, expected_shards(&records, equal, cut));
 }

@@ -119,10 +119,10 @@ fn what_is_not_whole_is_not_added_to() {
     for (missing, expected) in [
         (
             "part-00001-of-00002.tfrecord",
-            "not appended to: the set is not whole: part-00001-of-00002.tfrecord is missing",
+            "not appended to: the set is not complete: part-00001-of-00002.tfrecord is missing",
         ),
-        (SUCCESS_NAME, "the set is not whole: _SUCCESS is missing"),
-        (MANIFEST_NAME, "there is no _manifest.json beside _SUCCESS, part-00000-of-00002.tfrecord, part-00001"),
+        (SUCCESS_NAME, "the set is not complete: _SUCCESS is missing"),
+        (MANIFEST_NAME, "there is no _manifest.json next to _SUCCESS, part-00000-of-00002.tfrecord, part-00001"),
     ] {
         let mut store = before.clone();
         store.remove(missing);
