@@ -137,7 +137,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<tfrecord_shards::Error> for Failure {
     fn from(error: tfrecord_shards::Error) -> Self {
-        use tfrecord_shards::ErrorKind;
+        use tfrecord_shards::{AttemptError, ErrorKind};
 
         let text = chain(&error);
         match error.kind() {
@@ -170,6 +170,15 @@ impl From<tfrecord_shards::Error> for Failure {
                 failure.0.file = Some(path.display().to_string());
                 failure
             }
+            ErrorKind::Attempt(AttemptError::Report { path, .. } | AttemptError::ReportSyntax { path, .. }) => {
+                let mut failure = Self::new(Class::Data, text);
+                failure.0.file = Some(path.display().to_string());
+                failure
+            }
+            ErrorKind::Attempt(AttemptError::Missing { .. }) => {
+                Self::usage(text).with_hint("Run these tasks, and commit with the reports of all tasks.")
+            }
+            ErrorKind::Attempt(AttemptError::Unexpected { .. } | AttemptError::Setting { .. }) => Self::usage(text),
             ErrorKind::NotEmpty { .. } | ErrorKind::AlreadyThere { .. } => {
                 Self::new(Class::Exists, text).with_hint("Choose another directory, or overwrite the set.")
             }

@@ -15,6 +15,7 @@ mod signals;
 mod tools;
 mod values;
 mod write;
+mod write_job;
 
 use pyo3::prelude::*;
 
@@ -29,4 +30,6 @@ mod _native {
     use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
     #[pymodule_export]
     use crate::write::write_set;
+    #[pymodule_export]
+    use crate::write_job::{PyTaskWriter, PyWriteJob};
 }

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import tfr_sql as tfr
+from tfr_sql._write_job import ArrowRows
 
 
 def batches(paths: str) -> list[int]:
@@ -32,6 +33,14 @@ def others(paths: list[str]) -> None:
     print(first, ok, text, row, tfr.manifest(paths[0])["totals"])
 
 
+def job(out: str, rows: ArrowRows) -> str:
+    job = tfr.start_write(out, tfr.schema("shards/"), shard_size="64MiB", mode="append", mapping={"a": "string"}, emit=["index"])
+    reports: list[bytes] = [job.stage(0, rows), job.stage(1, iter([rows]), threads=2)]
+    totals: dict[str, int] = job.commit(reports, tasks=2)["totals"]
+    job.abort()
+    return f"{job.out} {totals}"
+
+
 def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
     if isinstance(error, tfr.DataError):
         return error.file, error.record
@@ -39,4 +48,4 @@ def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
 
 
 def test_nothing_here_runs() -> None:
-    assert callable(batches) and callable(others) and callable(errors)
+    assert callable(batches) and callable(others) and callable(job) and callable(errors)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ._native import Decoder, Encoder
     from ._ragged import Ragged
     from ._records import RecordSource, scan_records
+    from ._write_job import WriteJob, start_write
 
 __all__ = [
     "DataError",
@@ -27,9 +28,11 @@ __all__ = [
     "TfrError",
     "UsageError",
     "Verification",
+    "WriteJob",
     "manifest",
     "scan_records",
     "schema",
+    "start_write",
     "verify",
 ]
 
@@ -42,9 +45,11 @@ _LAZY = {
     "Ragged": "._ragged",
     "RecordSource": "._records",
     "Verification": "._inspect",
+    "WriteJob": "._write_job",
     "manifest": "._inspect",
     "scan_records": "._records",
     "schema": "._inspect",
+    "start_write": "._write_job",
     "verify": "._inspect",
 }
 

@@ -9,6 +9,8 @@ __all__ = [
     "Plan",
     "Records",
     "Scanner",
+    "TaskWriter",
+    "WriteJob",
     "describe",
     "manifest",
     "verify",
@@ -108,6 +110,45 @@ class Decoder:
     def __new__(cls, schema: _ArrowSchema) -> Decoder: ...
     def parse(self, records: _ArrowArray) -> _ArrowArray:
         """Returns the columns of an Arrow array of serialized messages, without frames."""
+
+@final
+class WriteJob:
+    @classmethod
+    def start(
+        cls,
+        out: str,
+        schema: _ArrowSchema,
+        *,
+        shard_rows: int | None = None,
+        shard_size: str | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        prefix: str = "part",
+        mode: str = "error",
+        mapping: Mapping[str, str] | None = None,
+        null: str | None = None,
+        record_type: str | None = None,
+        sequence: Sequence[str] = ...,
+        separator: str | None = None,
+        strict: bool = False,
+        index: bool = False,
+    ) -> WriteJob: ...
+    @classmethod
+    def from_json(cls, json: str) -> WriteJob: ...
+    def __reduce__(self) -> tuple[Any, tuple[str]]: ...
+    @property
+    def out(self) -> Path: ...
+    @property
+    def run(self) -> str: ...
+    def task(self, task: int, *, threads: int = 1) -> TaskWriter: ...
+    def commit(self, messages: Sequence[bytes], *, tasks: int | None = None) -> str: ...
+    def abort(self) -> None: ...
+
+@final
+class TaskWriter:
+    def write(self, data: Any) -> None: ...
+    def finish(self) -> bytes: ...
+    def close(self) -> None: ...
 
 def verify(
     paths: Sequence[str], *, threads: int | None = None

@@ -228,9 +228,12 @@ pub fn choose_reports(reports: impl IntoIterator<Item = TaskReport>, tasks: Opti
     if let Some((&partition, _)) = newest.range(tasks..).next() {
         return Err(AttemptError::Unexpected { partition, tasks }.into());
     }
-    let partitions: Vec<_> = (0..tasks).filter(|partition| !newest.contains_key(partition)).collect();
-    if !partitions.is_empty() {
-        return Err(AttemptError::Missing { partitions }.into());
+    let count = (tasks as usize).saturating_sub(newest.len());
+    if count > 0 {
+        let missing = (0..tasks).filter(|partition| !newest.contains_key(partition));
+        return Err(
+            AttemptError::Missing { partitions: missing.take(AttemptError::MOST_TASKS).collect(), count }.into()
+        );
     }
     Ok(newest.into_values().collect())
 }

@@ -37,10 +37,12 @@ pub enum AttemptError {
         problem: String,
     },
     /// Write partitions have no complete attempt.
-    #[error("not reported: {}", tasks(partitions))]
+    #[error("not reported: {}", tasks(partitions, *count))]
     Missing {
-        /// The partitions, in order.
+        /// The first of the partitions, in order.
         partitions: Vec<u32>,
+        /// The number of all of them.
+        count: usize,
     },
     /// There are reports of a write partition that the set does not have.
     #[error("task {partition} has reported, expected tasks 0 to {}", tasks.saturating_sub(1))]
@@ -64,14 +66,16 @@ pub enum AttemptError {
     },
 }
 
-/// Maximum number of tasks listed in a message.
-const MOST_TASKS: usize = 10;
+impl AttemptError {
+    /// Maximum number of partitions listed.
+    pub(crate) const MOST_TASKS: usize = 10;
+}
 
 /// Lists tasks for a message.
-fn tasks(partitions: &[u32]) -> String {
-    let (shown, more) = partitions.split_at(partitions.len().min(MOST_TASKS));
-    let shown: Vec<_> = shown.iter().map(u32::to_string).collect();
-    let noun = if partitions.len() == 1 { "task" } else { "tasks" };
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+fn tasks(first: &[u32], count: usize) -> String {
+    let noun = if count == 1 { "task" } else { "tasks" };
+    let shown: Vec<_> = first.iter().map(u32::to_string).collect();
+    let more = count.saturating_sub(first.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!("{noun} {}{more}", shown.join(", "))
 }

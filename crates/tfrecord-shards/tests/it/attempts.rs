@@ -209,11 +209,14 @@ fn missing_tasks_are_named_and_the_set_can_still_be_published() {
     let (zero, two) = (run_task(&shared, 0), run_task(&shared, 2));
     let missing = |listed: &[_], tasks| {
         let error = builder().commit(&shared, listed, tasks).unwrap_err();
-        let AttemptError::Missing { partitions } = kind(&error) else { panic!("{error}") };
+        let AttemptError::Missing { partitions, .. } = kind(&error) else { panic!("{error}") };
         (partitions.clone(), error.to_string())
     };
     assert_eq!(missing(&[zero, two], None), (vec![1], "not reported: task 1".to_owned()));
     assert_eq!(missing(&[zero, two], Some(5)), (vec![1, 3, 4], "not reported: tasks 1, 3, 4".to_owned()));
+    let (first, text) = missing(&[zero, two], Some(u32::MAX));
+    assert_eq!(first, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(text, "not reported: tasks 1, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 4294967283 more");
     let error = builder().commit(&shared, &[zero, two], Some(2)).unwrap_err();
     assert!(matches!(kind(&error), AttemptError::Unexpected { partition: 2, tasks: 2 }), "{error}");
     let unknown = builder().commit(&shared, &[zero, (1, AttemptId::new()), two], None).unwrap_err();
