@@ -18,6 +18,7 @@ mod schema;
 mod shards;
 mod stores;
 mod target;
+mod tasks;
 mod values;
 mod verify;
 
@@ -39,6 +40,7 @@ pub use salvage::SalvageArgs;
 pub use schema::SchemaArgs;
 pub use stores::StoreArgs;
 pub use target::{TableFormat, TableTarget, Target};
+pub use tasks::{AbandonArgs, CutArgs, FinishArgs, TaskArgs, TaskResources};
 pub use values::is_remote;
 pub use verify::VerifyArgs;
 
@@ -63,7 +65,7 @@ Examples:
   And back: shards become a table:
     tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet
 
-Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated.";
+Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated; of tasks: 75 try again.";
 
 /// Write the rows of a SQL query over tables of any format as TFRecord shards, or as a table
 #[derive(Debug, Parser)]
@@ -112,6 +114,14 @@ pub enum Tool {
     Describe(DescribeArgs),
     /// Print statistics of the features of TFRecord files
     Stats(StatsArgs),
+    /// Write the rows of one partition of a plan, on any machine
+    Task(TaskArgs),
+    /// Decide where the shards of a plan begin, between its two steps of tasks
+    Cut(CutArgs),
+    /// Publish what the tasks of a plan have written
+    Finish(FinishArgs),
+    /// Remove what the tasks of a plan have written
+    Abandon(AbandonArgs),
 }
 
 impl Cli {
@@ -149,6 +159,10 @@ impl Tool {
             Self::Index(_) => "index",
             Self::Describe(_) => "describe",
             Self::Stats(_) => "stats",
+            Self::Task(_) => "task",
+            Self::Cut(_) => "cut",
+            Self::Finish(_) => "finish",
+            Self::Abandon(_) => "abandon",
         }
     }
 

@@ -29,6 +29,8 @@ use tfr_files::{LocationText, Owner};
 use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
+use crate::exit::ExitStatus;
+use crate::tasks::TaskError;
 
 pub use explanation::Explanation;
 
@@ -50,6 +52,12 @@ pub enum Error {
     /// A table description or a record as text.
     #[error(transparent)]
     Sidecar(#[from] tfrecord_sidecars::Error),
+    /// A plan for tasks cannot be made or carried out.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// A task failed for a reason that may go away.
+    #[error(transparent)]
+    TryAgain(Box<Error>),
     /// A file that the command itself reads cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
@@ -308,6 +316,15 @@ impl Error {
         )
     }
 
+    /// Returns the exit status.
+    pub fn status(&self) -> ExitStatus {
+        match self {
+            Self::TryAgain(_) => ExitStatus::TryAgain,
+            error if error.is_usage() => ExitStatus::Usage,
+            _ => ExitStatus::Failed,
+        }
+    }
+
     /// The error of a task that ended early.
     pub fn stopped(error: impl Display) -> Self {
         Self::Panic(error.to_string())
@@ -322,6 +339,8 @@ impl Error {
 
     fn hint(&self) -> Option<String> {
         match self {
+            Self::Task(error) => error.hint().map(str::to_owned),
+            Self::TryAgain(error) => error.hint(),
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
             Self::UnknownMemory(_) => Some("set a limit with --memory-limit".to_owned()),
             Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),

@@ -11,6 +11,8 @@ pub enum ExitStatus {
     Failed,
     /// The arguments are invalid.
     Usage,
+    /// A task of a plan failed for a reason that may go away, such as a busy store, or tasks are missing.
+    TryAgain,
     /// Ctrl-C (SIGINT).
     Interrupted,
     /// SIGTERM.
@@ -18,12 +20,13 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Returns the exit code: after a signal, 128 + the signal's number, as shells report it.
+    /// Returns the exit code. That for trying again is `EX_TEMPFAIL` of sysexits.h. After a signal, 128 + the signal's number, as shells report it.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 2,
+            Self::TryAgain => 75,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }

@@ -38,6 +38,7 @@ mod stats;
 mod stdin;
 mod stored;
 mod table;
+mod tasks;
 mod terminal;
 mod tool;
 mod toolbox;
@@ -78,13 +79,13 @@ pub fn run(
     let printer = Printer::new(listener, Secrets::in_arguments(&arguments));
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
-        let cli = match Cli::parse_from_arguments(arguments) {
+        let cli = match Cli::parse_from_arguments(arguments.clone()) {
             Ok(cli) => cli,
             Err(error) => return Ok(printer.usage(&error)),
         };
         printer.begin(&cli.display);
         match cli.tool {
-            None => run::query(&cli.query, &printer, interrupt),
+            None => run::query(&cli.query, &arguments, &printer, interrupt),
             Some(tool) => toolbox::run(tool, &printer, interrupt),
         }
     }));
@@ -93,7 +94,7 @@ pub fn run(
         Err(error) if error.is_closed_pipe() => ExitStatus::Done,
         Err(error) => {
             printer.error(Explanation::of(&error));
-            if error.is_usage() { ExitStatus::Usage } else { ExitStatus::Failed }
+            error.status()
         }
     }
 }

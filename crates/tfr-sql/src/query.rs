@@ -241,7 +241,7 @@ pub fn input_options(inference: &Declared<Inference>) -> InputOptions {
 }
 
 /// Whether `plan` contains a volatile expression, whose value may differ each time.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+pub fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut volatile = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {

@@ -1,5 +1,6 @@
 //! The main job: plans SQL text, and prints or writes its rows.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -27,10 +28,16 @@ use crate::rows::RowWriter;
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use crate::table::WriteTable;
+use crate::tasks::{self, TaskPlanning};
 use crate::write::{self, WriteShards};
 
 /// Runs the query of the command line. `interrupt` is called after the query text has been read.
-pub fn query(args: &QueryArgs, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
+pub fn query(
+    args: &QueryArgs,
+    arguments: &[OsString],
+    printer: &Printer,
+    interrupt: impl FnOnce() -> Result<Interrupt>,
+) -> Result<ExitStatus> {
     // Read before Ctrl-C is handled: otherwise reading standard input could not be cancelled.
     let text = read_query(args.source())?;
     printer.hide_secrets_of(&text);
@@ -45,7 +52,7 @@ pub fn query(args: &QueryArgs, printer: &Printer, interrupt: impl FnOnce() -> Re
         .enable_all()
         .build()
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
-    let run = AssertUnwindSafe(run(args, &text, limits, &spill, printer, interrupt)).catch_unwind();
+    let run = AssertUnwindSafe(run(args, arguments, &text, limits, &spill, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
     if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, args.output.target()) {
         printer.note("stopped; nothing was written");
@@ -67,8 +74,10 @@ fn read_query(source: QuerySource) -> Result<String> {
     text.map_err(|source| Error::Read { path, source })
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is used once")]
 async fn run(
     args: &QueryArgs,
+    arguments: &[OsString],
     text: &str,
     limits: Limits,
     spill: &SpillDirectory,
@@ -77,6 +86,9 @@ async fn run(
 ) -> Result<ExitStatus> {
     let started = Instant::now();
     let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
+    if args.output.plan.is_some() {
+        tasks::prepare(&context);
+    }
     let query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
             // The request to stop explains the error, or makes it irrelevant.
@@ -122,7 +134,18 @@ async fn run(
             };
             session::findings(&context).set_strict(mapping.strict);
             let options = write::options(args, limits, &query, out, mapping);
-            WriteShards { options, printer, started }.run(&context, query, &interrupt).await?
+            let write = WriteShards { options, printer, started };
+            if let Some(file) = &args.output.plan {
+                let partitions = limits.partitions;
+                return tasks::plan(
+                    TaskPlanning { file, arguments, text, partitions, write },
+                    &context,
+                    query,
+                    &interrupt,
+                )
+                .await;
+            }
+            write.run(&context, query, &interrupt).await?
         }
         Some(Target::Table(target)) => {
             let mode = args.output.writing.options().mode;

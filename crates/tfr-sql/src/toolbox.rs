@@ -6,7 +6,7 @@ use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::tool::Work;
-use crate::{describe, index, records, reshard, salvage, schema, stats, verify};
+use crate::{describe, index, records, reshard, salvage, schema, stats, tasks, verify};
 
 /// Runs a tool.
 pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
@@ -21,5 +21,9 @@ pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Int
         Tool::Index(args) => index::run(&args, work),
         Tool::Describe(args) => describe::run(&args, work),
         Tool::Stats(args) => stats::run(&args, work),
+        Tool::Task(args) => tasks::run(&args, work),
+        Tool::Cut(args) => tasks::cut(&args, work),
+        Tool::Finish(args) => tasks::finish(&args, work),
+        Tool::Abandon(args) => tasks::abandon(&args, work),
     }
 }

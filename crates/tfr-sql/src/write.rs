@@ -78,18 +78,11 @@ impl WriteShards<'_> {
         query: Query,
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
-        let mut options = self.options.clone();
+        let options = match self.counted(context, &query, interrupt).await? {
+            Ok(options) => options,
+            Err(status) => return Ok(Err(status)),
+        };
         let out = PathBuf::from(options.out.to_string());
-        if shards_to_count_for(&query.physical, &options)?.is_some() {
-            let counted = async {
-                check(context, &query, options.clone()).await?;
-                self.count_rows(context, &query).await
-            };
-            options.expected_rows = Some(tokio::select! {
-                rows = counted => rows?,
-                status = interrupt.received() => return Ok(Err(status)),
-            });
-        }
         let findings = session::findings(context);
         // Discards the findings of earlier runs, which only counted rows or collected values.
         findings.clear();
@@ -131,6 +124,27 @@ impl WriteShards<'_> {
             Ok(Err(error)) => Err(error.into()),
             Err(status) => Ok(Err(status)),
         }
+    }
+
+    /// Returns the options, with the number of rows if it must be known beforehand; or the exit status after a signal.
+    pub async fn counted(
+        &self,
+        context: &SessionContext,
+        query: &Query,
+        interrupt: &Interrupt,
+    ) -> Result<Result<WriteOptions, ExitStatus>> {
+        let mut options = self.options.clone();
+        if shards_to_count_for(&query.physical, &options)?.is_some() {
+            let counted = async {
+                check(context, query, options.clone()).await?;
+                self.count_rows(context, query).await
+            };
+            options.expected_rows = Some(tokio::select! {
+                rows = counted => rows?,
+                status = interrupt.received() => return Ok(Err(status)),
+            });
+        }
+        Ok(Ok(options))
     }
 
     /// Counts the rows of the query by running it once: ranges of an ordered result require the number beforehand.

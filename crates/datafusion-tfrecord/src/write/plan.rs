@@ -57,8 +57,8 @@ pub fn plan_write(
     plan(input, options, session, Planning::Here)
 }
 
-/// Plans the tasks of a write that another process has planned. `input` is the [input](TfRecordWriteExec::input) of that
-/// plan's write node, and `options` are its [stored options](StoredOptions). The target is not inspected.
+/// Plans the tasks of a write that another process has planned, from the same rows and its [stored
+/// options](super::StoredOptions). The target is not inspected.
 ///
 /// # Errors
 /// As [`plan_write`].
@@ -74,7 +74,7 @@ pub fn plan_tasks(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planning {
     Here,
-    /// In another process, which has inspected the target and divided the input.
+    /// In another process, which has inspected the target.
     Elsewhere,
 }
 
@@ -125,7 +125,7 @@ fn plan(
             None => (input, ShardAssignment::InOrder { ordering, rows }),
         }
     } else {
-        let input = if planning == Planning::Here { spread(input, session)? } else { input };
+        let input = spread(input, session)?;
         match options.sharding {
             _ if order.is_some() => (input, ShardAssignment::Sorted { arrangement, ordering: None }),
             Sharding::Count(shards) => (input, ShardAssignment::RoundRobin(shards)),

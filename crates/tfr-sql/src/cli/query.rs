@@ -98,6 +98,14 @@ pub struct Output {
     /// Print the mapping, the shards and an estimate; write nothing
     #[arg(long)]
     pub dry_run: bool,
+
+    /// Write a plan for several machines to this file, and no rows
+    ///
+    /// Each of --partitions is then a task, which 'tfr-sql task FILE --index I' runs on any machine that has the inputs,
+    /// this directory and the output under the same paths. 'tfr-sql finish FILE' publishes the set, which is the one that
+    /// a single machine writes with as many partitions.
+    #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["dry_run", "report"])]
+    pub plan: Option<PathBuf>,
 }
 
 /// How columns are encoded.

@@ -1,0 +1,247 @@
+//! Tasks: a write that several processes carry out, on any machines that see the same files.
+//!
+//! `--plan` plans a query, creates the staging directory and writes a [`PlanFile`]. Every task plans the same query again
+//! and compares the result, with all files that it reads, to the plan file: so no plan has to be encoded, and whatever
+//! differs is an error instead of other rows. Then it runs one partition.
+
+mod error;
+mod partitions;
+mod plan_file;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::TfRecordCommitExec;
+use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
+use tfrecord_shards::{LocalCommit, Manifest};
+use tokio::runtime;
+
+use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, TaskArgs, TaskResources};
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+use crate::printer::counted;
+use crate::query::Query;
+use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
+use crate::session::{self, Limits};
+use crate::spill::SpillDirectory;
+use crate::tool::Work;
+use crate::write::WriteShards;
+
+use plan_file::{PlanFile, Rows};
+
+pub use error::TaskError;
+
+/// What `--plan` makes a plan of.
+pub struct TaskPlanning<'a> {
+    /// The plan file.
+    pub file: &'a Path,
+    /// The arguments of the command, from the program name on.
+    pub arguments: &'a [OsString],
+    /// The SQL text.
+    pub text: &'a str,
+    /// Number of partitions of the query.
+    pub partitions: NonZeroUsize,
+    /// The write.
+    pub write: WriteShards<'a>,
+}
+
+/// Adapts a session to plans whose partitions run in different processes: those of a join would otherwise wait for the
+/// others' contributions to a filter.
+pub fn prepare(context: &SessionContext) {
+    let state = context.state_ref();
+    let mut state = state.write();
+    let optimizer = &mut state.config_mut().options_mut().optimizer;
+    optimizer.enable_dynamic_filter_pushdown = false;
+    optimizer.enable_join_dynamic_filter_pushdown = false;
+    optimizer.enable_topk_dynamic_filter_pushdown = false;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+}
+
+/// Plans tasks, and writes the plan file.
+pub async fn plan(
+    planning: TaskPlanning<'_>,
+    context: &SessionContext,
+    query: Query,
+    interrupt: &Interrupt,
+) -> Result<ExitStatus> {
+    let TaskPlanning { file, arguments, text, partitions, write } = planning;
+    let options = match write.counted(context, &query, interrupt).await? {
+        Ok(options) => options,
+        Err(status) => return Ok(status),
+    };
+    let out = PathBuf::from(options.out.to_string());
+    let logical = query.logical.clone();
+    let commit = datafusion_tfrecord::plan_write(query.physical, options, &context.state())?;
+    for warning in commit.mapping().iter().flat_map(|mapping| mapping.warnings()) {
+        write.printer.warning(warning);
+    }
+    let tasks = commit.tasks()?;
+    let (input, stored) = commit.task_input()?;
+    partitions::check(&input, &logical)?;
+    let rows = Rows::of(&input);
+    // Before there is anything to remove.
+    let created = plan_file::create(file)?;
+    let written = async {
+        let staging = match commit.detach(&context.task_ctx()).await? {
+            Detached::Ignored(found) => return Ok(Err(found)),
+            Detached::Tasks(staging) => staging,
+        };
+        let plan = PlanFile::new(arguments, text, partitions, rows, stored, staging.clone());
+        let written = plan.and_then(|plan| plan_file::write(created, file, &plan));
+        if written.is_err() {
+            remove_staging(staging, commit.options().mode).await?;
+        }
+        written.map(Ok)
+    };
+    match written.await {
+        Ok(Ok(())) => {}
+        Ok(Err(found)) => {
+            plan_file::remove(file)?;
+            write.printer.note(
+                Report::new(Outcome::Ignored(IgnoredReport::new(&out, found)), write.started.elapsed()).summary(),
+            );
+            return Ok(ExitStatus::Done);
+        }
+        Err(error) => {
+            plan_file::remove(file)?;
+            return Err(error);
+        }
+    }
+    let steps = if commit.sorts_in_tasks()? { "; all of them twice, with a cut between" } else { "" };
+    write.printer.note(format!("{}: {}{steps}", file.display(), counted(tasks.into(), "task")));
+    Ok(ExitStatus::Done)
+}
+
+async fn remove_staging(staging: tfrecord_shards::SharedStaging, mode: tfrecord_shards::SaveMode) -> Result<()> {
+    let removed = tokio::task::spawn_blocking(move || LocalCommit::resume(&staging, mode).map(drop)).await;
+    Ok(removed.map_err(Error::stopped)??)
+}
+
+/// `task`: runs an attempt of a task.
+pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
+    let index = args.index;
+    let ran = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
+        Ok(commit.run_task(&plan.staging, index, context).await?)
+    })?;
+    let done = match ran {
+        Ok(done) => done,
+        Err(status) => return Ok(status),
+    };
+    let rows = counted(done.rows, "row");
+    work.printer.note(match done.step {
+        TaskStep::Write => format!("task {index}: {rows} in {}", counted(done.shards as u64, "shard")),
+        TaskStep::Sort => format!("task {index}: {rows} sorted"),
+        TaskStep::WriteSorted => format!("task {index}: {rows} of all, in {}", counted(done.shards as u64, "shard")),
+    });
+    Ok(ExitStatus::Done)
+}
+
+/// `cut`: decides where shards begin.
+pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
+    let cut = with_plan(&args.plan, &args.resources, &work, async |commit, plan, _| {
+        if !commit.sorts_in_tasks()? {
+            return Err(TaskError::NothingToCut.into());
+        }
+        Ok(commit.cut_tasks(&plan.staging).await?)
+    })?;
+    match cut {
+        Ok(tasks) => {
+            work.printer.note(format!("{} to write shards: run them, then finish", counted(tasks as u64, "task")))
+        }
+        Err(status) => return Ok(status),
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// `finish`: publishes the set.
+pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
+    let finished = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
+        let manifest = commit.finish_tasks(&plan.staging, context).await?;
+        Ok((manifest, commit.options().out.to_string()))
+    })?;
+    let (manifest, out): (Arc<Manifest>, _) = match finished {
+        Ok(finished) => finished,
+        Err(status) => return Ok(status),
+    };
+    plan_file::remove(&args.plan)?;
+    let report =
+        Report::new(Outcome::Shards(ShardsReport::new(Path::new(&out), &manifest, Vec::new())), work.started.elapsed());
+    work.printer.note(report.summary());
+    match args.report {
+        Some(ReportFormat::Json) => work.printer.data(report.to_json().as_bytes()).map_err(Error::Stdout)?,
+        None => {}
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// `abandon`: removes what the tasks have written.
+pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
+    let plan = PlanFile::read(&args.plan)?;
+    let mode = plan.options.options()?.mode;
+    match LocalCommit::resume(&plan.staging, mode) {
+        Ok(commit) => drop(commit),
+        // Only the plan is left.
+        Err(error) if matches!(error.kind(), tfrecord_shards::ErrorKind::Ended) => {}
+        Err(error) => return Err(error.into()),
+    }
+    plan_file::remove(&args.plan)?;
+    work.printer.note(format!("abandoned {}", counted(plan.tasks().into(), "task")));
+    Ok(ExitStatus::Done)
+}
+
+/// Plans the rows of a plan file again, and does something with the plan.
+fn with_plan<T>(
+    file: &Path,
+    resources: &TaskResources,
+    work: &Work<'_>,
+    job: impl AsyncFnOnce(&TfRecordCommitExec, &PlanFile, &TaskContext) -> Result<T>,
+) -> Result<Result<T, ExitStatus>> {
+    let plan = PlanFile::read(file)?;
+    let limits = Limits::new(&resources.with_partitions(plan.partitions()))?;
+    log::info!("{limits}");
+    let spill = SpillDirectory::create(resources.temp_dir.as_deref())?;
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(limits.threads.get())
+        .thread_stack_size(session::WORKER_STACK)
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Start { what: "the task's threads", source })?;
+    let done = runtime.block_on(async {
+        let interrupt = &work.interrupt;
+        let (args, text) = plan.query()?;
+        let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
+        prepare(&context);
+        let commit = match until(interrupt, async {
+            let query = Query::plan(&context, &args, &text, &spill).await?;
+            let commit = plan_tasks(query.physical, plan.options.options()?, &context.state())?;
+            plan.rows.check(&Rows::of(&commit.task_input()?.0))?;
+            Ok(commit)
+        })
+        .await?
+        {
+            Ok(commit) => commit,
+            Err(status) => return Ok(Err(status)),
+        };
+        let task = session::task_context(&context, commit.as_ref());
+        let done = until(interrupt, job(&commit, &plan, &task)).await;
+        // The files of an attempt that is not complete are removed before the command ends.
+        commit.settled().await;
+        done
+    });
+    runtime.shutdown_background();
+    done.map_err(|error| if error::may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })
+}
+
+/// Waits for work, or returns the exit status after a signal.
+async fn until<T>(interrupt: &Interrupt, work: impl Future<Output = Result<T>>) -> Result<Result<T, ExitStatus>> {
+    tokio::select! {
+        done = work => done.map(Ok),
+        status = interrupt.received() => Ok(Err(status)),
+    }
+}

@@ -1,0 +1,143 @@
+//! [`TaskError`]: a plan for tasks cannot be made or carried out.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+
+/// A plan for tasks cannot be made or carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The plan file cannot be read or written.
+    #[error("{}: cannot {action} the plan", path.display())]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// The plan file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file is not a plan.
+    #[error("{}: not a plan of tfr-sql --plan", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The defect, with its line and column.
+        source: serde_json::Error,
+    },
+    /// Another release wrote the plan.
+    #[error("{}: written by tfr-sql {found}, but this is {}", path.display(), env!("CARGO_PKG_VERSION"))]
+    Release {
+        /// The plan file.
+        path: PathBuf,
+        /// The release.
+        found: String,
+    },
+    /// The plan was made in a directory that does not exist here.
+    #[error("{}: cannot change to the directory of the plan", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// An input differs from the one that was planned.
+    #[error("{file}: changed since the tasks were planned: expected {expected}, found {found}")]
+    Input {
+        /// The file.
+        file: String,
+        /// Its planned state.
+        expected: String,
+        /// Its present state.
+        found: String,
+    },
+    /// The plan of the rows differs.
+    #[error("the query is planned differently here: expected {expected:?}, found {found:?}")]
+    Plan {
+        /// The first line that differs.
+        expected: String,
+        /// The line here.
+        found: String,
+    },
+    /// Partitions of a query cannot run in different processes.
+    #[error("the tasks of this query would have to exchange rows: {node}")]
+    Exchange {
+        /// The operator.
+        node: String,
+    },
+    /// The rows of a query may differ between its tasks.
+    #[error("the rows of this query may differ from task to task: {reason}")]
+    Varies {
+        /// The reason.
+        reason: &'static str,
+    },
+    /// An argument or the query cannot be stored in a plan.
+    #[error("cannot be stored in a plan: {what}")]
+    NotStored {
+        /// The argument.
+        what: String,
+    },
+    /// `cut` for a plan that has one step.
+    #[error("the tasks of this plan write their shards directly: there is nothing to cut")]
+    NothingToCut,
+}
+
+impl TaskError {
+    /// Returns how to solve it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some("finish or abandon it first, or choose another name")
+            }
+            Self::Directory { .. } => {
+                Some("tasks need the inputs, the plan's directory and the output under the same paths")
+            }
+            Self::Input { .. } | Self::Plan { .. } => Some("abandon the plan and plan the tasks again"),
+            Self::Exchange { .. } => Some(
+                "write an intermediate table without tasks, or use --partitions 1, which makes one task of the query",
+            ),
+            Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
+            Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
+            Self::NothingToCut => Some("finish it"),
+            Self::File { .. } | Self::Syntax { .. } | Self::Release { .. } => None,
+        }
+    }
+}
+
+/// Whether a failure may not happen again: the network or a device failed, or not all tasks are complete.
+pub fn may_go_away(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            use io::ErrorKind as Kind;
+            let lasts = matches!(
+                error.kind(),
+                Kind::NotFound
+                    | Kind::PermissionDenied
+                    | Kind::AlreadyExists
+                    | Kind::InvalidInput
+                    | Kind::InvalidData
+                    | Kind::UnexpectedEof
+                    | Kind::Unsupported
+                    | Kind::IsADirectory
+                    | Kind::NotADirectory
+                    | Kind::ReadOnlyFilesystem
+            );
+            if !lasts {
+                return true;
+            }
+        }
+        if let Some(datafusion::object_store::Error::Generic { .. }) = error.downcast_ref() {
+            return true;
+        }
+        if let Some(error) = error.downcast_ref::<tfrecord_shards::Error>() {
+            use tfrecord_shards::{AttemptError, ErrorKind};
+            match error.kind() {
+                ErrorKind::Attempt(AttemptError::Missing { .. }) | ErrorKind::Busy { .. } => return true,
+                _ => {}
+            }
+        }
+        next = error.source();
+    }
+    false
+}
