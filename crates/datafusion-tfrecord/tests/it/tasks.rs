@@ -171,7 +171,7 @@ async fn missing_tasks_can_be_run_later() -> Result<()> {
         let error = job.finish().await.expect_err("two tasks are missing");
         let DataFusionError::External(source) = &error else { panic!("{error}") };
         let source: &tfrecord_shards::Error = source.downcast_ref().expect("an error of the set");
-        let ErrorKind::Attempt(AttemptError::Missing { partitions }) = source.kind() else { panic!("{source}") };
+        let ErrorKind::Attempt(AttemptError::Missing { partitions, .. }) = source.kind() else { panic!("{source}") };
         assert_eq!(*partitions, [1, 3], "{name}");
         assert!(!out.exists(), "{name}");
         job.task(1, 1).await?;
