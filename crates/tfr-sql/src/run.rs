@@ -74,7 +74,6 @@ fn read_query(source: QuerySource) -> Result<String> {
     text.map_err(|source| Error::Read { path, source })
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is used once")]
 async fn run(
     args: &QueryArgs,
     arguments: &[OsString],

@@ -36,7 +36,7 @@ fn rows(out: &Path) -> Option<String> {
     match read.code {
         Some(0) => read.stdout.lines().nth(1).map(str::to_owned),
         _ => {
-            assert!(read.stderr.contains("no such") || read.stderr.contains("not whole"), "{}", read.stderr);
+            assert!(read.stderr.contains("no such") || read.stderr.contains("not complete"), "{}", read.stderr);
             None
         }
     }

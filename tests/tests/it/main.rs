@@ -46,5 +46,6 @@ mod splits;
 mod stores;
 mod structure;
 mod table_formats;
+mod tasks;
 mod tfrecords;
 mod values;

@@ -1,0 +1,269 @@
+//! Plans that several processes carry out: the set is that of one process, whatever is killed or run twice.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tfr_examples::trips_path;
+use tfr_tests::{Run, Scratch, run, tfr_sql};
+
+const PARTITIONS: &str = "4";
+
+/// Ways to arrange the rows, and whether the tasks sort them first.
+const ARRANGEMENTS: [(&str, &[&str], bool); 6] = [
+    ("rows", &["--shard-rows", "300", "--compression", "gzip"], false),
+    ("count", &["--shards", "5", "--emit", "stats,index"], true),
+    ("shuffle", &["--shuffle", "--seed", "3", "--shards", "6"], true),
+    ("split", &["--split", "train=0.8,val=0.2", "--split-by", "zone_id", "--shards", "train=3,val=2"], true),
+    ("directories", &["--partition-by", "city", "--shard-rows", "200"], true),
+    ("ordered", &["--shards", "3"], false),
+];
+
+/// Files of trips, a table of zones to join them with, and directories for plans and sets.
+struct Job {
+    scratch: Scratch,
+}
+
+impl Job {
+    fn new() -> Self {
+        let scratch = Scratch::default();
+        fs::create_dir(scratch.join("trips")).unwrap();
+        for copy in 0..6 {
+            fs::copy(trips_path(), scratch.join("trips").join(format!("{copy}.parquet"))).unwrap();
+        }
+        let zones: String = (0..300).map(|zone| format!("{zone},zone {}\n", zone % 7)).collect();
+        fs::write(scratch.join("zones.csv"), format!("zone,name\n{zones}")).unwrap();
+        Self { scratch }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.join(name)
+    }
+
+    fn query(&self, name: &str) -> String {
+        let trips = self.path("trips");
+        let joined = format!(
+            "SELECT t.*, z.name AS zone_name FROM '{}/*.parquet' t JOIN '{}' z ON t.zone_id = z.zone WHERE fare > 8",
+            trips.display(),
+            self.path("zones.csv").display()
+        );
+        if name == "ordered" { format!("{joined} ORDER BY trip_id, fare, distance_km") } else { joined }
+    }
+
+    fn command(&self, name: &str, out: &Path, arguments: &[&str]) -> Command {
+        let mut command = tfr_sql();
+        command
+            .arg(self.query(name))
+            .arg("--out")
+            .arg(out)
+            .args(["--partitions", PARTITIONS, "--quiet"])
+            .args(arguments);
+        command
+    }
+
+    /// Plans tasks, and returns the plan file and the number of tasks.
+    fn plan(&self, name: &str, arguments: &[&str]) -> (PathBuf, u32) {
+        let file = self.path(&format!("{name}.tfrplan"));
+        run(self.command(name, &self.path("together").join(name), arguments).arg("--plan").arg(&file)).success();
+        let plan: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        (file, plan["rows"]["tasks"].as_u64().unwrap() as u32)
+    }
+}
+
+fn task(plan: &Path, index: u32) -> Command {
+    let mut command = tfr_sql();
+    command.arg("task").arg(plan).args(["--index", &index.to_string(), "--threads", "1", "--quiet"]);
+    command
+}
+
+fn tool(name: &str, plan: &Path) -> Run {
+    run(tfr_sql().arg(name).arg(plan).arg("--quiet"))
+}
+
+/// Every file of a set with its bytes; of the manifest, without what differs between any two runs.
+fn set(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(dir).unwrap().display().to_string();
+            let mut bytes = fs::read(&path).unwrap();
+            if name == "_manifest.json" {
+                let mut manifest: Value = serde_json::from_slice(&bytes).unwrap();
+                for key in ["run", "created", "manifest_crc32c"] {
+                    assert!(!manifest[key].take().is_null(), "{key}");
+                }
+                bytes = manifest.to_string().into_bytes();
+            }
+            found.insert(name, bytes);
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn assert_same_set(name: &str, found: &Path, expected: &Path) {
+    let (found, expected) = (set(found), set(expected));
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{name}");
+    for (file, bytes) in found {
+        assert!(bytes == expected[&file], "{name}: {file} differs");
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn tasks_write_the_set_of_one_process() {
+    let job = Job::new();
+    for (name, arguments, sorts) in ARRANGEMENTS {
+        let (alone, together) = (job.path("alone").join(name), job.path("together").join(name));
+        run(&mut job.command(name, &alone, arguments)).success();
+        let (plan, tasks) = job.plan(name, arguments);
+        assert_eq!(tasks, if name == "ordered" { 1 } else { 4 }, "{name}");
+        for index in (0..tasks).rev() {
+            run(&mut task(&plan, index)).success();
+        }
+        if sorts {
+            tool("cut", &plan).success();
+            // The last one is left to the end.
+            for index in 0..tasks - 1 {
+                run(&mut task(&plan, index)).success();
+            }
+        }
+        tool("finish", &plan).success();
+        assert_same_set(name, &together, &alone);
+        assert!(!plan.exists());
+        run(tfr_sql().arg("verify").arg(&together)).success();
+    }
+    assert_eq!(names(&job.path("together")), names(&job.path("alone")), "nothing is left over");
+}
+
+/// Waits until a condition holds, or the child ends.
+fn until(child: &mut Child, condition: impl Fn() -> bool) {
+    while !condition() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+}
+
+/// The files of attempts in the staging directory of a set.
+fn attempts(out: &Path) -> usize {
+    let staging = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tfr-"));
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let parent = out.parent().unwrap();
+    let inner = below(parent).into_iter().filter(|path| staging(path)).flat_map(|path| below(&path));
+    inner.filter(|path| staging(path)).map(|path| below(&path).len()).sum()
+}
+
+#[test]
+fn killed_and_repeated_tasks_leave_no_trace() {
+    let job = Job::new();
+    for (name, arguments, sorts) in [ARRANGEMENTS[0], ARRANGEMENTS[2]] {
+        let (alone, together) = (job.path("alone").join(name), job.path("together").join(name));
+        run(&mut job.command(name, &alone, arguments)).success();
+        let (plan, tasks) = job.plan(name, arguments);
+        for step in 0..if sorts { 2 } else { 1 } {
+            for index in 0..tasks {
+                let before = attempts(&together);
+                // One is killed as soon as it has created a file, two run at the same time.
+                let mut killed = task(&plan, index).stderr(Stdio::null()).spawn().unwrap();
+                until(&mut killed, || attempts(&together) > before);
+                killed.kill().unwrap();
+                killed.wait().unwrap();
+                let mut twice = [0, 1].map(|_| task(&plan, index).spawn().unwrap());
+                for child in &mut twice {
+                    assert!(child.wait().unwrap().success(), "{name}: task {index}");
+                }
+            }
+            if sorts && step == 0 {
+                tool("cut", &plan).success();
+            }
+        }
+        tool("finish", &plan).success();
+        assert_same_set(name, &together, &alone);
+    }
+    assert_eq!(names(&job.path("together")), names(&job.path("alone")), "nothing is left over");
+}
+
+#[test]
+fn a_plan_waits_for_its_tasks() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[2];
+    let out = job.path("together").join(name);
+    let (plan, _) = job.plan(name, arguments);
+    run(&mut task(&plan, 2)).success();
+    for name in ["cut", "finish"] {
+        let missing = tool(name, &plan);
+        assert_eq!(missing.code, Some(75), "{}", missing.stderr);
+        insta::assert_snapshot!(missing.stderr.trim_end(), @"error: not reported: tasks 0, 1, 3");
+    }
+    let none = run(&mut task(&plan, 4));
+    assert_eq!(none.code, Some(1));
+    insta::assert_snapshot!(none.stderr.trim_end(), @"error: there is no task 4: expected one of 4, from 0");
+    // Planning again would leave what is staged behind.
+    let again = run(job.command(name, &out, arguments).arg("--plan").arg(&plan));
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("hint: finish or abandon it first"), "{}", again.stderr);
+
+    tool("abandon", &plan).success();
+    assert!(!plan.exists() && !out.exists());
+    assert_eq!(names(&job.path("together")), Vec::<String>::new());
+}
+
+#[test]
+fn what_changed_since_the_plan_is_an_error() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[0];
+    let (plan, _) = job.plan(name, arguments);
+    run(&mut task(&plan, 0)).success();
+    fs::copy(trips_path(), job.path("trips").join("6.parquet")).unwrap();
+    let refused = run(&mut task(&plan, 1));
+    assert_eq!(refused.code, Some(1));
+    let [error, hint] = refused.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", refused.stderr) };
+    assert!(
+        error.contains("6.parquet: changed since the tasks were planned: expected no such file, found "),
+        "{error}"
+    );
+    assert_eq!(hint, "hint: abandon the plan and plan the tasks again");
+    fs::remove_file(job.path("trips").join("6.parquet")).unwrap();
+    run(&mut task(&plan, 1)).success();
+    // The same bytes, but another file.
+    fs::copy(trips_path(), job.path("trips").join("0.parquet")).unwrap();
+    assert!(run(&mut task(&plan, 2)).stderr.contains("0.parquet: changed since the tasks were planned"));
+    tool("abandon", &plan).success();
+}
+
+#[test]
+fn queries_whose_tasks_depend_on_each_other_are_refused() {
+    let job = Job::new();
+    let trips = format!("'{}/*.parquet'", job.path("trips").display());
+    let refused = |query: &str| {
+        let mut command = tfr_sql();
+        command.arg(query).arg("--out").arg(job.path("out")).args(["--partitions", PARTITIONS, "--quiet", "--plan"]);
+        let refused = run(command.arg(job.path("plan")));
+        assert_eq!(refused.code, Some(1), "{query}");
+        assert!(!job.path("out").exists() && !job.path("plan").exists(), "{query}");
+        refused.stderr
+    };
+    insta::assert_snapshot!(refused(&format!("SELECT city, count(*) AS n FROM {trips} GROUP BY city")), @"");
+    insta::assert_snapshot!(refused(&format!("SELECT *, random() AS r FROM {trips}")), @"");
+    let zones = format!("'{}'", job.path("zones.csv").display());
+    let limited = format!("SELECT * FROM {trips} t JOIN (SELECT * FROM {zones} LIMIT 5) z ON t.zone_id = z.zone");
+    insta::assert_snapshot!(refused(&limited), @"");
+    // Zones without trips are known only when all partitions of the trips are read.
+    let outer = format!("SELECT * FROM {zones} z LEFT JOIN {trips} t ON t.zone_id = z.zone");
+    insta::assert_snapshot!(refused(&outer), @"");
+}
