@@ -181,10 +181,14 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
     }
 }
 
-/// Reads a file sequentially.
+/// Bytes allocated for a part of a pipe before it has arrived.
+const PIPE_BUFFER: usize = 1 << 20;
+
+/// Reads a file or a pipe sequentially.
 pub(crate) struct Forward {
     file: Arc<str>,
-    size: u64,
+    /// The length of the file in bytes. `None` for a pipe, whose length is unknown.
+    size: Option<u64>,
     bytes: Bytestream,
     /// Bytes read from the file but not yet consumed.
     ahead: Bytes,
@@ -199,7 +203,12 @@ impl Forward {
     /// Starts reading at this byte.
     pub(crate) async fn open_at(file: &Input, position: u64) -> Result<Self, Error> {
         let bytes = text::bytes(&file.store, &file.meta, &file.name, position..file.meta.size).await?;
-        Ok(Self { file: Arc::clone(&file.name), size: file.meta.size, bytes, ahead: Bytes::new(), position })
+        Ok(Self { file: Arc::clone(&file.name), size: Some(file.meta.size), bytes, ahead: Bytes::new(), position })
+    }
+
+    /// Reads a pipe, which is called `name` in messages.
+    pub(crate) fn of_pipe(name: &Arc<str>, bytes: Bytestream) -> Self {
+        Self { file: Arc::clone(name), size: None, bytes, ahead: Bytes::new(), position: 0 }
     }
 
     /// Skips past the next occurrence of `marker`, or to the end of the file.
@@ -216,7 +225,7 @@ impl Forward {
             match self.bytes.try_next().await.map_err(|error| text::read_error(&self.file, error))? {
                 Some(piece) => self.ahead = [self.ahead.as_ref(), piece.as_ref()].concat().into(),
                 None => {
-                    self.position = self.size;
+                    self.position = self.size.unwrap_or(self.position + self.ahead.len() as u64);
                     self.ahead.clear();
                     return Ok(());
                 }
@@ -229,31 +238,47 @@ impl Forward {
         self.position
     }
 
-    /// Returns the number of remaining bytes of the file.
+    /// Returns the number of remaining bytes of a file, and of a pipe the greatest number.
     pub(crate) fn left(&self) -> u64 {
-        self.size - self.position
+        self.size.map_or(u64::MAX, |size| size - self.position)
+    }
+
+    /// Whether all bytes have been taken. Waits for the writer of a pipe.
+    pub(crate) async fn is_at_end(&mut self) -> Result<bool, Error> {
+        if let Some(size) = self.size {
+            return Ok(self.position == size);
+        }
+        while self.ahead.is_empty() {
+            match self.bytes.try_next().await.map_err(|error| text::read_error(&self.file, error))? {
+                Some(piece) => self.ahead = piece,
+                None => return Ok(true),
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// The file has fewer. This is checked before allocating.
+    /// There are fewer. This is checked before allocating, and for a pipe while reading.
     pub(crate) async fn take(&mut self, len: u64) -> Result<Bytes, Error> {
         let (byte, left) = (self.position, self.left());
+        let cut_off = |file: &str, left: u64| -> Error {
+            let reason = format!("it is cut off: {len} bytes should follow, but {left} do");
+            ErrorKind::Damaged { file: file.to_owned(), byte, reason }.into()
+        };
         let wanted = match usize::try_from(len) {
             Ok(wanted) if len <= left => wanted,
-            _ => {
-                let reason = format!("it is cut off: {len} bytes should follow, but {left} do");
-                return Err(ErrorKind::Damaged { file: self.file.to_string(), byte, reason }.into());
-            }
+            _ => return Err(cut_off(&self.file, left)),
         };
         if self.ahead.len() < wanted {
-            let mut all = BytesMut::with_capacity(wanted);
+            let mut all = BytesMut::with_capacity(if self.size.is_some() { wanted } else { wanted.min(PIPE_BUFFER) });
             all.extend_from_slice(&self.ahead);
             while all.len() < wanted {
                 let failed = |error| text::read_error(&self.file, error);
                 match self.bytes.try_next().await.map_err(failed)? {
                     Some(piece) => all.extend_from_slice(&piece),
+                    None if self.size.is_none() => return Err(cut_off(&self.file, all.len() as u64)),
                     None => return Err(failed(std::io::ErrorKind::UnexpectedEof.into())),
                 }
             }

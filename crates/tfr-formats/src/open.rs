@@ -11,6 +11,7 @@ use datafusion_expr::CreateExternalTable;
 use datafusion_session::Session;
 use datafusion_tfrecord::{ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
@@ -22,6 +23,7 @@ use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::options::InputOptions;
 use crate::parquet;
+use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
 use crate::text::Encoding;
 use crate::{arrow, avro, hive_text, json, libsvm, orc};
@@ -101,7 +103,12 @@ pub async fn open_locations(
                 .await?
         }
         InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
-        InputFormat::Arrow => arrow::format(names, columns),
+        InputFormat::Arrow => {
+            let piped = PipedFiles::of(session.config());
+            let is_piped = |file: &ObjectMeta| piped.as_ref().is_some_and(|piped| piped.contains(&file.location));
+            let needs_end = listing.files().iter().any(is_piped);
+            arrow::format(names, columns, needs_end)
+        }
         InputFormat::Orc => orc::format(names, &options.orc, options.calendar.clone(), columns, findings),
         InputFormat::HiveText => {
             let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));

@@ -12,6 +12,7 @@ mod produce;
 mod records;
 mod segment;
 mod signals;
+mod stream;
 mod tools;
 mod values;
 mod write;
@@ -26,6 +27,8 @@ mod _native {
     use crate::loader::{PyBatches, PyDataSet, PyPlan};
     #[pymodule_export]
     use crate::records::{PyRecords, PyScanner};
+    #[pymodule_export]
+    use crate::stream::{PyBatchReader, PyRowReader, PyRows, PyStreamEncoder};
     #[pymodule_export]
     use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
     #[pymodule_export]

@@ -249,7 +249,7 @@ def test_an_append_and_an_overwrite(tmp_path: Path) -> None:
     first, second = (tfr.start_write(out, SCHEMA, mode="append") for _ in range(2))
     reports = [stage(first, 0)], [stage(second, 0)]
     first.commit(reports[0])
-    with pytest.raises(tfr.TfrError, match="another run has written here meanwhile"):
+    with pytest.raises(tfr.TfrError, match="another run wrote here in the meantime"):
         second.commit(reports[1])
     assert len(ids(out)) == 3 * ROWS
 

@@ -10,6 +10,7 @@ mod display;
 mod emit;
 mod index;
 mod keys;
+mod messages;
 mod query;
 mod records;
 mod reshard;
@@ -33,6 +34,7 @@ pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
 pub use index::IndexArgs;
+pub use messages::MessageTarget;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use reshard::ReshardArgs;
@@ -274,5 +276,7 @@ impl Given {
     }
 }
 
+#[cfg(test)]
+mod python_options;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! listed.
 
 use std::fmt;
+use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use arrow_tfrecord::{
@@ -20,6 +21,7 @@ use tfrecord_shards::{ObjectNames, ShardName, Sharding, Splits};
 use crate::error::Result;
 use crate::printer::{bytes, counted, grouped};
 use crate::query::Query;
+use crate::report::{Outcome, PlanReport, Report};
 use crate::session::Limits;
 
 /// The plan of a write. Its `Display` prints it.
@@ -84,24 +86,47 @@ impl fmt::Display for DryRun {
         if self.is_sorted() {
             writeln!(f, "memory  {} for the query and its rows, and files in --temp-dir for more", bytes(self.memory))?;
         }
-        let order = if options.ordered { ", in the query's order" } else { "" };
-        let each = if options.partition_by.is_empty() { "" } else { " in each directory" };
-        let Some(SplitOptions { splits, .. }) = &options.splits else {
-            let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
-            writeln!(f, "shards  {}{each}{order}: {} ...", group.shards(), group.first_shard())?;
-            return self.sidecars(f);
-        };
-        for (index, (name, fraction)) in splits.iter().enumerate() {
+        for (index, shards) in self.shards().into_iter().enumerate() {
             let label = if index == 0 { "shards" } else { "" };
-            let sharding = options.split_shards.get(name).map_or(options.sharding, |shards| Sharding::Count(*shards));
-            let group = Group { plan: self, fraction, sharding, prefix: name };
-            writeln!(f, "{label:8}{}{each}{order}: {} ...", group.shards(), group.first_shard())?;
+            writeln!(f, "{label:8}{shards}")?;
         }
         self.sidecars(f)
     }
 }
 
 impl DryRun {
+    /// Returns the plan for programs.
+    pub fn report(&self) -> Report {
+        let rows = self.rows.get_value().map(|rows| *rows as u64);
+        let plan = PlanReport {
+            mapping: self.mapping.clone(),
+            rows,
+            rows_are_exact: self.rows.is_exact().unwrap_or(false),
+            least_bytes: self.size.least,
+            most_bytes: self.size.most.filter(|_| self.size.unknown.is_empty()),
+            shards: self.shards(),
+            text: self.to_string(),
+        };
+        Report::new(Outcome::Plan(plan), Duration::ZERO)
+    }
+
+    /// Describes the shards of each split.
+    fn shards(&self) -> Vec<String> {
+        let options = &self.options;
+        let order = if options.ordered { ", in the query's order" } else { "" };
+        let each = if options.partition_by.is_empty() { "" } else { " in each directory" };
+        let describe = |group: Group<'_>| format!("{}{each}{order}: {} ...", group.shards(), group.first_shard());
+        let Some(SplitOptions { splits, .. }) = &options.splits else {
+            let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
+            return vec![describe(group)];
+        };
+        let split = |(name, fraction): (&str, f64)| {
+            let sharding = options.split_shards.get(name).map_or(options.sharding, |shards| Sharding::Count(*shards));
+            describe(Group { plan: self, fraction, sharding, prefix: name })
+        };
+        splits.iter().map(split).collect()
+    }
+
     /// Lists the sidecar files, if any were requested.
     fn sidecars(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emit = &self.options.emit;

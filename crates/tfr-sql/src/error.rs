@@ -2,6 +2,7 @@
 
 mod columns;
 mod conversions;
+mod details;
 mod explanation;
 mod files;
 mod foreign;
@@ -32,6 +33,7 @@ use crate::cli::similar_tool;
 use crate::exit::ExitStatus;
 use crate::tasks::TaskError;
 
+pub use details::{ErrorClass, ErrorDetails};
 pub use explanation::Explanation;
 
 /// The result of this crate's functions.
@@ -149,9 +151,11 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The copy of standard input cannot be written, or standard input cannot be read.
-    #[error("{}: standard input cannot be copied here", path.display())]
+    /// The copy of standard input or of a pipe cannot be written, or it cannot be read.
+    #[error("{}: {} cannot be copied here", path.display(), input.display())]
     SpoolInput {
+        /// The pipe, or `standard input`.
+        input: PathBuf,
         /// The copy.
         path: PathBuf,
         /// The system's error.
@@ -291,6 +295,9 @@ pub enum Error {
     /// Rows that cannot be represented in the requested format.
     #[error("cannot print the rows")]
     Format(#[source] ArrowError),
+    /// An Arrow stream, which is not text, was to be printed on a terminal.
+    #[error("--format arrow is for programs, and standard output is a terminal")]
+    ArrowOnTerminal,
     /// Writing to standard output failed.
     #[error("cannot write to standard output")]
     Stdout(#[source] io::Error),
@@ -310,6 +317,7 @@ impl Error {
                 | Self::Word { .. }
                 | Self::SpillDirectory { .. }
                 | Self::StandardInputTwice
+                | Self::ArrowOnTerminal
                 | Self::Pattern { .. }
                 | Self::RemoteInput { .. }
                 | Self::MapFile { .. }
@@ -407,6 +415,9 @@ impl Error {
                 Some("leave out --strict, or pipe the rows of the table from its own library".to_owned())
             }
             Self::StandardInputTwice => Some("write the query to a file and name that with --file".to_owned()),
+            Self::ArrowOnTerminal => Some(
+                "redirect it to a file or a pipe: --format arrow > rows.arrows; or print another format".to_owned(),
+            ),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
             Self::UnknownTable { known, .. } if known.is_empty() => Some(

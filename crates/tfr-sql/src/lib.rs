@@ -11,14 +11,18 @@ mod dry_run;
 mod error;
 mod exit;
 mod feature_names;
+mod file_types;
 mod index;
 mod inputs;
 mod interrupt;
 mod listener;
 mod map_file;
 mod mapping;
+mod messages;
 mod names;
 mod origin;
+mod pipe_table;
+mod pipes;
 mod printer;
 mod progress;
 mod query;
@@ -35,7 +39,6 @@ mod secrets;
 mod session;
 mod spill;
 mod stats;
-mod stdin;
 mod stored;
 mod table;
 mod tasks;
@@ -55,7 +58,8 @@ use crate::cli::Cli;
 use crate::error::{Error, Explanation};
 use crate::printer::Printer;
 
-pub use cli::{Display, When};
+pub use cli::{Display, MessageTarget, When};
+pub use error::{ErrorClass, ErrorDetails};
 pub use exit::ExitStatus;
 pub use interrupt::{Interrupt, watch_signals};
 pub use listener::{Event, Listener, Progress};
@@ -78,10 +82,14 @@ pub fn run(
     let arguments: Vec<_> = arguments.into_iter().collect();
     let printer = Printer::new(listener, Secrets::in_arguments(&arguments));
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
+    let messages = MessageTarget::of_arguments(&arguments);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
         let cli = match Cli::parse_from_arguments(arguments.clone()) {
             Ok(cli) => cli,
-            Err(error) => return Ok(printer.usage(&error)),
+            Err(error) => {
+                printer.begin(&Display { messages, ..Display::default() });
+                return Ok(printer.usage(&error));
+            }
         };
         printer.begin(&cli.display);
         match cli.tool {

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::cli::Display;
+use crate::error::ErrorDetails;
 use crate::secrets::Secrets;
 
 /// Receives the output of a run. [`Terminal`](crate::Terminal) is the listener of the command.
@@ -48,6 +49,8 @@ pub enum Event<'a> {
     Note(&'a str),
     /// A problem that does not end the run.
     Warning(&'a str),
+    /// Information that the output loses by the mapping of a column, which `--strict` refuses.
+    Loss(&'a str),
     /// The error that ends the run.
     Error {
         /// What failed.
@@ -56,6 +59,8 @@ pub enum Event<'a> {
         causes: &'a [String],
         /// How to fix it.
         hint: Option<&'a str>,
+        /// Its class and location.
+        details: &'a ErrorDetails,
     },
     /// Progress, at the [interval](Listener::progress_interval) that the listener requests; `None` when the work ends.
     Progress(Option<&'a Progress>),
@@ -66,6 +71,8 @@ pub enum Event<'a> {
 pub struct Progress {
     /// The finished fraction of the work, from 0 to 1, if its size is known.
     pub share: Option<f64>,
+    /// The rows written, or read if none have been written, if they are counted.
+    pub rows: Option<u64>,
     /// Rows, speed and remaining time, as text.
     pub message: String,
 }

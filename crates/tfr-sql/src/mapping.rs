@@ -126,6 +126,7 @@ pub async fn with_vocabularies(
     Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
     let names: Vec<_> = columns.iter().map(|ranked| ranked.name.as_str()).collect();
     printer.note(format!("gathering the vocabulary of {}", names.join(", ")));
+    query.keep_pipes().await?;
     let known = query.logical.schema().columns();
     let read: BTreeSet<usize> = columns.iter().map(|ranked| ranked.column).collect();
     let wanted: Vec<_> = read.iter().map(|column| Expr::Column(known[*column].clone())).collect();

@@ -52,12 +52,22 @@ impl Printer {
         let message = texts.next().unwrap_or_default();
         let causes: Vec<_> = texts.collect();
         let hint = explanation.hint.as_deref().map(|hint| self.secrets.hide(hint));
-        self.listener.event(Event::Error { message: &message, causes: &causes, hint: hint.as_deref() });
+        let mut details = explanation.details;
+        for text in [&mut details.file, &mut details.column].into_iter().flatten() {
+            *text = self.secrets.hide(text).into_owned();
+        }
+        let hint = hint.as_deref();
+        self.listener.event(Event::Error { message: &message, causes: &causes, hint, details: &details });
     }
 
     /// Reports a problem that does not end the run.
     pub fn warning(&self, message: impl Message) {
         self.listener.event(Event::Warning(&self.secrets.hide(&message.to_string())));
+    }
+
+    /// Reports information that the output loses.
+    pub fn loss(&self, message: impl Message) {
+        self.listener.event(Event::Loss(&self.secrets.hide(&message.to_string())));
     }
 
     /// Reports the closing summary and other information.

@@ -136,7 +136,7 @@ impl Counters {
         if let Some(sorted) = self.sorted {
             let share = ratio(self.rows, sorted);
             let message = format!("{} rows sorted, {:.0} % of them written", grouped(sorted), share * 100.0);
-            return Progress { share: share_of(share), message };
+            return Progress { share: share_of(share), rows: Some(self.rows), message };
         }
         let speed = bytes((self.bytes as f64 / seconds) as u64);
         let mut message = format!("{} rows, {speed}/s", grouped(self.rows));
@@ -149,7 +149,7 @@ impl Counters {
                 message.push_str(&format!(", {:#} left", HumanDuration(left)));
             }
         }
-        Progress { share, message }
+        Progress { share, rows: Some(self.rows), message }
     }
 }
 

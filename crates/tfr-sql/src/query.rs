@@ -21,11 +21,12 @@ use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::origin::{self, Spelling};
+use crate::pipe_table::PipeStream;
+use crate::pipes::Pipes;
 use crate::recorded;
 use crate::row_format;
 use crate::session;
 use crate::spill::SpillDirectory;
-use crate::stdin::StandardInput;
 use crate::used;
 
 /// A planned query.
@@ -44,12 +45,15 @@ pub struct Query {
     pub notes: Vec<String>,
     /// The tables of table formats whose files the query reads directly.
     pub owners: Vec<Owner>,
+    /// The streams that it reads once, while they arrive.
+    pipes: Vec<Arc<PipeStream>>,
 }
 
 impl Query {
     /// Parses `text`, registers the tables, runs the preceding statements and plans the query.
     pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str, spill: &SpillDirectory) -> Result<Self> {
-        let mut stdin = StandardInput::new(spill, matches!(args.source(), QuerySource::Stdin));
+        let reads_stdin = matches!(args.source(), QuerySource::Stdin);
+        let mut pipes = Pipes::new(spill, reads_stdin, session::piped_files(context));
         let mut statements = parse(text)?;
         let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
         if !is_query(&query, args.output.target().is_none()) {
@@ -70,18 +74,22 @@ impl Query {
             recorded.insert("tables".to_owned(), Value::Object(tables));
         }
         for table in &args.tables {
-            let files = stdin.stand_in(&table.locations).await?;
+            inputs.extend(table.locations.iter().map(LocationText::to_string));
+            if let Some(stream) = pipes.stream(&table.locations, &table.options).await? {
+                context.register_table(TableReference::bare(table.name.as_str()), stream)?;
+                continue;
+            }
+            let files = pipes.stand_in(&table.locations).await?;
             let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
-            inputs.extend(table.locations.iter().map(LocationText::to_string));
         }
         for mut statement in statements {
             if let Statement::CreateExternalTable(table) = &mut statement {
                 let locations: Vec<_> = table.locations.iter().map(|path| path.as_str().into()).collect();
                 inputs.extend(locations.iter().map(LocationText::to_string));
-                let files = stdin.stand_in(&locations).await?;
+                let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
             }
             let Some(table) = run_preamble(context, statement).await? else { continue };
@@ -94,7 +102,13 @@ impl Query {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
                 let location = LocationText::from(path.as_str());
                 let options = input_options(&args.inference);
-                let files = stdin.stand_in(std::slice::from_ref(&location)).await?;
+                let locations = std::slice::from_ref(&location);
+                if let Some(stream) = pipes.stream(locations, &InputOptions::default()).await? {
+                    context.register_table(TableReference::bare(path.as_str()), stream)?;
+                    inputs.insert(location.to_string());
+                    continue;
+                }
+                let files = pipes.stand_in(locations).await?;
                 let opened = open_locations(&context.state(), &files, &options, None).await?;
                 let name = table_name(context, &location)?;
                 if name != path {
@@ -110,9 +124,18 @@ impl Query {
         let text = redacted(&query.to_string()).into_owned();
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
+        pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
-        Ok(Self { text, logical, physical, inputs, recorded, notes, owners })
+        Ok(Self { text, logical, physical, inputs, recorded, notes, owners, pipes: pipes.into_streams() })
+    }
+
+    /// Prepares for another run of the query: streams that can be read only once are copied to files.
+    pub async fn keep_pipes(&self) -> Result<()> {
+        for pipe in &self.pipes {
+            pipe.keep().await?;
+        }
+        Ok(())
     }
 
     /// With `strict`, rejects files that belong to a table of a table format, whose values may differ from the

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use arrow_tfrecord::Mapping;
 use serde::Serialize;
 use serde_json::Value;
 use tfrecord_shards::{Manifest, ShardEntry};
@@ -44,6 +45,30 @@ pub enum Outcome {
     Verify(VerifyReport),
     /// Records saved from damaged files.
     Salvage(SalvageReport),
+    /// What a write would do.
+    Plan(PlanReport),
+}
+
+/// The plan of a write, of which nothing has run.
+#[derive(Debug, Serialize)]
+pub struct PlanReport {
+    /// What each column becomes, as in a manifest.
+    pub mapping: Mapping,
+    /// The number of rows, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Whether that number is exact.
+    pub rows_are_exact: bool,
+    /// The least number of bytes of framed records, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_bytes: Option<u64>,
+    /// The most, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_bytes: Option<u64>,
+    /// Descriptions of the shards, one for each split.
+    pub shards: Vec<String>,
+    /// What is printed for a person.
+    pub text: String,
 }
 
 /// A published shard set.
@@ -254,7 +279,7 @@ impl Report {
             Outcome::Shards(shards) => shards.rows == 0,
             Outcome::Table(table) => table.rows == 0,
             Outcome::Salvage(salvage) => salvage.shards.rows == 0,
-            Outcome::Ignored(_) => false,
+            Outcome::Ignored(_) | Outcome::Plan(_) => false,
             Outcome::Verify(verify) => verify.files == 0,
         }
     }
@@ -292,6 +317,7 @@ impl Report {
                 };
                 format!("{}, {seconds:.1} s: {}{set}", shards.written("row"), shards.out)
             }
+            Outcome::Plan(plan) => plan.text.clone(),
             Outcome::Ignored(ignored) => match ignored.found.as_slice() {
                 [] => format!("kept the existing files: {}", ignored.out),
                 found => format!("kept the existing files: {} contains {}", ignored.out, found.join(", ")),

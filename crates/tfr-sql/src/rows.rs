@@ -1,7 +1,8 @@
-//! [`RowWriter`]: converts record batches to text, batch by batch.
+//! [`RowWriter`]: converts record batches to text or an Arrow stream, batch by batch.
 
 mod csv;
 mod json;
+mod stream;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,30 +14,41 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use arrow_tfrecord::text::find_without_text;
 
+use self::stream::ArrowRows;
 use crate::cli::RowFormat;
 
 /// Rows of one aligned table. Widths must be known before the first line, so a longer result is printed as several
 /// tables, to bound the memory used.
 const TABLE_ROWS: usize = 1000;
 
-/// Writes rows in one format. Each call appends whole lines.
+/// Writes rows in one format. Each call appends whole lines, or whole messages of an Arrow stream.
 pub struct RowWriter {
     format: RowFormat,
     schema: SchemaRef,
     rows: u64,
     /// Rows that do not fill a table yet.
     table: Vec<RecordBatch>,
+    /// The stream, once it has begun.
+    stream: Option<ArrowRows>,
 }
 
 impl RowWriter {
     /// Creates a writer of rows with `schema`.
     pub fn new(format: RowFormat, schema: SchemaRef) -> Self {
-        Self { format, schema, rows: 0, table: Vec::new() }
+        Self { format, schema, rows: 0, table: Vec::new(), stream: None }
     }
 
     /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Appends what readers need before the first row: the schema of an Arrow stream.
+    pub fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        if self.format == RowFormat::Arrow && self.stream.is_none() {
+            self.stream.insert(ArrowRows::new(&self.schema)?).drain(out);
+        }
+        Ok(())
     }
 
     /// Appends `batch` to `out`.
@@ -47,12 +59,21 @@ impl RowWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        self.begin(out)?;
+        if let Some(stream) = &mut self.stream {
+            self.rows += batch.num_rows() as u64;
+            stream.write(batch)?;
+            stream.drain(out);
+            return Ok(());
+        }
         for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
             if let Some(found) = find_without_text(column) {
                 return Err(ArrowError::ExternalError(Box::new(found.in_column(field.name(), self.rows))));
             }
         }
         match self.format {
+            // Written above.
+            RowFormat::Arrow => {}
             RowFormat::Table => self.write_table(batch, out)?,
             RowFormat::Csv => {
                 if self.rows == 0 {
@@ -80,8 +101,14 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Appends the remaining text: the last table, the end of the array, or the header of an empty result.
+    /// Appends what is left: the last table, the end of the array or stream, or the header of an empty result.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        self.begin(out)?;
+        if let Some(stream) = &mut self.stream {
+            stream.finish()?;
+            stream.drain(out);
+            return Ok(());
+        }
         match self.format {
             RowFormat::Table if self.rows == 0 || !self.table.is_empty() => {
                 flush_table(&self.schema, &mut self.table, out)

@@ -107,7 +107,7 @@ async fn run(
         let schema = query.physical.schema();
         let mapping = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
         query.check_strict(mapping.strict)?;
-        let text = match args.output.target() {
+        let plan = match args.output.target() {
             Some(Target::Shards(out)) => {
                 let options = write::options(args, limits, &query, out, mapping);
                 tokio::select! {
@@ -119,7 +119,10 @@ async fn run(
             // The plan does not depend on the directory.
             _ => DryRun::new(&write::options(args, limits, &query, &PathBuf::new().into(), mapping), &query, limits)?,
         };
-        let text = text.to_string();
+        let text = match args.rows.report {
+            Some(ReportFormat::Json) => plan.report().to_json(),
+            None => plan.to_string(),
+        };
         printer.data(text.as_bytes()).map_err(Error::Stdout)?;
         return Ok(ExitStatus::Done);
     }
@@ -179,16 +182,26 @@ async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer
         true => RowFormat::Table,
         false => RowFormat::Csv,
     });
+    if format == RowFormat::Arrow && printer.is_terminal() {
+        return Err(Error::ArrowOnTerminal);
+    }
     let mut progress = Some(ShownProgress::of_plan(printer, Arc::clone(&query.physical))?);
     let task = session::task_context(context, query.physical.as_ref());
     let mut batches = execute_stream(query.physical, task)?;
     let mut rows = RowWriter::new(format, batches.schema());
+    let mut begin = Vec::new();
+    rows.begin(&mut begin).map_err(Error::Format)?;
+    if !begin.is_empty() {
+        send(printer, begin).await?;
+    }
     while let Some(batch) = batches.next().await {
         let mut text = Vec::new();
         rows.write(&batch?, &mut text).map_err(Error::Format)?;
         if !text.is_empty() {
-            // From here on the rows themselves show progress.
-            progress = None;
+            // From here on the rows themselves show progress, if they are text.
+            if format != RowFormat::Arrow {
+                progress = None;
+            }
             send(printer, text).await?;
         }
     }

@@ -20,6 +20,7 @@ use tfr_files::FilesFunction;
 use tfr_files::Findings;
 use tfr_files::memory::{ReadBounds, batch_bytes};
 use tfr_files::stores::{StoreOptions, Stores};
+use tfr_formats::PipedFiles;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Resources;
@@ -107,7 +108,8 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     let config = SessionConfig::new().with_target_partitions(limits.partitions.get());
     let mut config = datafusion_tfrecord::reproducible(config)
         .with_extension(Arc::clone(stores.uploads()))
-        .with_extension(Arc::new(Findings::default()));
+        .with_extension(Arc::new(Findings::default()))
+        .with_extension(Arc::new(PipedFiles::default()));
     let options = config.options_mut();
     // Identifiers keep their case: `UserId` is not `userid` when it becomes a feature. See `names` for
     // case-insensitive matches.
@@ -143,6 +145,11 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
 /// Returns the findings of the session's scans.
 pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
+}
+
+/// Returns the session's copies of pipes.
+pub fn piped_files(context: &SessionContext) -> Arc<PipedFiles> {
+    PipedFiles::of(context.state_ref().read().config()).unwrap_or_default()
 }
 
 /// Returns the context for executing a plan. Batches have fewer rows if the rows are wide or long.

@@ -28,6 +28,9 @@ const GONE: &str = "gone";
 /// The copy of standard input. Messages show this name.
 const STANDARD_INPUT: &str = "standard input";
 
+/// Prefix of the names of copies of pipes.
+const PIPE: &str = "pipe ";
+
 /// A table file that is uploaded when complete.
 const TABLE: &str = "table";
 
@@ -89,9 +92,14 @@ impl SpillDirectory {
         self.dir.path().join(TABLE)
     }
 
-    /// Returns the path for the copy of standard input.
-    pub fn standard_input(&self) -> PathBuf {
-        self.dir.path().join(STANDARD_INPUT)
+    /// Returns the path for the copy of a pipe, or of standard input. It contains the pipe's name, because messages show
+    /// it.
+    pub fn input(&self, pipe: Option<&Path>) -> PathBuf {
+        let name = match pipe {
+            None => STANDARD_INPUT.to_owned(),
+            Some(pipe) => format!("{PIPE}{}", pipe.display().to_string().trim_start_matches('/').replace('/', "-")),
+        };
+        self.dir.path().join(name)
     }
 }
 
@@ -132,7 +140,10 @@ fn remove_leftovers(parent: &Path, own: &Path) {
 /// Removes the directory of a run if the run created it, locked it and is dead.
 fn remove_if_dead(dir: &Path) -> io::Result<bool> {
     let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
-    let is_ours = |name: &OsStr| [LOCK, LIVE, GONE, STANDARD_INPUT, TABLE].iter().any(|ours| name == *ours);
+    let is_ours = |name: &OsStr| {
+        [LOCK, LIVE, GONE, STANDARD_INPUT, TABLE].iter().any(|ours| name == *ours)
+            || name.as_encoded_bytes().starts_with(PIPE.as_bytes())
+    };
     if !names.iter().all(|name| is_ours(name)) || !names.iter().any(|name| name == LOCK) {
         return Ok(false);
     }
@@ -181,7 +192,7 @@ mod tests {
                 fs::write(file, "x").unwrap();
             }
         };
-        make("tfr-sql-dead00", &["lock", "live/datafusion-x/rows", "standard input"]);
+        make("tfr-sql-dead00", &["lock", "live/datafusion-x/rows", "standard input", "pipe dev-fd-5"]);
         make("tfr-sql-dead01", &["lock", "gone/rows"]);
         make("tfr-sql-dead02", &["lock"]);
         // Not known to have been locked, with files of others, of another name.

@@ -8,7 +8,6 @@ mod dictionaries;
 mod file;
 mod parquet;
 mod rotation;
-mod types;
 mod upload;
 
 use std::collections::HashSet;
@@ -33,6 +32,7 @@ use tokio::sync::mpsc;
 use crate::cli::{TableFormat, TableTarget};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
+use crate::file_types::{self, FileTypes};
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::progress::ShownProgress;
@@ -41,7 +41,6 @@ use crate::report::{IgnoredReport, Outcome, Report, TableReport};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use file::{FileStats, TableFile};
-use types::FileTypes;
 use upload::TableUpload;
 
 /// Batches queued for the thread that writes them.
@@ -143,7 +142,7 @@ impl WriteTable<'_> {
             return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
         }
         if self.target.format == TableFormat::Parquet
-            && let Some(column) = schema.fields().iter().find(|field| !types::is_in_parquet(field.data_type()))
+            && let Some(column) = schema.fields().iter().find(|field| !file_types::is_in_parquet(field.data_type()))
         {
             return Err(Error::NotInParquet { path: self.target.path.clone(), column: Arc::clone(column) });
         }

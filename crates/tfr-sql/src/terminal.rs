@@ -8,8 +8,9 @@ use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle as BarStyle};
 
-use crate::cli::{Display, When};
+use crate::cli::{Display, MessageTarget, When};
 use crate::listener::{Event, Listener, Progress};
+use crate::messages::message;
 use crate::printer::escape_controls;
 use crate::secrets::Secrets;
 
@@ -41,6 +42,8 @@ struct View {
     color: anstream::ColorChoice,
     progress: ProgressStyle,
     bars: MultiProgress,
+    /// Where messages go instead of standard error.
+    messages: Option<MessageTarget>,
 }
 
 /// How progress is shown.
@@ -52,6 +55,8 @@ enum ProgressStyle {
     Bar,
     /// A line from time to time, for when standard error is a file or a pipe and the user requested progress.
     Lines,
+    /// A message from time to time.
+    Messages,
 }
 
 impl View {
@@ -62,16 +67,24 @@ impl View {
             When::Never => anstream::ColorChoice::Never,
         };
         let progress = match (display.progress, io::stderr().is_terminal()) {
-            (When::Never, _) | (When::Auto, false) => ProgressStyle::Hidden,
+            (When::Never, _) => ProgressStyle::Hidden,
+            _ if display.messages.is_some() => ProgressStyle::Messages,
+            (When::Auto, false) => ProgressStyle::Hidden,
             (When::Auto, true) if display.quiet => ProgressStyle::Hidden,
             (When::Auto | When::Always, true) => ProgressStyle::Bar,
             (When::Always, false) => ProgressStyle::Lines,
         };
         let target = match progress {
             ProgressStyle::Bar => ProgressDrawTarget::stderr(),
-            ProgressStyle::Hidden | ProgressStyle::Lines => ProgressDrawTarget::hidden(),
+            _ => ProgressDrawTarget::hidden(),
         };
-        Self { quiet: display.quiet, color, progress, bars: MultiProgress::with_draw_target(target) }
+        Self {
+            quiet: display.quiet,
+            color,
+            progress,
+            bars: MultiProgress::with_draw_target(target),
+            messages: display.messages.clone(),
+        }
     }
 }
 
@@ -123,7 +136,7 @@ impl Terminal {
     fn show(&self, progress: Option<&Progress>) {
         let view = self.view();
         match (view.progress, progress) {
-            (ProgressStyle::Hidden, _) | (ProgressStyle::Lines, None) => {}
+            (ProgressStyle::Hidden | ProgressStyle::Messages, _) | (ProgressStyle::Lines, None) => {}
             (ProgressStyle::Lines, Some(progress)) => self.line(&progress.message),
             (ProgressStyle::Bar, Some(progress)) => {
                 let mut shown = self.0.bar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,16 +187,23 @@ impl Listener for Terminal {
     }
 
     fn event(&self, event: Event<'_>) {
+        let is_quiet = matches!(event, Event::Note(_) | Event::Warning(_) | Event::Loss(_)) && self.view().quiet;
+        if let Some(target) = self.view().messages.as_ref().filter(|_| !is_quiet)
+            && let Some(message) = message(event)
+        {
+            // An error of the target itself cannot be reported.
+            return drop(target.write(&message));
+        }
         match event {
             // A printing error cannot be reported.
             Event::Help(text) => drop(write!(anstream::stdout(), "{text}")),
             Event::Usage(text) => drop(write!(anstream::stderr(), "{text}")),
-            Event::Note(_) | Event::Warning(_) if self.view().quiet => {}
+            Event::Note(_) | Event::Warning(_) | Event::Loss(_) if self.view().quiet => {}
             Event::Note(text) => self.line(text),
-            Event::Warning(text) => {
+            Event::Warning(text) | Event::Loss(text) => {
                 self.to_stderr(|out| writeln!(out, "{WARNING}warning{WARNING:#}: {}", escape_controls(text)));
             }
-            Event::Error { message, causes, hint } => self.to_stderr(|out| {
+            Event::Error { message, causes, hint, .. } => self.to_stderr(|out| {
                 writeln!(out, "{ERROR}error{ERROR:#}: {}", escape_controls(message))?;
                 for cause in causes {
                     writeln!(out, "  {ERROR}cause{ERROR:#}: {}", escape_controls(cause))?;
@@ -217,7 +237,7 @@ impl Listener for Terminal {
     fn progress_interval(&self) -> Option<Duration> {
         match self.view().progress {
             ProgressStyle::Hidden => None,
-            ProgressStyle::Bar => Some(Duration::from_millis(200)),
+            ProgressStyle::Bar | ProgressStyle::Messages => Some(Duration::from_millis(200)),
             ProgressStyle::Lines => Some(Duration::from_secs(1)),
         }
     }

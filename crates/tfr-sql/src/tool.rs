@@ -122,5 +122,5 @@ fn share_of(read: &Progress, started: Instant) -> listener::Progress {
     let speed = (read as f64 / started.elapsed().as_secs_f64().max(0.001)) as u64;
     let share = if total == 0 { 0.0 } else { (read as f64 / total as f64).min(1.0) };
     let message = format!("{} of {}, {}/s, {:.0} %", bytes(read), bytes(total), bytes(speed), share * 100.0);
-    listener::Progress { share: Some(share), message }
+    listener::Progress { share: Some(share), rows: None, message }
 }

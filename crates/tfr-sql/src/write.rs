@@ -91,7 +91,7 @@ impl WriteShards<'_> {
         let mapping = commit.mapping().filter(|_| self.options.layout == Layout::Shards);
         let warnings = mapping.map(|mapping| mapping.warnings()).unwrap_or_default();
         for warning in &warnings {
-            self.printer.warning(warning);
+            self.printer.loss(warning);
         }
         let task = session::task_context(context, commit.as_ref());
         let ended = {
@@ -150,6 +150,7 @@ impl WriteShards<'_> {
     /// Counts the rows of the query by running it once: ranges of an ordered result require the number beforehand.
     async fn count_rows(&self, context: &SessionContext, query: &Query) -> Result<u64> {
         self.printer.note("counting rows, so that each shard can contain a range of them");
+        query.keep_pipes().await?;
         let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
         Ok(rows as u64)
     }

@@ -140,12 +140,7 @@ impl Input {
     }
 
     /// Returns the error for a refusal at a byte of this file.
-    pub(super) fn refused(&self, byte: u64, refusal: Refusal) -> Error {
-        let file = self.name.to_string();
-        match refusal {
-            Refusal::Damaged(reason) => ErrorKind::Damaged { file, byte, reason }.into(),
-            Refusal::Unsupported(format) => ErrorKind::UnsupportedFormat { file, format }.into(),
-            Refusal::Undecoded(source) => ErrorKind::Message { file, byte, source }.into(),
-        }
+    fn refused(&self, byte: u64, refusal: Refusal) -> Error {
+        super::refusal::refused(&self.name, byte, refusal)
     }
 }

@@ -18,6 +18,8 @@ use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
 use tfr_files::FileNames;
 
+pub use stream::ArrowPipe;
+
 use crate::content::head;
 use crate::error::Error;
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
@@ -28,13 +30,16 @@ use tfr_files::scan::{Batches, ReaderFormat};
 /// The magic number of the file format; anything else is a stream.
 const MAGIC: &[u8] = b"ARROW1";
 
-/// Returns the format; `names` determines the files' names in messages.
-pub(crate) fn format(names: FileNames, columns: ColumnNames) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader, names, columns)))
+/// Returns the format; `names` determines the files' names in messages. `needs_end`: whether a stream must have its
+/// end-of-stream marker.
+pub(crate) fn format(names: FileNames, columns: ColumnNames, needs_end: bool) -> Arc<dyn FileFormat> {
+    Arc::new(ReaderFormat::new(ForwardFiles::new(ArrowReader { needs_end }, names, columns)))
 }
 
 #[derive(Debug)]
-struct ArrowReader;
+struct ArrowReader {
+    needs_end: bool,
+}
 
 #[async_trait]
 impl ForwardReader for ArrowReader {
@@ -61,7 +66,7 @@ impl ForwardReader for ArrowReader {
     async fn batches(&self, part: FilePart) -> Result<Batches> {
         match is_file(&part.file).await? {
             true => file::batches(part).await,
-            false => stream::batches(part).await,
+            false => stream::batches(part, self.needs_end).await,
         }
     }
 }

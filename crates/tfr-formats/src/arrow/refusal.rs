@@ -2,6 +2,8 @@
 
 use arrow_schema::ArrowError;
 
+use crate::error::{Error, ErrorKind};
+
 /// Why a message cannot be decoded, without the name of the file.
 #[derive(Debug)]
 pub(super) enum Refusal {
@@ -16,6 +18,16 @@ pub(super) enum Refusal {
 impl From<ArrowError> for Refusal {
     fn from(error: ArrowError) -> Self {
         Self::Undecoded(error)
+    }
+}
+
+/// Returns the error for a refusal at a byte of a file or pipe of this name.
+pub(super) fn refused(file: &str, byte: u64, refusal: Refusal) -> Error {
+    let file = file.to_owned();
+    match refusal {
+        Refusal::Damaged(reason) => ErrorKind::Damaged { file, byte, reason }.into(),
+        Refusal::Unsupported(format) => ErrorKind::UnsupportedFormat { file, format }.into(),
+        Refusal::Undecoded(source) => ErrorKind::Message { file, byte, source }.into(),
     }
 }
 

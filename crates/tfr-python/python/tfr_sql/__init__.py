@@ -5,35 +5,64 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._errors import DataError, ExistsError, MissingError, TfrError, UsageError
+from ._errors import (
+    CommandError,
+    DataError,
+    ExistsError,
+    LossWarning,
+    MissingError,
+    QueryError,
+    TfrError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
+    from ._command import Progress
     from ._inspect import Finding, Verification, manifest, schema, verify
     from ._loader import Loader
-    from ._native import Decoder, Encoder
+    from ._manifest import Manifest, Plan
+    from ._native import Decoder, Encoder, RecordBatch
+    from ._query import Query, read_tfrecord, sql, write_tfrecord
     from ._ragged import Ragged
     from ._records import RecordSource, scan_records
     from ._write_job import WriteJob, start_write
+    from ._tools import describe, head, reshard, salvage, stats
 
 __all__ = [
+    "CommandError",
     "DataError",
     "Decoder",
     "Encoder",
     "ExistsError",
     "Finding",
     "Loader",
+    "LossWarning",
+    "Manifest",
     "MissingError",
+    "Plan",
+    "Progress",
+    "Query",
+    "QueryError",
     "Ragged",
+    "RecordBatch",
     "RecordSource",
     "TfrError",
     "UsageError",
     "Verification",
     "WriteJob",
+    "describe",
+    "head",
     "manifest",
+    "read_tfrecord",
+    "reshard",
+    "salvage",
     "scan_records",
     "schema",
+    "sql",
     "start_write",
+    "stats",
     "verify",
+    "write_tfrecord",
 ]
 
 # Imported when they are used first: they need numpy, or the native module.
@@ -42,15 +71,28 @@ _LAZY = {
     "Encoder": "._native",
     "Finding": "._inspect",
     "Loader": "._loader",
+    "Manifest": "._manifest",
+    "Plan": "._manifest",
+    "Progress": "._command",
+    "Query": "._query",
     "Ragged": "._ragged",
+    "RecordBatch": "._native",
     "RecordSource": "._records",
     "Verification": "._inspect",
     "WriteJob": "._write_job",
+    "describe": "._tools",
+    "head": "._tools",
     "manifest": "._inspect",
+    "read_tfrecord": "._query",
+    "reshard": "._tools",
+    "salvage": "._tools",
     "scan_records": "._records",
     "schema": "._inspect",
+    "sql": "._query",
     "start_write": "._write_job",
+    "stats": "._tools",
     "verify": "._inspect",
+    "write_tfrecord": "._query",
 }
 
 

@@ -60,6 +60,33 @@ class DataError(TfrError):
         self.row = row
 
 
+class QueryError(TfrError):
+    """The query is invalid, or its columns cannot be written as the options ask."""
+
+
+class CommandError(TfrError):
+    """The command ended without a reason: it was killed, or has crashed.
+
+    * `exit_code`: its exit code, or the negative number of the signal that ended it.
+    * `stderr`: what it has written to standard error.
+    """
+
+    exit_code: int
+    stderr: str
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 1, stderr: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
+        self.stderr = stderr
+
+
+class LossWarning(UserWarning):
+    """The output loses information of a column: a 64-bit float becomes a 32-bit float, for example.
+
+    If warnings are errors (`python -W error`), nothing is written.
+    """
+
+
 class ExistsError(TfrError, FileExistsError):
     """The target exists, and is not to be replaced."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, overload
+from typing import Literal, Protocol, overload
 
 from . import _native
 from ._errors import DataError
+from ._manifest import Manifest
 from ._paths import Paths, StrPath, expand
 
 
@@ -65,9 +66,9 @@ def verify(paths: Paths, *, raise_on_damage: bool = False, threads: int | None =
     return Verification(files, records, framed_bytes, file_bytes, found)
 
 
-def manifest(path: StrPath) -> dict[str, Any]:
+def manifest(path: StrPath) -> Manifest:
     """Returns the manifest of the set in a directory. `docs/manifest.md` describes its fields."""
-    return cast("dict[str, Any]", json.loads(_native.manifest(os.fspath(path))))
+    return Manifest(json.loads(_native.manifest(os.fspath(path))), out=os.fspath(path))
 
 
 @overload

@@ -2,15 +2,19 @@ from pathlib import Path
 from typing import Any, Mapping, Protocol, Sequence, final
 
 __all__ = [
+    "BatchReader",
     "Batches",
     "DataSet",
     "Decoder",
     "Encoder",
     "Plan",
+    "RecordBatch",
     "Records",
+    "RowReader",
     "Scanner",
     "TaskWriter",
     "WriteJob",
+    "StreamEncoder",
     "describe",
     "manifest",
     "verify",
@@ -92,6 +96,42 @@ class Records:
     ) -> Records: ...
     def __len__(self) -> int: ...
     def get(self, numbers: Sequence[int]) -> dict[str, Any]: ...
+
+@final
+class RecordBatch:
+    """Rows of a query."""
+
+    def __len__(self) -> int: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def to_numpy(self, *, fill: dict[str, bool | int | float | str | bytes] | None = None) -> dict[str, Any]:
+        """Returns the columns as numpy arrays, or as `Ragged` if their rows have any length.
+
+        `fill` has values for nulls of columns that have no numpy value for them.
+        """
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@final
+class BatchReader:
+    def __new__(cls, data: Any) -> BatchReader: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def next(self) -> RecordBatch | None: ...
+
+@final
+class StreamEncoder:
+    def __new__(cls, schema: _ArrowSchema) -> StreamEncoder: ...
+    def write(self, batch: _ArrowArray) -> bytes: ...
+    def finish(self) -> bytes: ...
+
+@final
+class RowReader:
+    def __new__(cls, path: str, command: Any) -> RowReader: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def next(self) -> RecordBatch | None: ...
 
 @final
 class Encoder:

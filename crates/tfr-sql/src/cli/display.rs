@@ -2,6 +2,8 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::messages::MessageTarget;
+
 /// The display options of the command.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Display")]
@@ -14,6 +16,13 @@ pub struct Display {
     /// Use colour: auto, always or never; NO_COLOR is honoured
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: When,
+
+    /// Write messages and progress as JSON lines to a descriptor (fd:N) or a file, not to standard error
+    ///
+    /// One object a line: an error, a warning, a note or progress. An error has its kind, its causes, a hint, the exit
+    /// code, and where it is known the file, record, byte, column and row. docs/messages.md describes them.
+    #[arg(long, global = true, value_name = "TARGET", value_parser = MessageTarget::open, hide_short_help = true)]
+    pub messages: Option<MessageTarget>,
 
     /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]

@@ -176,12 +176,14 @@ pub struct Resources {
 #[command(next_help_heading = "Display")]
 #[group(skip)]
 pub struct RowArgs {
-    /// Print as table (default on a terminal), csv (default otherwise), json, jsonl or markdown
+    /// Print as table (default on a terminal), csv (default otherwise), json, jsonl, markdown or arrow
+    ///
+    /// arrow is an IPC stream for programs. It ends with its end-of-stream marker only if the query has succeeded.
     #[arg(long, value_name = "FORMAT", conflicts_with = "target", hide_possible_values = true)]
     pub format: Option<RowFormat>,
 
     /// Print a machine-readable summary (json) on standard output
-    #[arg(long, value_name = "FORMAT", requires = "out", conflicts_with = "dry_run", hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", requires = "target", hide_possible_values = true)]
     pub report: Option<ReportFormat>,
 }
 
@@ -198,6 +200,8 @@ pub enum RowFormat {
     Jsonl,
     /// A table in Markdown.
     Markdown,
+    /// An Arrow IPC stream.
+    Arrow,
 }
 
 /// Where the SQL text comes from.

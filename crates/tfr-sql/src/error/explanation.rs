@@ -19,7 +19,9 @@ use datafusion_tfrecord::functions;
 use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 
-use super::{Error, columns, files, foreign, formats, framing, listed, quoted, shards, sidecars, stores, tables};
+use super::{
+    Error, ErrorDetails, columns, files, foreign, formats, framing, listed, quoted, shards, sidecars, stores, tables,
+};
 
 /// An error as text: its causes from the outermost in, and a hint.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct Explanation {
     pub causes: Vec<String>,
     /// How to fix it.
     pub hint: Option<String>,
+    /// Its class and location.
+    pub details: ErrorDetails,
 }
 
 impl Explanation {
@@ -37,6 +41,7 @@ impl Explanation {
         let mut partial_rows = false;
         let mut next = Some(error);
         while let Some(error) = next {
+            explanation.details.add(error);
             let link = Link::of(error);
             if let Some(text) = link.text {
                 partial_rows |= text.ends_with("which counts its own rows");

@@ -17,9 +17,9 @@ use tfrecord_framing::{Level, gzip_member};
 use super::Encoder;
 use super::dictionaries::Dictionaries;
 use super::parquet::ParquetFile;
-use super::types::FileTypes;
 use crate::cli::{RowFormat, TableFormat, TableTarget};
 use crate::error::{Error, Result};
+use crate::file_types::FileTypes;
 use crate::rows::RowWriter;
 
 /// Bytes of text that are written, and compressed, at a time. Blocks have exactly this size, so that compressed files

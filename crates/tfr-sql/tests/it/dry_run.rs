@@ -1,4 +1,4 @@
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_told, check_report};
 
 #[test]
 fn the_plan_is_shown_and_nothing_is_made() {
@@ -99,4 +99,19 @@ fn what_would_be_refused_is_refused() {
 
     hint: choose an exact form for each with --map 'column: choice', or run without --strict
     "##);
+}
+
+#[test]
+fn a_plan_is_reported_to_programs() {
+    let bench = Workbench::new();
+    let arguments = ["SELECT label, score FROM 'events.parquet'", "--dry-run", "--split", "train=0.5,val=0.5"];
+    let text = String::from_utf8(bench.run(&arguments).stdout).unwrap();
+    let output = bench.run(&[&arguments[..], &["--report", "json"]].concat());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_report(&report);
+    assert_eq!((report["report"].as_str(), report["text"].as_str()), (Some("plan"), Some(text.as_str())));
+    assert_eq!((&report["rows"], &report["rows_are_exact"]), (&4.into(), &true.into()));
+    assert_eq!(report["mapping"]["columns"][1]["class"], "narrowed");
+    assert_eq!(report["shards"].as_array().unwrap().len(), 2);
+    assert!(bench.leftovers().is_empty());
 }

@@ -28,7 +28,7 @@ impl Listener for Collected {
         let event = match event {
             Event::Note(text) => format!("note: {text}"),
             Event::Warning(text) => format!("warning: {text}"),
-            Event::Error { message, causes, hint } => format!("error: {message} {causes:?} {hint:?}"),
+            Event::Error { message, causes, hint, .. } => format!("error: {message} {causes:?} {hint:?}"),
             Event::Progress(progress) => format!("progress: {}", progress.is_some()),
             other => format!("{other:?}"),
         };

@@ -1,4 +1,4 @@
-//! Column types in a file.
+//! Column types in a file or a stream.
 
 use std::sync::Arc;
 
@@ -29,11 +29,22 @@ impl FileTypes {
     /// Determines the types of columns with `schema`.
     pub fn new(schema: &SchemaRef, format: TableFormat) -> Self {
         // Text formats have no types.
-        let replaced = match format {
-            TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Replaced::Nothing,
-            TableFormat::Parquet => Replaced::ViewsAndSeconds,
-            TableFormat::Arrow => Replaced::ViewsAndInnerDictionaries,
-        };
+        Self::with(
+            schema,
+            match format {
+                TableFormat::Csv | TableFormat::Json | TableFormat::JsonLines => Replaced::Nothing,
+                TableFormat::Parquet => Replaced::ViewsAndSeconds,
+                TableFormat::Arrow => Replaced::ViewsAndInnerDictionaries,
+            },
+        )
+    }
+
+    /// Determines the types of columns with `schema` in an Arrow stream, which can replace dictionaries.
+    pub fn of_stream(schema: &SchemaRef) -> Self {
+        Self::with(schema, Replaced::Views)
+    }
+
+    fn with(schema: &SchemaRef, replaced: Replaced) -> Self {
         let fields: Fields = schema.fields().iter().map(|field| replaced.field(field, false)).collect();
         if fields == *schema.fields() {
             return Self { schema: Arc::clone(schema), differs: false };
@@ -146,6 +157,7 @@ fn array_bytes(array: &dyn Array) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replaced {
     Nothing,
+    Views,
     ViewsAndSeconds,
     ViewsAndInnerDictionaries,
 }

@@ -1,0 +1,136 @@
+"""Anything with Arrow data as the messages of an Arrow IPC stream."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Iterator, Protocol, Union
+
+from . import _native
+from ._errors import UsageError
+
+
+class ArrowStream(Protocol):
+    """A table or a stream of batches."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """A batch."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+
+#: Tables, streams and batches, and the objects that `_known` converts.
+ArrowLike = Union[ArrowStream, ArrowArray, Iterable[Union[ArrowStream, ArrowArray]], Any]
+
+#: The rows of a batch, from sources that let the reader decide.
+_ROWS = 8192
+
+
+def messages(data: ArrowLike, name: str) -> Iterator[bytes]:
+    """Returns the messages of an Arrow stream with the rows of `data`. Reads nothing before the first is taken.
+
+    A stream or iterator that yields no batch at all is an error: it has most likely been read before.
+    """
+    # Refused here and not on the thread that reads the rows.
+    source = _source(data, name)
+    return _encode(source, name, _can_be_read_once(data))
+
+
+def _encode(source: Iterable[Any], name: str, once: bool) -> Iterator[bytes]:
+    encoder = None
+    batches = 0
+    for part in source:
+        reader = _native.BatchReader(part)
+        if encoder is None:
+            encoder = _native.StreamEncoder(reader)
+        while (batch := reader.next()) is not None:
+            batches += 1
+            yield encoder.write(batch)
+    if encoder is None or (once and batches == 0):
+        raise UsageError(
+            f"{name}: no batches: the stream has been read before, or never had any",
+            hint="Pass a table, or a new stream. A table without rows is written as an empty set.",
+        )
+    yield encoder.finish()
+
+
+def _source(data: Any, name: str) -> Iterable[Any]:
+    """Returns the parts of `data`, each with `__arrow_c_stream__` or `__arrow_c_array__`."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        raise UsageError(f"{name}: expected Arrow data, found a path or text", hint="Read files with a query: tfr_sql.sql(\"SELECT * FROM 'x.parquet'\").")
+    known = _known(data)
+    if known is not None:
+        return known
+    if _is_arrow(data):
+        return [data]
+    if isinstance(data, Iterable) and not isinstance(data, dict):
+        return (_part(part, name) for part in data)
+    raise UsageError(f"{name}: expected Arrow data, found {type(data).__name__}", hint="Convert it to a pyarrow.Table, a DataFrame, or an iterable of batches.")
+
+
+def _part(part: Any, name: str) -> Any:
+    if _is_arrow(part):
+        return part
+    raise UsageError(f"{name}: expected an iterable of batches, found {type(part).__name__} in it")
+
+
+def _is_arrow(data: Any) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def _can_be_read_once(data: Any) -> bool:
+    """Whether `data` is a stream, which is empty when it has been read."""
+    return hasattr(data, "__next__") or hasattr(data, "read_next_batch")
+
+
+def _known(data: Any) -> Iterable[Any] | None:
+    """Returns the parts of data that has no Arrow interface, or a better one than that; None if it is none of these."""
+    library = type(data).__module__.partition(".")[0]
+    kind = type(data).__name__
+    # The exceptions of a generator behind a reader of pyarrow survive only in Python.
+    if library == "pyarrow" and kind == "RecordBatchReader":
+        return iter(data)
+    if library == "pyarrow" and hasattr(data, "scanner"):  # Dataset
+        return [data.scanner().to_reader()]
+    if library == "pyarrow" and hasattr(data, "to_reader") and kind == "Scanner":
+        return [data.to_reader()]
+    if library == "polars" and kind == "LazyFrame":
+        return [data.collect()]
+    if library == "deltalake" and kind == "DeltaTable":
+        return [_rows_of_delta(data)]
+    if library == "pyiceberg" and hasattr(data, "scan") and not _is_arrow(data):  # Table
+        return [data.scan().to_arrow_batch_reader()]
+    if library == "pyiceberg" and hasattr(data, "to_arrow_batch_reader"):  # DataScan
+        return [data.to_arrow_batch_reader()]
+    if library == "datasets" and hasattr(data, "with_format"):  # Hugging Face Dataset, IterableDataset
+        return _rows_of_hugging_face(data)
+    if library == "ray" and hasattr(data, "iter_batches"):
+        return iter(data.iter_batches(batch_format="pyarrow", batch_size=None))
+    if library == "pyspark" and hasattr(data, "toArrow"):
+        return [data.toArrow()]
+    if library == "dask" and hasattr(data, "partitions"):
+        return (part.compute() for part in data.partitions)
+    if library == "modin" and hasattr(data, "modin"):
+        return [data.modin.to_pandas()]
+    if library == "pandas" and not _is_arrow(data) and hasattr(data, "to_records"):  # pandas before 2.2
+        import pyarrow
+
+        return [pyarrow.Table.from_pandas(data)]
+    return None
+
+
+def _rows_of_delta(table: Any) -> Any:
+    from deltalake import QueryBuilder
+
+    return QueryBuilder().register("t", table).execute("SELECT * FROM t")
+
+
+def _rows_of_hugging_face(data: Any) -> Iterator[Any]:
+    features = getattr(data, "features", None)
+    empty = features is not None and len(data) == 0 if hasattr(data, "__len__") else False
+    if empty:
+        yield features.arrow_schema.empty_table()
+        return
+    yield from data.with_format("arrow").iter(batch_size=_ROWS)

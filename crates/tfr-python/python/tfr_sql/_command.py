@@ -1,0 +1,408 @@
+"""Finds the command `tfr-sql` and runs it in a process of its own.
+
+Data goes to the command through pipes, one for each table. Messages come back as JSON lines on a pipe, rows or reports
+on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import warnings
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Sequence
+
+from ._errors import CommandError, DataError, ExistsError, LossWarning, MissingError, QueryError, TfrError, UsageError
+
+log = logging.getLogger("tfr_sql")
+
+#: The environment variable with the path of the command.
+VARIABLE = "TFR_SQL_BIN"
+
+#: Seconds that a stopped command may take to clean up.
+_PATIENCE = 10.0
+
+#: The size of pipes in bytes, where the system allows it (F_SETPIPE_SZ).
+_PIPE_SIZE = 1 << 20
+
+
+def find_command() -> str:
+    """Returns the path of the command: that in `TFR_SQL_BIN`, next to this interpreter, or in the PATH."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise MissingError(f"{VARIABLE}: {named} is no program")
+        return named
+    directories = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent), os.path.join(sys.prefix, "bin")]
+    for directory in directories:
+        found = shutil.which("tfr-sql", path=directory)
+        if found:
+            return found
+    found = shutil.which("tfr-sql")
+    if found:
+        return found
+    raise MissingError(
+        "the command tfr-sql was not found", hint=f"Install the wheel of tfr-sql, or set {VARIABLE} to the path of the command."
+    )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    #: The finished fraction of the work, from 0 to 1, if its size is known.
+    share: float | None
+    #: The rows written, or read if none have been written, if they are counted.
+    rows: int | None
+    #: Rows, speed and remaining time, for a person.
+    message: str
+
+
+#: True shows a bar, if tqdm is installed. A function is called now and then.
+ProgressOption = "bool | Callable[[Progress], object]"
+
+
+class Command:
+    """A running command.
+
+    `tables` are the messages of the Arrow stream of each table, by its name. They are read on threads, or on the thread
+    that calls `finish` if `feed_here` is set and there is one table.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        tables: Mapping[str, Iterable[bytes]] | None = None,
+        progress: Any = False,
+        refuse_loss: bool = False,
+        feed_here: bool = False,
+    ) -> None:
+        self._refuse_loss = refuse_loss
+        self._failures: list[BaseException] = []
+        self._done = False
+        self._error: dict[str, Any] | None = None
+        self._show: _Progress | None = _Progress(progress) if progress else None
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        program = find_command()
+        messages, messages_in = os.pipe()
+        pipes: dict[str, tuple[int, int]] = {}
+        try:
+            pipes = {name: os.pipe() for name in tables or {}}
+            command = [program, *arguments, f"--messages=fd:{messages_in}"]
+            command += ["--progress=always" if progress else "--progress=never"]
+            for name, (read, write) in pipes.items():
+                _enlarge(write)
+                command.append(f"--table={name}=/dev/fd/{read},format=arrow")
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                pass_fds=[messages_in, *(read for read, _ in pipes.values())],
+            )
+        except BaseException:
+            for descriptor in (messages, *(write for _, write in pipes.values())):
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in (messages_in, *(read for read, _ in pipes.values())):
+                os.close(descriptor)
+        self._stop = weakref.finalize(self, _stop, self.process, os.getpid())
+        self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        threading.Thread(target=_read_messages, args=(messages, self._messages), daemon=True).start()
+        # What is read here is read where errors and Ctrl-C are at home.
+        self._here: list[tuple[int, Iterable[bytes]]] = []
+        self._feeders: list[threading.Thread] = []
+        for name, source in (tables or {}).items():
+            descriptor = pipes[name][1]
+            if feed_here and len(pipes) == 1:
+                self._here.append((descriptor, source))
+            else:
+                feeder = threading.Thread(target=_feed, args=(descriptor, source, self._failures), daemon=True)
+                feeder.start()
+                self._feeders.append(feeder)
+
+    def output(self) -> str:
+        """Waits for the end and returns what was printed. Raises the error of a command that failed."""
+        printed: list[bytes] = []
+        stdout = self.process.stdout
+        assert stdout is not None
+        reader = threading.Thread(target=_read_all, args=(stdout, printed), daemon=True)
+        reader.start()
+        try:
+            self.finish()
+            reader.join()
+        finally:
+            stdout.close()
+        return b"".join(printed).decode()
+
+    def finish(self) -> None:
+        """Waits for the end. Raises the error of a command that failed, or of a table that could not be read."""
+        if self._done:
+            return
+        try:
+            while self._here:
+                _feed(*self._here.pop(), self._failures, self._handle_waiting)
+            while (message := self._messages.get()) is not None:
+                self._handle(message)
+            code = self.process.wait()
+        except BaseException:
+            self.cancel()
+            raise
+        self._done = True
+        self._stop.detach()
+        self._close()
+        # A producer that is still at work is not needed: the command has ended without its rows.
+        for feeder in self._feeders:
+            feeder.join(timeout=None if code == 0 else 1.0)
+        stderr = self._read_stderr()
+        if self._failures:
+            raise self._failures[0]
+        if code != 0:
+            self._raise(code, stderr)
+        for line in stderr.splitlines():
+            log.warning("%s", line)
+
+    def cancel(self) -> None:
+        """Stops the command, which leaves nothing behind."""
+        self._done = True
+        self._stop()
+        self._close()
+        while self._here:
+            os.close(self._here.pop()[0])
+
+    def _close(self) -> None:
+        if self._show is not None:
+            self._show.close()
+
+    def _read_stderr(self) -> str:
+        self._stderr.seek(0)
+        text = self._stderr.read().decode(errors="replace")
+        self._stderr.close()
+        return text
+
+    def _handle_waiting(self) -> None:
+        """Handles the messages that have arrived."""
+        while True:
+            try:
+                message = self._messages.get_nowait()
+            except queue.Empty:
+                return
+            if message is None:
+                self._messages.put(None)
+                return
+            self._handle(message)
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        text = str(message.get("message", ""))
+        event = message.get("event")
+        if event == "progress" and self._show is not None:
+            self._show(Progress(message.get("share"), message.get("rows"), text))
+        elif event == "note":
+            log.info("%s", text)
+        elif event == "warning" and message.get("kind") == "loss":
+            warnings.warn(LossWarning(text), stacklevel=_caller())
+        elif event == "warning":
+            log.warning("%s", text)
+        elif event == "error":
+            self._error = message
+
+    def _raise(self, code: int, stderr: str) -> NoReturn:
+        if self._error is None:
+            if code == 128 + signal.SIGINT:
+                raise KeyboardInterrupt
+            ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            if code == 128 + signal.SIGTERM:
+                ended = "was terminated"
+            hint = "It may have been killed for want of memory: pass memory_limit=." if code == -signal.SIGKILL else None
+            raise CommandError(f"the command tfr-sql {ended}", hint=hint, exit_code=code, stderr=stderr)
+        raise _exception(self._error, self._refuse_loss)
+
+
+def _exception(error: Mapping[str, Any], refuse_loss: bool) -> Exception:
+    """Returns the exception for an error message."""
+    causes = "".join(f"\n  {cause}" for cause in error.get("causes", ()))
+    text, hint, kind = f"{error['message']}{causes}", error.get("hint"), error.get("kind")
+    if kind == "loss" and refuse_loss:
+        return LossWarning(text)
+    if kind == "data":
+        places = {name: error.get(name) for name in ("file", "record", "byte", "column", "row")}
+        return DataError(text, hint=hint, **places)
+    classes: dict[Any, type[TfrError]] = {
+        "usage": UsageError,
+        "query": QueryError,
+        "loss": QueryError,
+        "exists": ExistsError,
+        "missing": MissingError,
+    }
+    return classes.get(kind, TfrError)(text, hint=hint)
+
+
+def losses_are_errors() -> bool:
+    """Whether a `LossWarning` would be raised here, as with `python -W error`."""
+    level = _caller()
+    with warnings.catch_warnings(record=True):
+        try:
+            warnings.warn(LossWarning("?"), stacklevel=level)
+        except LossWarning:
+            return True
+    return False
+
+
+def _caller() -> int:
+    """Returns the stack level of the code that called this package, as seen from the caller of this function."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "tfr_sql":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _stop(process: subprocess.Popen[bytes], owner: int) -> None:
+    """Ends a process: by the signal that makes it clean up, and if that does not help, at once."""
+    # A fork has a copy of the object, but the process is not its own.
+    if os.getpid() != owner:
+        return
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    # Not before: a thread that reads from it would have to be waited for.
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _feed(
+    descriptor: int, source: Iterable[bytes], failures: list[BaseException], between: Callable[[], None] | None = None
+) -> None:
+    """Writes a stream to a pipe. Without the end of the stream, the command knows that it has failed."""
+    try:
+        for messages in source:
+            _write(descriptor, messages)
+            if between is not None:
+                between()
+    except BrokenPipeError:
+        # The command has ended, and says why; or it needs no more rows.
+        pass
+    except BaseException as error:
+        if between is not None and not isinstance(error, Exception):
+            raise
+        failures.append(error)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _read_messages(descriptor: int, messages: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    """Reads messages up to the end of the process."""
+    with open(descriptor, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                # The last line of a process that was killed.
+                continue
+            messages.put(message)
+    messages.put(None)
+
+
+def _read_all(stream: IO[bytes], printed: list[bytes]) -> None:
+    try:
+        for part in iter(lambda: stream.read1(1 << 16), b""):  # type: ignore[attr-defined]
+            printed.append(part)
+    except ValueError:
+        # Closed by `cancel`.
+        pass
+
+
+def _enlarge(pipe: int) -> None:
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)  # type: ignore[attr-defined,unused-ignore]
+    except (ImportError, AttributeError, OSError):
+        # Another system, or too many large pipes.
+        pass
+
+
+class _Progress:
+    """Shows progress by a function, or by tqdm if it is installed."""
+
+    def __init__(self, option: Any) -> None:
+        self._call: Callable[[Progress], object] | None = option if callable(option) else None
+        self._bar: Any = None
+        if self._call is None:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {postfix}")
+
+    def __call__(self, progress: Progress) -> None:
+        if self._call is not None:
+            self._call(progress)
+        elif self._bar is not None:
+            self._bar.set_postfix_str(progress.message, refresh=False)
+            self._bar.n = round((progress.share or 0) * 100)
+            self._bar.refresh()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def arguments_of(options: Mapping[str, Any], known: Mapping[str, str], function: str) -> list[str]:
+    """Returns the arguments for keyword options. `known` has the kind of every option.
+
+    A flag is true or false. A list is joined with commas, or repeats an option of the kind `repeat`. A dictionary is
+    `key=value,...`, or `key: value` for each entry of an option of the kind `repeat`.
+    """
+    arguments: list[str] = []
+    for name, value in options.items():
+        kind = known.get(name)
+        if kind is None:
+            similar = ", ".join(sorted(known))
+            raise UsageError(f"{function}: no option {name!r}", hint=f"The options are {similar}.")
+        if value is None:
+            continue
+        flag = "--" + name.replace("_", "-")
+        if kind == "flag":
+            if not isinstance(value, bool):
+                raise UsageError(f"{function}: {name}={value!r}, expected True or False")
+            arguments += [flag] if value else []
+        elif isinstance(value, bool):
+            raise UsageError(f"{function}: {name}={value!r}, expected a value")
+        else:
+            arguments += [f"{flag}={text}" for text in _texts(value, kind)]
+    return arguments
+
+
+def _texts(value: Any, kind: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        separator = ": " if kind == "repeat" else "="
+        entries = [f"{key}{separator}{entry}" for key, entry in value.items()]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        entries = [os.fspath(entry) if isinstance(entry, os.PathLike) else str(entry) for entry in value]
+    else:
+        entries = [os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
+    return iter(entries if kind == "repeat" else [",".join(entries)])

@@ -1,0 +1,271 @@
+"""The options of the command by their Python names.
+
+Made from the declarations of the command: `UPDATE_PAGES=1 tests/run -E 'test(python_options::)'` writes this file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Mapping, Sequence, TypedDict, Union
+
+Value = Union[str, int, float, "os.PathLike[str]"]
+
+#: A list is joined with commas, a dictionary is written as `key=value,...`. Options that may be repeated are.
+Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+
+QUERY: dict[str, str] = {
+    "infer_files": "value",
+    "infer_records": "value",
+    "memory_limit": "value",
+    "s3_endpoint": "value",
+    "temp_dir": "value",
+    "threads": "value",
+}
+
+
+class QueryOptions(TypedDict, total=False):
+    #: Number of TFRecord files, or all, that determine the columns of shards without a schema
+    infer_files: Values | None
+    #: Number of records of each of these files, or all [default: 1000]
+    infer_records: Values | None
+    #: Limit the memory of the query before it spills [default: 60% of memory]
+    memory_limit: Values | None
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    s3_endpoint: Values | None
+    #: Spill into this existing directory [default: the system's]
+    temp_dir: Values | None
+    #: Use this many threads [default: all cores]
+    threads: Values | None
+
+WRITING: dict[str, str] = {
+    "compression": "value",
+    "emit": "value",
+    "hosts": "value",
+    "infer_files": "value",
+    "infer_records": "value",
+    "keep_partition_columns": "flag",
+    "layout": "value",
+    "level": "value",
+    "map": "repeat",
+    "map_file": "value",
+    "memory_limit": "value",
+    "mode": "value",
+    "null": "value",
+    "partition_by": "value",
+    "prefix": "value",
+    "record_type": "value",
+    "s3_endpoint": "value",
+    "seed": "value",
+    "separator": "value",
+    "sequence": "repeat",
+    "shard_rows": "value",
+    "shard_size": "value",
+    "shards": "value",
+    "shuffle": "flag",
+    "split": "value",
+    "split_by": "value",
+    "strict": "flag",
+    "temp_dir": "value",
+    "threads": "value",
+}
+
+
+class WriteOptions(TypedDict, total=False):
+    #: Compress shards: none, gzip or zlib [default: none]
+    compression: Values | None
+    #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index
+    emit: Values | None
+    #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
+    hosts: Values | None
+    #: Number of TFRecord files, or all, that determine the columns of shards without a schema
+    infer_files: Values | None
+    #: Number of records of each of these files, or all [default: 1000]
+    infer_records: Values | None
+    #: Keep the columns of partition directories in the records, too
+    keep_partition_columns: bool | None
+    #: Write shards (default), or a snapshot for tf.data.Dataset.load
+    layout: Values | None
+    #: The compression level, from 0 (fast) to 9 (small) [default: 6]
+    level: Values | None
+    #: Choose how a column is written, e.g. 'price: string'; repeatable
+    map: Values | None
+    #: Read these options from a TOML file
+    map_file: Values | None
+    #: Limit the memory of the query before it spills [default: 60% of memory]
+    memory_limit: Values | None
+    #: If output exists: error, overwrite, append or ignore [default: error]
+    mode: Values | None
+    #: Null values: absent, unset, empty, error, mask or drop [default: absent]
+    null: Values | None
+    #: Write a directory for each value of these columns: dt=2026-01-01/
+    partition_by: Values | None
+    #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
+    prefix: Values | None
+    #: What a record is: example, sequence-example or bytes [default: example]
+    record_type: Values | None
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    s3_endpoint: Values | None
+    #: The seed of the shuffle: equal seeds give equal orders [default: 0]
+    seed: Values | None
+    #: Text between the name of a column and of its part [default: /]
+    separator: Values | None
+    #: More lists whose elements are steps of a sequence example
+    sequence: Values | None
+    #: Close a shard at this many rows
+    shard_rows: Values | None
+    #: Close a shard at this many bytes of records [default: 128MiB]
+    shard_size: Values | None
+    #: Write exactly N shards, balanced by rows
+    shards: Values | None
+    #: Write all rows in a uniform random order
+    shuffle: bool | int | None
+    #: Divide the rows into splits: train=0.9,val=0.1
+    split: Values | None
+    #: Split by the key of these columns [default: the whole record]
+    split_by: Values | None
+    #: Refuse columns that would lose information, and other doubtful input
+    strict: bool | None
+    #: Spill into this existing directory [default: the system's]
+    temp_dir: Values | None
+    #: Use this many threads [default: all cores]
+    threads: Values | None
+
+READING: dict[str, str] = {
+    "bare_files": "value",
+    "compression": "value",
+    "crc": "value",
+    "fixed_size_lists": "value",
+    "infer_files": "value",
+    "infer_records": "value",
+    "map": "repeat",
+    "null": "value",
+    "partitions": "value",
+    "record_type": "value",
+    "schema": "value",
+    "separator": "value",
+    "sequence": "repeat",
+    "vocabulary": "repeat",
+}
+
+
+class ReadOptions(TypedDict, total=False):
+    #: 
+    bare_files: Values | None
+    #: 
+    compression: Values | None
+    #: 
+    crc: Values | None
+    #: 
+    fixed_size_lists: Values | None
+    #: 
+    infer_files: Values | None
+    #: 
+    infer_records: Values | None
+    #: 
+    map: Values | None
+    #: Limit the memory of the query before it spills [default: 60% of memory]
+    memory_limit: Values | None
+    #: 
+    null: Values | None
+    #: 
+    partitions: Values | None
+    #: 
+    record_type: Values | None
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    s3_endpoint: Values | None
+    #: 
+    schema: Values | None
+    #: 
+    separator: Values | None
+    #: 
+    sequence: Values | None
+    #: Spill into this existing directory [default: the system's]
+    temp_dir: Values | None
+    #: Use this many threads [default: all cores]
+    threads: Values | None
+    #: 
+    vocabulary: Values | None
+
+RESHARD: dict[str, str] = {
+    "compression": "value",
+    "hosts": "value",
+    "level": "value",
+    "mode": "value",
+    "prefix": "value",
+    "s3_endpoint": "value",
+    "shard_rows": "value",
+    "shard_size": "value",
+    "shards": "value",
+    "threads": "value",
+}
+
+
+class ReshardOptions(TypedDict, total=False):
+    #: Compress shards: none, gzip or zlib [default: none]
+    compression: Values | None
+    #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
+    hosts: Values | None
+    #: The compression level, from 0 (fast) to 9 (small) [default: 6]
+    level: Values | None
+    #: If output exists: error, overwrite, append or ignore [default: error]
+    mode: Values | None
+    #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
+    prefix: Values | None
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    s3_endpoint: Values | None
+    #: Close a shard at this many rows
+    shard_rows: Values | None
+    #: Close a shard at this many bytes of records [default: 128MiB]
+    shard_size: Values | None
+    #: Write exactly N shards, balanced by rows
+    shards: Values | None
+    #: Use this many threads [default: all cores]
+    threads: Values | None
+
+SALVAGE: dict[str, str] = {
+    "compression": "value",
+    "hosts": "value",
+    "level": "value",
+    "mode": "value",
+    "prefix": "value",
+    "s3_endpoint": "value",
+    "shard_rows": "value",
+    "shard_size": "value",
+    "shards": "value",
+    "threads": "value",
+}
+
+
+class SalvageOptions(TypedDict, total=False):
+    #: Compress shards: none, gzip or zlib [default: none]
+    compression: Values | None
+    #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
+    hosts: Values | None
+    #: The compression level, from 0 (fast) to 9 (small) [default: 6]
+    level: Values | None
+    #: If output exists: error, overwrite, append or ignore [default: error]
+    mode: Values | None
+    #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
+    prefix: Values | None
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    s3_endpoint: Values | None
+    #: Close a shard at this many rows
+    shard_rows: Values | None
+    #: Close a shard at this many bytes of records [default: 128MiB]
+    shard_size: Values | None
+    #: Write exactly N shards, balanced by rows
+    shards: Values | None
+    #: Use this many threads [default: all cores]
+    threads: Values | None
+
+DESCRIBE: dict[str, str] = {
+    "emit": "value",
+    "replace": "flag",
+}
+
+
+class DescribeOptions(TypedDict, total=False):
+    #: Write these files: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and
+    emit: Values | None
+    #: Replace existing files with these names that other tools wrote
+    replace: bool | None

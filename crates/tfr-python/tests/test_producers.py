@@ -1,0 +1,131 @@
+"""Objects of other libraries as tables. Each test needs its library, and is skipped without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import tfr_sql as tfr
+
+COLUMNS = {"n": [1, 2, 3], "s": ["a", None, "c"], "x": [0.5, 1.5, 2.5]}
+
+
+def rows() -> pa.Table:
+    return pa.table(COLUMNS)
+
+
+def written(data: Any, tmp_path: Path) -> dict[str, list[Any]]:
+    """Writes `data`, and returns what a reader without this package's writer finds in the records."""
+    out = tmp_path / "written"
+    tfr.write_tfrecord(data, out, map={"x": "string"}, mode="overwrite")
+    found = sorted(tfr.head(out, 100), key=lambda example: example["n"])
+    return {
+        "n": [example["n"][0] for example in found],
+        "s": [example.get("s", [None])[0] for example in found],
+        "x": [float(example["x"][0]) for example in found],
+    }
+
+
+def test_pyarrow(tmp_path: Path) -> None:
+    table = rows()
+    pq.write_table(table, tmp_path / "t.parquet")
+    dataset = ds.dataset(tmp_path / "t.parquet")
+    batches = table.to_batches(max_chunksize=2)
+    for data in [table, table.to_reader(), batches, iter(batches), batches[0], dataset, dataset.scanner(filter=ds.field("n") > 0)]:
+        expected = {name: values[:2] for name, values in COLUMNS.items()} if data is batches[0] else COLUMNS
+        assert written(data, tmp_path) == expected
+
+
+def test_pandas(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", minversion="2.2")
+    assert written(pandas.DataFrame(COLUMNS), tmp_path) == COLUMNS
+    found = pandas.DataFrame.from_arrow(tfr.sql("SELECT n FROM t ORDER BY n", tables={"t": rows()}))
+    assert found["n"].tolist() == [1, 2, 3]
+
+
+def test_polars(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(COLUMNS)
+    assert written(frame, tmp_path) == written(frame.lazy(), tmp_path) == COLUMNS
+    assert polars.DataFrame(tfr.sql("SELECT * FROM t ORDER BY n", tables={"t": frame})).equals(frame)
+
+
+def test_duckdb(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    source = rows()
+    connection = duckdb.connect()
+    connection.register("source", source)
+    assert written(connection.sql("SELECT * FROM source"), tmp_path) == COLUMNS
+    query = tfr.sql("SELECT n FROM t", tables={"t": source})
+    assert connection.sql("SELECT sum(n) FROM query").fetchall() == [(6,)] and query is not None
+
+
+def test_datafusion(tmp_path: Path) -> None:
+    datafusion = pytest.importorskip("datafusion")
+    context = datafusion.SessionContext()
+    assert written(context.from_arrow(rows()), tmp_path) == COLUMNS
+    assert context.from_arrow(tfr.sql("SELECT * FROM t", tables={"t": rows()})).count() == 3
+
+
+def test_deltalake(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(tmp_path / "delta", rows())
+    deltalake.write_deltalake(tmp_path / "delta", pa.table({"n": [9], "s": ["z"], "x": [9.5]}), mode="append")
+    table = deltalake.DeltaTable(tmp_path / "delta")
+    table.delete("n = 9")
+    assert written(deltalake.DeltaTable(tmp_path / "delta"), tmp_path) == COLUMNS
+
+
+def test_pyiceberg(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    assert sqlalchemy is not None
+    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", schema=rows().schema)
+    table.append(rows())
+    assert written(table.scan(), tmp_path) == written(table, tmp_path) == COLUMNS
+
+
+def test_hugging_face_datasets(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict(COLUMNS)
+    assert written(data, tmp_path) == COLUMNS
+    assert written(data.select([2, 0]), tmp_path)["n"] == [1, 3]
+    assert written(data.to_iterable_dataset(), tmp_path) == COLUMNS
+
+
+def test_arro3(tmp_path: Path) -> None:
+    arro3 = pytest.importorskip("arro3.core")
+    table = arro3.Table.from_arrow(rows())
+    assert written(table, tmp_path) == written(table.to_reader(), tmp_path) == COLUMNS
+    assert arro3.Table.from_arrow(tfr.sql("SELECT * FROM t", tables={"t": table})).num_rows == 3
+
+
+def test_ray(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        assert written(ray.data.from_arrow(rows()), tmp_path) == COLUMNS
+    finally:
+        ray.shutdown()
+
+
+def test_spark(tmp_path: Path) -> None:
+    sql = pytest.importorskip("pyspark.sql", minversion="4.0")
+    try:
+        session = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    except Exception as error:
+        pytest.skip(f"Spark does not start: {error}")
+    try:
+        frame = session.createDataFrame([(1, "a", 0.5), (2, None, 1.5), (3, "c", 2.5)], "n long, s string, x double")
+        assert written(frame, tmp_path) == COLUMNS
+    finally:
+        session.stop()
