@@ -59,15 +59,21 @@ def _encode(source: Iterable[Any], name: str, once: bool) -> Iterator[bytes]:
 def _source(data: Any, name: str) -> Iterable[Any]:
     """Returns the parts of `data`, each with `__arrow_c_stream__` or `__arrow_c_array__`."""
     if isinstance(data, (str, bytes, os.PathLike)):
-        raise UsageError(f"{name}: expected Arrow data, found a path or text", hint="Read files with a query: tfr_sql.sql(\"SELECT * FROM 'x.parquet'\").")
-    known = _known(data)
+        raise UsageError(
+            f"{name}: expected Arrow data, found a path or text",
+            hint="Read files with a query: tfr_sql.sql(\"SELECT * FROM 'x.parquet'\").",
+        )
+    known: Iterable[Any] | None = _known(data)
     if known is not None:
         return known
     if _is_arrow(data):
         return [data]
     if isinstance(data, Iterable) and not isinstance(data, dict):
         return (_part(part, name) for part in data)
-    raise UsageError(f"{name}: expected Arrow data, found {type(data).__name__}", hint="Convert it to a pyarrow.Table, a DataFrame, or an iterable of batches.")
+    raise UsageError(
+        f"{name}: expected Arrow data, found {type(data).__name__}",
+        hint="Convert it to a pyarrow.Table, a DataFrame, or an iterable of batches.",
+    )
 
 
 def _part(part: Any, name: str) -> Any:
@@ -85,7 +91,7 @@ def _can_be_read_once(data: Any) -> bool:
     return hasattr(data, "__next__") or hasattr(data, "read_next_batch")
 
 
-def _known(data: Any) -> Iterable[Any] | None:
+def _known(data: Any) -> Any:
     """Returns the parts of data that has no Arrow interface, or a better one than that; None if it is none of these."""
     library = type(data).__module__.partition(".")[0]
     kind = type(data).__name__
@@ -115,7 +121,7 @@ def _known(data: Any) -> Iterable[Any] | None:
     if library == "modin" and hasattr(data, "modin"):
         return [data.modin.to_pandas()]
     if library == "pandas" and not _is_arrow(data) and hasattr(data, "to_records"):  # pandas before 2.2
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         return [pyarrow.Table.from_pandas(data)]
     return None
@@ -128,9 +134,7 @@ def _rows_of_delta(table: Any) -> Any:
 
 
 def _rows_of_hugging_face(data: Any) -> Iterator[Any]:
-    features = getattr(data, "features", None)
-    empty = features is not None and len(data) == 0 if hasattr(data, "__len__") else False
-    if empty:
-        yield features.arrow_schema.empty_table()
+    if hasattr(data, "__len__") and len(data) == 0:
+        yield data.features.arrow_schema.empty_table()
         return
     yield from data.with_format("arrow").iter(batch_size=_ROWS)

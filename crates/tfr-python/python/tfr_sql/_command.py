@@ -69,9 +69,6 @@ class Progress:
     message: str
 
 
-#: True shows a bar, if tqdm is installed. A function is called now and then.
-ProgressOption = "bool | Callable[[Progress], object]"
-
 
 class Command:
     """A running command.
@@ -352,7 +349,7 @@ class _Progress:
         self._bar: Any = None
         if self._call is None:
             try:
-                from tqdm.auto import tqdm
+                from tqdm.auto import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
             except ImportError:
                 return
             self._bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {postfix}")

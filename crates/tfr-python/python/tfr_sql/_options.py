@@ -24,13 +24,13 @@ QUERY: dict[str, str] = {
 
 
 class QueryOptions(TypedDict, total=False):
-    #: Number of TFRecord files, or all, that determine the columns of shards without a schema
+    #: Number of TFRecord files, or all, that determine the columns of shards without a schema [default: 256]
     infer_files: Values | None
     #: Number of records of each of these files, or all [default: 1000]
     infer_records: Values | None
     #: Limit the memory of the query before it spills [default: 60% of memory]
     memory_limit: Values | None
-    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: Spill into this existing directory [default: the system's]
     temp_dir: Values | None
@@ -39,7 +39,7 @@ class QueryOptions(TypedDict, total=False):
 
 WRITING: dict[str, str] = {
     "compression": "value",
-    "emit": "value",
+    "emit": "repeat",
     "hosts": "value",
     "infer_files": "value",
     "infer_records": "value",
@@ -77,7 +77,7 @@ class WriteOptions(TypedDict, total=False):
     emit: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
     hosts: Values | None
-    #: Number of TFRecord files, or all, that determine the columns of shards without a schema
+    #: Number of TFRecord files, or all, that determine the columns of shards without a schema [default: 256]
     infer_files: Values | None
     #: Number of records of each of these files, or all [default: 1000]
     infer_records: Values | None
@@ -103,7 +103,7 @@ class WriteOptions(TypedDict, total=False):
     prefix: Values | None
     #: What a record is: example, sequence-example or bytes [default: example]
     record_type: Values | None
-    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: The seed of the shuffle: equal seeds give equal orders [default: 0]
     seed: Values | None
@@ -149,41 +149,41 @@ READING: dict[str, str] = {
 
 
 class ReadOptions(TypedDict, total=False):
-    #: 
+    #: true reads the files of a table format as they are, deleted rows too, with a warning
     bare_files: Values | None
-    #: 
+    #: auto, none, gzip or zlib
     compression: Values | None
-    #: 
+    #: verify, or skip checksums
     crc: Values | None
-    #: 
+    #: make a feature that always has the same number of values a list of that size
     fixed_size_lists: Values | None
-    #: 
+    #: number of TFRecord files, or all, that determine the columns of shards without a schema
     infer_files: Values | None
-    #: 
+    #: number of records of each of these files, or all
     infer_records: Values | None
-    #: 
+    #: how a column is written
     map: Values | None
     #: Limit the memory of the query before it spills [default: 60% of memory]
     memory_limit: Values | None
-    #: 
+    #: null values: absent, unset, empty, error, mask or drop
     null: Values | None
-    #: 
+    #: types of the columns in the path, as Hive declares them: dt DATE
     partitions: Values | None
-    #: 
+    #: what a record is: example, sequence-example or bytes
     record_type: Values | None
-    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
-    #: 
+    #: a schema.pbtxt with the columns
     schema: Values | None
-    #: 
+    #: text between the name of a column and of its part
     separator: Values | None
-    #: 
+    #: more lists whose elements are steps of a sequence example
     sequence: Values | None
     #: Spill into this existing directory [default: the system's]
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
-    #: 
+    #: the values of a column that is written as ranks, in their order: label: cat, dog
     vocabulary: Values | None
 
 RESHARD: dict[str, str] = {
@@ -211,7 +211,7 @@ class ReshardOptions(TypedDict, total=False):
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
-    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: Close a shard at this many rows
     shard_rows: Values | None
@@ -247,7 +247,7 @@ class SalvageOptions(TypedDict, total=False):
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
-    #: Use this S3 server instead of AWS: a URL such as http://host:9000 [default:
+    #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: Close a shard at this many rows
     shard_rows: Values | None
@@ -259,13 +259,13 @@ class SalvageOptions(TypedDict, total=False):
     threads: Values | None
 
 DESCRIBE: dict[str, str] = {
-    "emit": "value",
+    "emit": "repeat",
     "replace": "flag",
 }
 
 
 class DescribeOptions(TypedDict, total=False):
-    #: Write these files: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and
+    #: Write these files: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and tfds if possible]
     emit: Values | None
     #: Replace existing files with these names that other tools wrote
     replace: bool | None

@@ -64,7 +64,7 @@ fn errors_say_what_and_where() {
     let usage = error(&bench, &["SELECT 1", "--shard", "4"]);
     assert_eq!((&usage["kind"], &usage["exit_code"]), (&json!("usage"), &json!(2)));
     assert_eq!(usage["message"], "unexpected argument '--shard' found");
-    assert_eq!(usage["hint"], "some similar arguments exist: '--shards', '--shard-size', '--shard-rows'");
+    assert_eq!(usage["hint"], "a similar argument exists: '--shards'");
 
     let query = error(&bench, &["SELECT \"UserID\" FROM 'events.parquet' e JOIN 'many.parquet' m ON e.x = m.id"]);
     assert_eq!(query["kind"], "query");
@@ -80,7 +80,8 @@ fn errors_say_what_and_where() {
 
     assert_eq!(messages(&bench, &["SELECT \"UserId\" FROM 'events.parquet'", "--out", "shards"]).0, 0);
     let exists = error(&bench, &["SELECT 1 AS x", "--out", "shards"]);
-    assert_eq!((&exists["kind"], &exists["file"]), (&json!("exists"), &json!("shards")));
+    assert_eq!(exists["kind"], "exists");
+    assert!(exists["file"].as_str().unwrap().ends_with("/shards"), "{exists}");
     assert!(exists["hint"].as_str().unwrap().contains("--mode"), "{exists}");
 
     // The second record is damaged: each has a frame of 16 bytes.

@@ -108,6 +108,13 @@ fn a_terminal_gets_no_arrow_stream() {
 fn an_output_cannot_be_standard_output() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT 1", "--out", "-"]), @r##"
+    exit 2
+    -- stderr
+    error: invalid value '-' for '--out <URL>': an output is published when it is complete, which standard output cannot be
+
+    hint: name a file or a directory; without --out, a query prints its rows: add --format arrow, csv or jsonl
+
+    For more information, try '--help'.
     "##);
     assert_eq!(bench.run_tool(&["reshard", "shards", "--out", "-"]).status.code(), Some(2));
     assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
@@ -206,4 +213,66 @@ fn named_pipes_are_tables() {
         bench.run(&["SELECT n FROM 'left' JOIN r USING (n) ORDER BY n", "--table", "r=right"])
     });
     assert_eq!(String::from_utf8_lossy(&output.stdout), "n\n2\n3\n", "{}", tell(&output));
+}
+
+/// Rows as a stream of several batches, and the same stream as a file.
+fn many(bench: &Workbench) -> Vec<u8> {
+    let batch = |first: i64| {
+        let numbers = Arc::new(Int64Array::from_iter_values(first..first + 1000)) as ArrayRef;
+        let words = Arc::new(StringArray::from_iter_values((0..1000).map(|n| ["cat", "dog"][n % 2]))) as ArrayRef;
+        RecordBatch::try_from_iter([("n", numbers), ("w", words)]).unwrap()
+    };
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch(0).schema()).unwrap();
+    (0..20).for_each(|part| writer.write(&batch(part * 1000)).unwrap());
+    let stream = writer.into_inner().unwrap();
+    std::fs::write(bench.path().join("many.arrows"), &stream).unwrap();
+    stream
+}
+
+#[test]
+fn a_stream_is_copied_only_if_it_is_read_twice() {
+    let bench = Workbench::new();
+    let stream = many(&bench);
+    let run = |arguments: &[&str]| {
+        let output = with_stdin(&bench, &[arguments, &["-v"]].concat(), &stream);
+        assert!(output.status.success(), "{}", tell(&output));
+        let is_copied = String::from_utf8_lossy(&output.stderr).contains("kept in");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), is_copied)
+    };
+    let answer = |text: &str, is_copied| (format!("n\n{text}\n"), is_copied);
+    assert_eq!(run(&["SELECT count(*) AS n FROM '-' WHERE n % 2 = 0"]), answer("10000", false));
+    assert_eq!(run(&["SELECT sum(n) AS n FROM t", "--table", "t=-,format=arrow"]), answer("199990000", false));
+    assert_eq!(run(&["SELECT count(*) AS n FROM '-' a JOIN '-' b USING (n)"]), answer("20000", true));
+    assert_eq!(run(&["SELECT count(*) AS n FROM '-' WHERE n > (SELECT avg(n) FROM '-')"]), answer("10000", true));
+    let recursive = "WITH RECURSIVE r AS (SELECT CAST(1 AS BIGINT) AS n UNION ALL SELECT t.n + 1 AS n FROM r JOIN '-' t \
+        ON t.n = r.n WHERE r.n < 5) SELECT max(n) AS n FROM r";
+    assert_eq!(run(&[recursive]), answer("5", true));
+    // Runs that need the rows twice: to count them, and to collect a vocabulary.
+    let counted = ["SELECT n FROM '-' ORDER BY n", "--out", "ordered", "--shards", "3"];
+    assert!(run(&counted).1);
+    let ranked = ["SELECT w FROM '-'", "--out", "ranked", "--map", "w: index"];
+    assert!(run(&ranked).1);
+    let count = |query: &str| String::from_utf8(bench.run(&[query]).stdout).unwrap();
+    assert_eq!(count("SELECT count(*) AS n FROM 'ordered/'"), "n\n20000\n");
+    assert_eq!(count("SELECT w, count(*) AS n FROM 'ranked/' GROUP BY w ORDER BY w"), "w,n\ncat,10000\ndog,10000\n");
+}
+
+#[test]
+fn a_stream_is_written_like_a_file() {
+    let bench = Workbench::new();
+    let stream = many(&bench);
+    let options = ["--shards", "3", "--quiet"];
+    let written = with_stdin(&bench, &[&["SELECT * FROM '-'", "--out", "streamed"], &options[..]].concat(), &stream);
+    assert!(written.status.success(), "{}", tell(&written));
+    assert!(bench.run(&[&["SELECT * FROM 'many.arrows'", "--out", "read"], &options[..]].concat()).status.success());
+    for shard in 0..3 {
+        let bytes =
+            |set: &str| std::fs::read(bench.path().join(format!("{set}/part-{shard:05}-of-00003.tfrecord"))).unwrap();
+        assert_eq!(bytes("streamed"), bytes("read"), "shard {shard}");
+    }
+    let schema = |set: &str| {
+        let manifest = std::fs::read(bench.path().join(set).join("_manifest.json")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&manifest).unwrap()["schema"].clone()
+    };
+    assert_eq!(schema("streamed"), schema("read"));
 }
