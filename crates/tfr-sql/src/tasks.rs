@@ -76,14 +76,16 @@ pub async fn plan(
         Err(status) => return Ok(status),
     };
     let out = PathBuf::from(options.out.to_string());
-    let logical = query.logical.clone();
-    let commit = datafusion_tfrecord::plan_write(query.physical, options, &context.state())?;
+    let commit = datafusion_tfrecord::plan_write(Arc::clone(&query.physical), options, &context.state())?;
     for warning in commit.mapping().iter().flat_map(|mapping| mapping.warnings()) {
         write.printer.warning(warning);
     }
     let tasks = commit.tasks()?;
+    if query.inputs.contains("-") {
+        return Err(TaskError::NotStored { what: "rows from standard input".to_owned() }.into());
+    }
     let (input, stored) = commit.task_input()?;
-    partitions::check(&input, &logical)?;
+    partitions::check(&input, &query.logical)?;
     let rows = Rows::of(&input);
     // Before there is anything to remove.
     let created = plan_file::create(file)?;

@@ -226,7 +226,7 @@ fn set_rows(server: &S3Server, key: &str) -> Option<usize> {
     let query = format!("SELECT id FROM '{}'", server.url(key));
     let read = run(server.tfr_sql().args([&query, "--format", "csv"]));
     if read.code != Some(0) {
-        let is_none = read.stderr.contains("is not whole") || read.stderr.contains("no such file");
+        let is_none = read.stderr.contains("is not complete") || read.stderr.contains("no such file");
         assert!(is_none, "{}", read.stderr);
         return None;
     }

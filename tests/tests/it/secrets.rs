@@ -209,7 +209,7 @@ fn secrets_of_urls_are_in_no_output() {
         for form in FORMS {
             let said = tool(&["schema", &records, "--as", form]);
             if matches!(form, "ddl" | "python") {
-                assert!(said.contains("*** stands for the user, the password or the query"), "{said}");
+                assert!(said.contains("*** replaces the user, the password or the query"), "{said}");
                 assert!(said.contains("r.tfrecord") && said.contains("***"), "{said}");
             }
         }

@@ -134,7 +134,7 @@ fn they_are_of_the_set() {
     fs::write(&page, "another page").unwrap();
     fs::remove_file(out.join("part-00001-of-00003.tfrecord.idx")).unwrap();
     let found = run(tfr_sql().arg("verify").arg(&out)).exits_with(1).stdout;
-    assert!(found.contains("stats.html: not as _manifest.json tells"), "{found}");
+    assert!(found.contains("stats.html: differs from its entry in _manifest.json"), "{found}");
     assert!(found.contains("part-00001-of-00003.tfrecord.idx: missing"), "{found}");
     // What is read are the shards alone.
     let counted = run(tfr_sql().arg(format!("SELECT count(*) AS n FROM '{}'", out.display()))).success().stdout;

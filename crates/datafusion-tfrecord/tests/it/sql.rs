@@ -69,7 +69,7 @@ async fn copy_keeps_order() -> Result<()> {
         )
     };
     let error = copied(&context, &copy("")).await.expect_err("nobody knows the count");
-    assert!(error.to_string().contains("not known beforehand"), "{error}");
+    assert!(error.to_string().contains("not known in advance"), "{error}");
     copied(&context, &copy(", 'tfrecord.expected_rows' '1203'")).await?;
     let written = shards(&dir.path().join("count"))?;
     assert_eq!(written.iter().map(Vec::len).collect::<Vec<_>>(), [401; 3]);

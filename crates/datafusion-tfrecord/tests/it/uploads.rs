@@ -69,7 +69,7 @@ async fn ids(store: &InMemory) -> Result<Option<Vec<i64>>> {
         Ok(table) => table,
         Err(error) => {
             let message = error.to_string();
-            assert!(message.contains("is not whole") || message.contains("no such file"), "{message}");
+            assert!(message.contains("is not complete") || message.contains("no such file"), "{message}");
             return Ok(None);
         }
     };
@@ -434,7 +434,7 @@ async fn targets_are_refused_before_any_upload() -> Result<()> {
     }
     assert_eq!(refusal(URL, &["memory:///other/", "memory:///*.csv"]).await?, "");
     context.register_object_store(ObjectStoreUrl::parse("web://host")?.as_ref(), Arc::new(InMemory::new()));
-    assert!(refusal("web://host/x/", &[]).await?.contains("shards would be seen before the set is whole"));
+    assert!(refusal("web://host/x/", &[]).await?.contains("readers would see shards before the set is complete"));
     assert_eq!(store.count(Request::CreateUpload), 0);
     Ok(())
 }

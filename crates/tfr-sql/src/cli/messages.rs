@@ -36,10 +36,11 @@ impl MessageTarget {
         let target = loop {
             match arguments.next()? {
                 FLAG => break arguments.next()?,
-                argument => match argument.strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('=')) {
-                    Some(target) => break target,
-                    None => {}
-                },
+                argument => {
+                    if let Some(target) = argument.strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('=')) {
+                        break target;
+                    }
+                }
             }
         };
         Self::open(target).ok()

@@ -27,11 +27,15 @@ const BY_PARTITION: &[&str] = &[
     "UnnestExec",
 ];
 
+/// Operators without an input whose rows every process can make.
+const REPEATABLE: &[&str] = &["DataSourceExec", "EmptyExec", "PlaceholderRowExec"];
+
 /// Checks that each partition of a plan can run on its own, in a process of its own.
 ///
 /// # Errors
 /// Partitions exchange rows, or each task would compute a part of the plan that may have other rows each time.
 pub fn check(plan: &Arc<dyn ExecutionPlan>, logical: &LogicalPlan) -> Result<()> {
+    check_leaves(plan)?;
     if plan.output_partitioning().partition_count() == 1 {
         return Ok(());
     }
@@ -43,6 +47,14 @@ pub fn check(plan: &Arc<dyn ExecutionPlan>, logical: &LogicalPlan) -> Result<()>
         return Err(TaskError::Varies { reason: "LIMIT chooses rows" }.into());
     }
     Ok(())
+}
+
+fn check_leaves(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
+    let children = plan.children();
+    if children.is_empty() && !REPEATABLE.contains(&plan.name()) {
+        return Err(TaskError::NotStored { what: format!("rows that cannot be read again: {}", plan.name()) });
+    }
+    children.into_iter().try_for_each(check_leaves)
 }
 
 fn check_node(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {

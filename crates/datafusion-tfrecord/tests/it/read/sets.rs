@@ -236,7 +236,7 @@ async fn a_shard_of_another_size_has_the_types_of_its_set() -> Result<()> {
         let second = [fs::read(shard(1))?, fs::read(shard(0))?].concat();
         fs::write(shard(1), second)?;
         let refused = shown(Path::new("-"), &out, "SELECT * FROM r").await;
-        assert!(refused.contains("the set of shards is not whole"), "{refused}");
+        assert!(refused.contains("the shard set is not complete"), "{refused}");
         let pattern = &format!("{}/*.tfrecord*", out.display());
         // Not counted from the manifest either.
         let count = rows(pattern, "SELECT count(*) FROM r").await?;
