@@ -41,6 +41,16 @@ def job(out: str, rows: ArrowRows) -> str:
     return f"{job.out} {totals}"
 
 
+def queries(table: tfr.Query) -> tuple[int, dict[str, str]]:
+    query = tfr.sql("SELECT * FROM t", tables={"t": table}, threads=2)
+    arrays: dict[str, Any] = next(query.batches()).to_numpy()
+    manifest = query.write("out", shards={"train": 2}, shuffle=7, split=["train=1"], map={"a": "string"}, strict=True)
+    losses: dict[str, str] = query.plan(compression="gzip", level=9).losses
+    read: tfr.Query = tfr.read_tfrecord(["out"], columns=list(arrays), crc="skip", threads=1)
+    print(read.explain(), tfr.reshard("out", "other", hosts=2).files)
+    return tfr.write_tfrecord(table, "again", progress=lambda progress: print(progress.share)).rows + manifest.rows, losses
+
+
 def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
     if isinstance(error, tfr.DataError):
         return error.file, error.record
@@ -48,4 +58,4 @@ def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
 
 
 def test_nothing_here_runs() -> None:
-    assert callable(batches) and callable(others) and callable(job) and callable(errors)
+    assert all(map(callable, [batches, others, job, queries, errors]))
