@@ -128,6 +128,12 @@ async fn remove_staging(staging: tfrecord_shards::SharedStaging, mode: tfrecord_
 /// `task`: runs an attempt of a task.
 pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
     let index = args.index;
+    let plan = PlanFile::read(&args.plan)?;
+    if (plan.tasks()..=last_index(plan.partitions())).contains(&index) {
+        // A job array has as many tasks as were asked for.
+        work.printer.note(format!("task {index}: nothing to do, because the rows are in {} partitions", plan.tasks()));
+        return Ok(ExitStatus::Done);
+    }
     let ran = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
         Ok(commit.run_task(&plan.staging, index, context).await?)
     })?;
@@ -142,6 +148,10 @@ pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
         TaskStep::WriteSorted => format!("task {index}: {rows} of all, in {}", counted(done.shards as u64, "shard")),
     });
     Ok(ExitStatus::Done)
+}
+
+fn last_index(partitions: NonZeroUsize) -> u32 {
+    u32::try_from(partitions.get() - 1).unwrap_or(u32::MAX)
 }
 
 /// `cut`: decides where shards begin.

@@ -30,7 +30,7 @@ impl Job {
     fn new() -> Self {
         let scratch = Scratch::default();
         fs::create_dir(scratch.join("trips")).unwrap();
-        for copy in 0..6 {
+        for copy in 0..8 {
             fs::copy(trips_path(), scratch.join("trips").join(format!("{copy}.parquet"))).unwrap();
         }
         let zones: String = (0..300).map(|zone| format!("{zone},zone {}\n", zone % 7)).collect();
@@ -229,16 +229,16 @@ fn what_changed_since_the_plan_is_an_error() {
     let (name, arguments, _) = ARRANGEMENTS[0];
     let (plan, _) = job.plan(name, arguments);
     run(&mut task(&plan, 0)).success();
-    fs::copy(trips_path(), job.path("trips").join("6.parquet")).unwrap();
+    fs::copy(trips_path(), job.path("trips").join("8.parquet")).unwrap();
     let refused = run(&mut task(&plan, 1));
     assert_eq!(refused.code, Some(1));
     let [error, hint] = refused.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", refused.stderr) };
     assert!(
-        error.contains("6.parquet: changed since the tasks were planned: expected no such file, found "),
+        error.contains("8.parquet: changed since the tasks were planned: expected no such file, found "),
         "{error}"
     );
     assert_eq!(hint, "hint: abandon the plan and plan the tasks again");
-    fs::remove_file(job.path("trips").join("6.parquet")).unwrap();
+    fs::remove_file(job.path("trips").join("8.parquet")).unwrap();
     run(&mut task(&plan, 1)).success();
     // The same bytes, but another file.
     fs::copy(trips_path(), job.path("trips").join("0.parquet")).unwrap();
