@@ -65,8 +65,9 @@ impl<'a> Pipes<'a> {
         locations: &[LocationText],
         options: &InputOptions,
     ) -> Result<Option<Arc<PipeTable>>> {
-        let mut plain = InputOptions::default();
-        let is_plain = *options == plain || plain.set("format", "arrow").is_ok() && *options == plain;
+        let plain = InputOptions::default();
+        let mut of_arrow = InputOptions::default();
+        let is_plain = *options == plain || of_arrow.set("format", "arrow").is_ok() && *options == of_arrow;
         let [location] = locations else { return Ok(None) };
         let Some(pipe) = self.pipe(location.with_secrets())?.filter(|_| is_plain) else { return Ok(None) };
         if !self.copies.contains_key(&pipe.id) && !self.streams.contains_key(&pipe.id) {
