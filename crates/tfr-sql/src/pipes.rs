@@ -66,8 +66,8 @@ impl<'a> Pipes<'a> {
         options: &InputOptions,
     ) -> Result<Option<Arc<PipeTable>>> {
         let plain = InputOptions::default();
-        let mut named = plain.clone();
-        let is_plain = *options == plain || named.set("format", "arrow").is_ok() && *options == named;
+        let mut of_arrow = InputOptions::default();
+        let is_plain = *options == plain || of_arrow.set("format", "arrow").is_ok() && *options == of_arrow;
         let [location] = locations else { return Ok(None) };
         let Some(pipe) = self.pipe(location.with_secrets())?.filter(|_| is_plain) else { return Ok(None) };
         if !self.copies.contains_key(&pipe.id) && !self.streams.contains_key(&pipe.id) {

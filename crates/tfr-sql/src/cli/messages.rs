@@ -34,13 +34,12 @@ impl MessageTarget {
     pub fn of_arguments(arguments: &[OsString]) -> Option<Self> {
         let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
         let target = loop {
-            match arguments.next()? {
-                FLAG => break arguments.next()?,
-                argument => {
-                    if let Some(target) = argument.strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('=')) {
-                        break target;
-                    }
-                }
+            let argument = arguments.next()?;
+            if argument == FLAG {
+                break arguments.next()?;
+            }
+            if let Some(target) = argument.strip_prefix(FLAG).and_then(|rest| rest.strip_prefix('=')) {
+                break target;
             }
         };
         Self::open(target).ok()
