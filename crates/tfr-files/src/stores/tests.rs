@@ -66,7 +66,10 @@ fn what_cannot_be_built_says_why() {
         ("az://my_files/", "my_files"),
     ] {
         let message = told(text);
-        assert!(message.contains(&format!("{name:?} is not a valid name of a container: expected 3 to 63 ")), "{message}");
+        assert!(
+            message.contains(&format!("{name:?} is not a valid name of a container: expected 3 to 63 ")),
+            "{message}"
+        );
     }
     let message = told("gs://bucket/");
     assert!(message.starts_with("gs://bucket: "), "{message}");

@@ -139,7 +139,10 @@ async fn what_inference_did_not_see_is_refused_at_its_place() {
         ("{\"a\": 1.5, \"o\": {}}", "t.json: line 2, character 7: column \"a\": expected Int64, found 1.5"),
         ("{\"a\": \"1\", \"o\": {}}", "t.json: line 2, character 7: column \"a\": expected Int64, found \"1\""),
         ("{\"a\": 9223372036854775808}", "column \"a\": expected Int64, found 9223372036854775808"),
-        ("{\"a\": 1, \"b\": 1}", "t.json: line 2, character 10: key \"b\": the first objects, which determine the columns"),
+        (
+            "{\"a\": 1, \"b\": 1}",
+            "t.json: line 2, character 10: key \"b\": the first objects, which determine the columns",
+        ),
         ("{\"o\": {\"x\": 1}}", "t.json: line 2, character 8: key \"o.x\": the first objects"),
         ("{\"o\": {\"l\": [{\"k\": false}]}}", "column \"o.l[].k\": expected Int64, found false"),
         ("{\"f\": 9007199254740993}", "column \"f\": expected Float64, found 9007199254740993"),

@@ -366,5 +366,8 @@ fn schema_takes_the_options_of_a_table() {
     types from records of 1 file
     "##);
     let unknown = bench.tell_tool(&["schema", "foreign.tfrecord", "--option", "nul=mask"]);
-    assert!(unknown.starts_with("exit 2\n") && unknown.contains(r#"unknown option "nul"; expected one of"#), "{unknown}");
+    assert!(
+        unknown.starts_with("exit 2\n") && unknown.contains(r#"unknown option "nul"; expected one of"#),
+        "{unknown}"
+    );
 }
