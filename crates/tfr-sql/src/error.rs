@@ -13,6 +13,7 @@ mod sidecars;
 mod stores;
 mod table_formats;
 mod tables;
+mod task;
 
 pub use shards::finding_hint;
 
@@ -31,10 +32,10 @@ use tfrecord_framing::Position;
 
 use crate::cli::similar_tool;
 use crate::exit::ExitStatus;
-use crate::tasks::TaskError;
 
 pub use details::{ErrorClass, ErrorDetails};
 pub use explanation::Explanation;
+pub use task::{TaskError, may_go_away};
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

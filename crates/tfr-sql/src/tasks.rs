@@ -4,7 +4,6 @@
 //! and compares the result, with all files that it reads, to the plan file: so no plan has to be encoded, and whatever
 //! differs is an error instead of other rows. Then it runs one partition.
 
-mod error;
 mod partitions;
 mod plan_file;
 
@@ -22,7 +21,7 @@ use tfrecord_shards::{LocalCommit, Manifest};
 use tokio::runtime;
 
 use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, TaskArgs, TaskResources};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TaskError, may_go_away};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::printer::counted;
@@ -34,8 +33,6 @@ use crate::tool::Work;
 use crate::write::WriteShards;
 
 use plan_file::{PlanFile, Rows};
-
-pub use error::TaskError;
 
 /// What `--plan` makes a plan of.
 pub struct TaskPlanning<'a> {
@@ -247,7 +244,7 @@ fn with_plan<T>(
         done
     });
     runtime.shutdown_background();
-    done.map_err(|error| if error::may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })
+    done.map_err(|error| if may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })
 }
 
 /// Waits for work, or returns the exit status after a signal.

@@ -8,8 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::error::TaskError;
-use crate::error::Result;
+use crate::error::{Result, TaskError};
 use crate::query::is_volatile;
 
 /// Operators that make the rows of a partition from those of the same partition of their inputs, or from files.

@@ -18,9 +18,8 @@ use serde::{Deserialize, Serialize};
 use tfr_files::redacted;
 use tfrecord_shards::SharedStaging;
 
-use super::error::TaskError;
 use crate::cli::{Cli, QueryArgs};
-use crate::error::Result;
+use crate::error::{Result, TaskError};
 
 /// Version of the file's format.
 const FORMAT: u32 = 1;
