@@ -52,6 +52,7 @@ WRITING: dict[str, str] = {
     "mode": "value",
     "null": "value",
     "partition_by": "value",
+    "partitions": "value",
     "prefix": "value",
     "record_type": "value",
     "s3_endpoint": "value",
@@ -99,6 +100,8 @@ class WriteOptions(TypedDict, total=False):
     null: Values | None
     #: Write a directory for each value of these columns: dt=2026-01-01/
     partition_by: Values | None
+    #: Divide the query into this many partitions [default: the number of threads]
+    partitions: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
     #: What a record is: example, sequence-example or bytes [default: example]

@@ -82,7 +82,7 @@ fn records_without_a_schema_tell_their_columns() {
     UserId,price,score
     7,0.99,0.1
     -- stderr
-    note: the columns of 'shards/' are those of only 1 record in 1 of 2 files; --infer-files all --infer-records all looks at every one
+    note: the columns of 'shards/' are those of only 1 record in 1 of 2 files; --infer-files all --infer-records all inspects every record
     "##);
     assert_told!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
     exit 2
@@ -117,7 +117,7 @@ fn columns_of_a_part_of_the_records_are_told_so() {
     assert_eq!(
         note(&["SELECT score FROM t", "--table", "t=*.tfrecord,infer_files=1"]),
         "note: the columns of 't' are those of only 2 records in 1 of 2 files; infer_files=all,infer_records=all in --table \
-         looks at every one\n"
+         inspects every record\n"
     );
     assert_eq!(
         note(&["CREATE EXTERNAL TABLE t STORED AS TFRECORD LOCATION 'a.tfrecord' OPTIONS (infer_records '1'); \
