@@ -194,7 +194,7 @@ impl PyRowReader {
                 let _unread = reader.try_for_each(|batch| sender.send(batch.map(Item::Rows)));
             }
         };
-        let thread = thread::Builder::new().name("tfr-sql rows".to_owned()).spawn(read);
+        let thread = thread::Builder::new().name("rows".to_owned()).spawn(read);
         thread.map_err(|error| Failure::other(format!("cannot start a thread: {error}")))?;
         let rows = Mutex::new(Rows { items, command });
         let (schema, rows) = py.detach(move || {

@@ -209,7 +209,7 @@ out, kind = sys.argv[1:]
 
 def batches():
     yield pa.record_batch({"n": range(100_000)})
-    os.write(1, b"begun\n")
+    os.write(1, b"begun\\n")
     time.sleep(60)
 
 try:
@@ -235,6 +235,7 @@ def test_an_interrupt_stops_everything(tmp_path: Path, kind: str) -> None:
     if kind == "read":
         # The command is running once it has been started by this process.
         while not children(process.pid):
+            assert process.poll() is None
             time.sleep(0.01)
     else:
         assert process.stdout.readline() == "begun\n"
