@@ -79,7 +79,7 @@ pub async fn plan(
     }
     let tasks = commit.tasks()?;
     if query.inputs.contains("-") {
-        return Err(TaskError::NotStored { what: "rows from standard input".to_owned() }.into());
+        return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
     }
     let (input, stored) = commit.task_input()?;
     partitions::check(&input, &query.logical)?;

@@ -33,8 +33,8 @@ impl Job {
         for copy in 0..8 {
             fs::copy(trips_path(), scratch.join("trips").join(format!("{copy}.parquet"))).unwrap();
         }
-        let zones: String = (0..300).map(|zone| format!("{zone},zone {}\n", zone % 7)).collect();
-        fs::write(scratch.join("zones.csv"), format!("zone,name\n{zones}")).unwrap();
+        let zones = "SELECT value AS zone, concat('zone ', value % 7) AS name FROM generate_series(0, 299)";
+        run(tfr_sql().arg(zones).arg("--out").arg(scratch.join("zones.parquet"))).success();
         Self { scratch }
     }
 
@@ -47,7 +47,7 @@ impl Job {
         let joined = format!(
             "SELECT t.*, z.name AS zone_name FROM '{}/*.parquet' t JOIN '{}' z ON t.zone_id = z.zone WHERE fare > 8",
             trips.display(),
-            self.path("zones.csv").display()
+            self.path("zones.parquet").display()
         );
         if name == "ordered" { format!("{joined} ORDER BY trip_id, fare, distance_km") } else { joined }
     }
@@ -258,12 +258,28 @@ fn queries_whose_tasks_depend_on_each_other_are_refused() {
         assert!(!job.path("out").exists() && !job.path("plan").exists(), "{query}");
         refused.stderr
     };
-    insta::assert_snapshot!(refused(&format!("SELECT city, count(*) AS n FROM {trips} GROUP BY city")), @"");
-    insta::assert_snapshot!(refused(&format!("SELECT *, random() AS r FROM {trips}")), @"");
-    let zones = format!("'{}'", job.path("zones.csv").display());
+    insta::assert_snapshot!(refused(&format!("SELECT city, count(*) AS n FROM {trips} GROUP BY city")), @r"
+    error: the tasks of this query would have to exchange rows: AggregateExec
+
+    hint: write an intermediate table without tasks, or use --partitions 1, which makes one task of the query
+    ");
+    insta::assert_snapshot!(refused(&format!("SELECT *, random() AS r FROM {trips}")), @r"
+    error: the rows of this query may differ from task to task: an expression has another value each time, such as random()
+
+    hint: use --partitions 1, which makes one task of the query
+    ");
+    let zones = format!("'{}'", job.path("zones.parquet").display());
     let limited = format!("SELECT * FROM {trips} t JOIN (SELECT * FROM {zones} LIMIT 5) z ON t.zone_id = z.zone");
-    insta::assert_snapshot!(refused(&limited), @"");
+    insta::assert_snapshot!(refused(&limited), @r"
+    error: the rows of this query may differ from task to task: LIMIT chooses rows
+
+    hint: use --partitions 1, which makes one task of the query
+    ");
     // Zones without trips are known only when all partitions of the trips are read.
     let outer = format!("SELECT * FROM {zones} z LEFT JOIN {trips} t ON t.zone_id = z.zone");
-    insta::assert_snapshot!(refused(&outer), @"");
+    insta::assert_snapshot!(refused(&outer), @r"
+    error: the tasks of this query would have to exchange rows: HashJoinExec
+
+    hint: write an intermediate table without tasks, or use --partitions 1, which makes one task of the query
+    ");
 }

@@ -77,6 +77,12 @@ pub enum TaskError {
         /// The argument.
         what: String,
     },
+    /// Tasks cannot read the rows of an input again.
+    #[error("tasks cannot read {what} again")]
+    Unrepeatable {
+        /// The input.
+        what: String,
+    },
     /// `cut` for a plan that has one step.
     #[error("the tasks of this plan write their shards directly: there is nothing to cut")]
     NothingToCut,
@@ -98,6 +104,7 @@ impl TaskError {
             ),
             Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
             Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
+            Self::Unrepeatable { .. } => Some("write the rows to a file first"),
             Self::NothingToCut => Some("finish it"),
             Self::File { .. } | Self::Syntax { .. } | Self::Release { .. } => None,
         }

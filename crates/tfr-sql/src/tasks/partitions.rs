@@ -51,7 +51,7 @@ pub fn check(plan: &Arc<dyn ExecutionPlan>, logical: &LogicalPlan) -> Result<()>
 fn check_leaves(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
     let children = plan.children();
     if children.is_empty() && !REPEATABLE.contains(&plan.name()) {
-        return Err(TaskError::NotStored { what: format!("rows that cannot be read again: {}", plan.name()) });
+        return Err(TaskError::Unrepeatable { what: format!("the rows of {}", plan.name()) });
     }
     children.into_iter().try_for_each(check_leaves)
 }
