@@ -11,7 +11,7 @@ use super::outputs::{OUTPUTS, Tally, Trial};
 use super::{is_long, until, wrap};
 
 /// What a run may say that lets another have the target.
-const CLEAR: [&str; 4] = ["is there already", "not empty, it holds", "another run has written here", "is writing here"];
+const CLEAR: [&str; 4] = ["already exists", "not empty: it contains", "another run wrote here", "is writing here"];
 
 /// The rows that are there before, and those of the two runs.
 const BEFORE: RangeInclusive<u64> = 1..=1_500;
