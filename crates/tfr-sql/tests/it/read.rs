@@ -110,8 +110,8 @@ fn columns_of_a_part_of_the_records_are_told_so() {
     assert_eq!(note(&[query, "--infer-records", "2"]), "");
     assert_eq!(
         note(&[query, "--infer-records", "1"]),
-        "note: the columns of '*.tfrecord' are those of only 2 records in 2 files; --infer-records all looks at every \
-         one\n"
+        "note: the columns of '*.tfrecord' are those of only 2 records in 2 files; --infer-records all inspects \
+         every record\n"
     );
     assert_eq!(note(&[query, "--infer-records", "1", "--quiet"]), "");
     assert_eq!(
@@ -122,8 +122,8 @@ fn columns_of_a_part_of_the_records_are_told_so() {
     assert_eq!(
         note(&["CREATE EXTERNAL TABLE t STORED AS TFRECORD LOCATION 'a.tfrecord' OPTIONS (infer_records '1'); \
                 SELECT score FROM t"]),
-        "note: the columns of 't' are those of only 1 record in 1 file; OPTIONS (infer_records 'all') looks at every \
-         one\n"
+        "note: the columns of 't' are those of only 1 record in 1 file; OPTIONS (infer_records 'all') inspects \
+         every record\n"
     );
 }
 

@@ -134,7 +134,7 @@ fn what_is_no_example_is_refused_with_its_byte() {
         (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "byte 0 of the record, a number has more than 64 bits"),
     ] {
         let found = json_line(record).unwrap_or_else(|error| error.to_string());
-        assert_eq!(found, format!("no tf.train.Example: at {expected}"), "{record:x?}");
+        assert_eq!(found, format!("not a tf.train.Example: at {expected}"), "{record:x?}");
         assert!(textproto(record).is_err());
     }
     assert!(json_line(&[0x7b; 1000]).is_err_and(|error| error.to_string().contains("nested too deep")));
