@@ -288,7 +288,7 @@ fn tools_read_what_lies_there() {
     let found = run(server.tfr_sql().args(["verify", &url])).exits_with(1).stdout;
     let damage = format!("{}: record ", server.url(&keys[1]));
     assert!(found.lines().any(|line| line.starts_with(&damage) && line.contains(" at byte ")), "{found}");
-    assert!(found.contains("s3://data/out/extra-00000-of-00001.tfrecord: not of the set"), "{found}");
+    assert!(found.contains("s3://data/out/extra-00000-of-00001.tfrecord: not part of the set"), "{found}");
     let found = run(server.tfr_sql().args(["cat", &one])).exits_with(1);
     assert!(found.stderr.contains(&damage), "{}", found.stderr);
     let saved = scratch.join("saved");

@@ -14,7 +14,14 @@ pub struct Display {
     pub progress: When,
 
     /// Use colour: auto, always or never; NO_COLOR is honoured
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub color: When,
 
     /// Write messages and progress as JSON lines to a descriptor (fd:N) or a file, not to standard error

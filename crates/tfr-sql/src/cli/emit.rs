@@ -42,6 +42,7 @@ pub struct EmitArgs {
         long,
         value_name = "LAYOUT",
         default_value = "shards",
+        hide_short_help = true,
         hide_possible_values = true,
         hide_default_value = true
     )]

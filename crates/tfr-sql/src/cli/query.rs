@@ -150,7 +150,7 @@ pub struct Resources {
     ///
     /// Each partition is a stream of rows that runs beside the others. Equal input, query, options and partitions give
     /// equal bytes, so set this to get the same output on machines with different numbers of cores.
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = values::count, hide_short_help = true)]
     pub partitions: Option<NonZeroUsize>,
 
     /// Limit the memory of the query before it spills [default: 60% of memory]

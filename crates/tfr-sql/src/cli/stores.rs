@@ -29,7 +29,7 @@ AZURE_SKIP_SIGNATURE=true. Failed requests are retried, which -v logs.";
 #[group(skip)]
 pub struct StoreArgs {
     /// Use this S3 server instead of AWS: a URL such as http://host:9000
-    #[arg(long, value_name = "URL", long_help = S3_ENDPOINT_HELP)]
+    #[arg(long, value_name = "URL", long_help = S3_ENDPOINT_HELP, hide_short_help = true)]
     s3_endpoint: Option<String>,
 }
 

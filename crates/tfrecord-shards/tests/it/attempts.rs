@@ -489,7 +489,7 @@ fn forged_reports_are_refused() {
         ("cannot name directories", |report, _| {
             report["shards"][0]["group"]["partition_values"] = json!([["../x", "1"]]);
         }),
-        ("cannot be understood as the report", |report, _| report["shards"] = json!("none")),
+        ("not a valid report of a task", |report, _| report["shards"] = json!("none")),
     ];
     for (expected, forge) in forge {
         let dir = tempfile::tempdir().unwrap();

@@ -156,7 +156,11 @@ fn the_first_difference_is_told() {
             "splitting is train=0.9,eval=0.1 by name, in the set it is train=0.9,eval=0.1 by id",
         ),
         (splits([("train", 0.9), ("eval", 0.1)], &["id"]), plain(), "splitting is none, in the set it is train"),
-        (plain(), SetDescription::of_records(), "the form of the records is not known, in the set it is told by"),
+        (
+            plain(),
+            SetDescription::of_records(),
+            "the form of the records is not known, in the set it is from _manifest.json",
+        ),
     ] {
         let found = difference(set, &rows).unwrap();
         assert!(found.starts_with("shards: not appended to: "), "{found}");

@@ -184,10 +184,10 @@ fn groups_that_contradict_themselves_are_refused() {
     for (pointer, value, expected) in [
         ("/shards/0/split", json!("test"), "is of split \"test\", which the set does not have"),
         ("/shards/0/split", Value::Null, "is of no split"),
-        ("/shards/0/partition_values/dt", json!("2026"), "does not lie in \"dt=2026/v=a%3Db\""),
+        ("/shards/0/partition_values/dt", json!("2026"), "is not in \"dt=2026/v=a%3Db\""),
         ("/shards/0/partition_values", json!({ "v": "a=b" }), "does not have one value for each partition column"),
         ("/shards/0/partition_values/w", json!("1"), "does not have one value for each partition column"),
-        ("/shards/0/path", json!("dt=1/v=a%3Db/train-00000-of-00001.tfrecord.gz"), "does not lie in"),
+        ("/shards/0/path", json!("dt=1/v=a%3Db/train-00000-of-00001.tfrecord.gz"), "is not in"),
         ("/shards/0/path", json!("dt=1//v=a%3Db/train.tfrecord.gz"), "leads out of the set"),
         ("/splits/1/name", json!("train"), "split \"train\" is declared twice"),
         ("/splits/1/fraction", json!(-0.1), "split \"eval\" has the fraction -0.1"),
