@@ -283,7 +283,7 @@ def test_an_aborted_job_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     job.abort()
     for use in (lambda: stage(job, 0), lambda: job.commit([report])):
-        with pytest.raises(tfr.TfrError, match="published or aborted already"):
+        with pytest.raises(tfr.TfrError, match="has already been published or aborted"):
             use()
     other = tfr.start_write(tmp_path / "other", SCHEMA)
     other.commit([stage(other, 0)])

@@ -128,7 +128,7 @@ def _known(data: Any) -> Any:
 
 
 def _rows_of_delta(table: Any) -> Any:
-    from deltalake import QueryBuilder
+    from deltalake import QueryBuilder  # type: ignore[import-not-found,unused-ignore]
 
     return QueryBuilder().register("t", table).execute("SELECT * FROM t")
 
