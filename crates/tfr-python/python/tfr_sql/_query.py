@@ -128,7 +128,7 @@ class Query:
         refuse_loss = not options.get("strict") and losses_are_errors()
         arguments = [f"--out={target}", "--report=json", *_write_arguments(options, "write")]
         arguments += ["--strict"] if refuse_loss else []
-        command = self._command(arguments, progress=progress, refuse_loss=refuse_loss, feed_here=True)
+        command = self._command(arguments, progress=progress, refuse_loss=refuse_loss, waits=True)
         return _written(target, json.loads(command.output()))
 
     def plan(self, out: StrPath | None = None, **options: Unpack[WriteOptions]) -> Plan:
@@ -145,9 +145,12 @@ class Query:
         return "\n".join(f"{row['plan_type']}:\n{row['plan'].rstrip()}" for row in rows)
 
     def _command(
-        self, arguments: Sequence[str], *, progress: Any = False, refuse_loss: bool = False, feed_here: bool = False
+        self, arguments: Sequence[str], *, progress: Any = False, refuse_loss: bool = False, waits: bool = False
     ) -> Command:
-        tables = {name: messages(data, name) for name, data in self._tables.items()}
+        """Starts the command. `waits` tells that the caller only waits for its end, so tables can be read meanwhile."""
+        found = {name: messages(data, name) for name, data in self._tables.items()}
+        tables = {name: stream for name, (stream, _) in found.items()}
+        feed_here = waits and all(is_python for _, is_python in found.values())
         all_arguments = [self._query, *self._arguments, *arguments]
         return Command(all_arguments, tables=tables, progress=progress, refuse_loss=refuse_loss, feed_here=feed_here)
 
