@@ -60,6 +60,8 @@ def test_tasks_in_other_processes_write_one_set(tmp_path: Path, method: str) -> 
     assert [shard["rows"] for shard in manifest["shards"]] == [40, 40, 20] * TASKS
     assert manifest["write_partitions"] == TASKS
     assert manifest == tfr.manifest(out)
+    assert isinstance(manifest, tfr.Manifest) and manifest.rows == TASKS * ROWS
+    assert repr(manifest).startswith(f"{out}: 400 rows in 12 shards, ") and "<td>40</td>" in manifest._repr_html_()
     assert tfr.verify(out).ok
     assert names(tmp_path) == names_of(out, tmp_path, 3 * TASKS)
 
