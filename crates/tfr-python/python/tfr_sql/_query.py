@@ -127,8 +127,9 @@ class Query:
     def batches(self) -> Iterator[RecordBatch]:
         """Runs the query and returns its rows as they come. A batch is Arrow data, and has `to_numpy()`.
 
-        >>> [batch.to_numpy()["id"] for batch in tfr.read_tfrecord("shards/").batches()]
-        [array([0, 1, 2]), array([3, 4, 5])]
+        >>> for batch in tfr.sql("SELECT id FROM 'shards/' ORDER BY id").batches():
+        ...     batch.to_numpy()["id"]
+        array([0, 1, 2, 3, 4, 5])
         """
         reader = self._take()
         while (batch := reader.next()) is not None:
