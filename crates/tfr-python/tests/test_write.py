@@ -117,6 +117,14 @@ def test_a_producer_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(Failed, match="midway"):
             tfr.write_tfrecord(data, tmp_path / "out" / "set")
         assert nothing_in(tmp_path / "out")
+    # Several tables are read on threads.
+    query = tfr.sql("SELECT a.* FROM a LEFT JOIN b USING (id)", tables={"a": batches(), "b": table(10)})
+    with pytest.raises(Failed, match="midway"):
+        query.write(tmp_path / "out" / "set")
+    assert nothing_in(tmp_path / "out")
+    with pytest.raises(tfr.UsageError, match="b: no batches: the stream has been read before"):
+        tfr.sql("SELECT * FROM a, b", tables={"a": table(10), "b": iter([])}).write(tmp_path / "out" / "set")
+    assert nothing_in(tmp_path / "out")
     with pytest.raises(tfr.UsageError, match="expected 10 columns, found 1") as info:
         tfr.write_tfrecord([*table(5).to_batches(), *pa.table({"id": [1]}).to_batches()], tmp_path / "out" / "set")
     assert info.value.hint == "Cast the batches to one schema." and nothing_in(tmp_path / "out")
