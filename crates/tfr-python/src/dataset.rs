@@ -35,7 +35,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    fn new(file: CountedFile) -> Self {
+    pub(crate) fn new(file: CountedFile) -> Self {
         let CountedFile { path, len, compression, rows, framed_bytes: framed, offsets, .. } = file;
         Self { path, len, rows, framed, compression: compression.to_string(), offsets }
     }

@@ -15,7 +15,6 @@ mod signals;
 mod stream;
 mod tools;
 mod values;
-mod write;
 mod write_job;
 
 use pyo3::prelude::*;
@@ -31,8 +30,6 @@ mod _native {
     use crate::stream::{PyBatchReader, PyRowReader, PyRows, PyStreamEncoder};
     #[pymodule_export]
     use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
-    #[pymodule_export]
-    use crate::write::write_set;
     #[pymodule_export]
     use crate::write_job::{PyTaskWriter, PyWriteJob};
 }

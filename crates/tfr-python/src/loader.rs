@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray};
 use pyo3::prelude::*;
@@ -216,11 +217,13 @@ impl PyPlan {
     fn batches(&self, epoch: u64, step: u64, end: Option<u64>, prefetch: usize) -> PyResult<PyBatches> {
         let (send, receive) = sync_channel(prefetch);
         let plan = Arc::clone(&self.0);
-        let thread = thread::Builder::new()
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_stopped);
+        thread::Builder::new()
             .name("tfr-loader".to_owned())
-            .spawn(move || plan.produce(epoch, step, end, &send))
+            .spawn(move || plan.produce(epoch, step, end, &send, &is_stopped))
             .map_err(|error| Failure::other(format!("cannot start a thread: {error}")))?;
-        Ok(PyBatches(Mutex::new(Some(Running { receive, thread, process: std::process::id() }))))
+        Ok(PyBatches(Mutex::new(Some(Running { receive, stop, process: std::process::id() }))))
     }
 }
 
@@ -241,7 +244,8 @@ pub(crate) struct PyBatches(Mutex<Option<Running>>);
 
 struct Running {
     receive: Receiver<Message>,
-    thread: JoinHandle<()>,
+    /// Stops the thread.
+    stop: Arc<AtomicBool>,
     /// The process that has the thread.
     process: u32,
 }
@@ -256,12 +260,10 @@ impl Drop for PyBatches {
 }
 
 impl Running {
-    /// Stops the thread and waits for its end.
+    /// Stops the thread. Does not wait for its end, because that would delay Ctrl-C by as long as it takes to shuffle.
     fn end(self) {
         if self.process == std::process::id() {
-            drop(self.receive);
-            // The thread sends its errors; a panic has been printed.
-            let _ = self.thread.join();
+            self.stop.store(true, Ordering::Relaxed);
         } else {
             // After a fork the thread is not in this process, and may have held a lock of the channel.
             std::mem::forget(self);
@@ -306,11 +308,10 @@ impl PyBatches {
 
     /// Stops the thread.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| {
-            let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(running) = running {
-                running.end();
-            }
-        });
+        // Another thread may wait for a batch, and has the lock meanwhile.
+        let running = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(running) = running {
+            running.end();
+        }
     }
 }

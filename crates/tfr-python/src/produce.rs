@@ -1,6 +1,7 @@
 //! [`Plan`]: decodes segments on threads, and makes batches of them in order.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -69,15 +70,24 @@ impl Plan {
         if self.drop_remainder { rows / size } else { rows.div_ceil(size) }
     }
 
-    /// Makes the batches that follow this position, up to the start of the epoch `end`.
-    pub(crate) fn produce(&self, epoch: u64, step: u64, end: Option<u64>, batches: &SyncSender<Message>) {
+    /// Makes the batches that follow this position, up to the start of the epoch `end`. Returns soon after the receiver
+    /// is dropped and `is_stopped` is set.
+    pub(crate) fn produce(
+        &self,
+        epoch: u64,
+        step: u64,
+        end: Option<u64>,
+        batches: &SyncSender<Message>,
+        is_stopped: &AtomicBool,
+    ) {
         let (tasks, queue) = channel::<Task>();
         let queue = Mutex::new(queue);
         thread::scope(|scope| {
             for _ in 0..self.threads {
                 scope.spawn(|| self.decode(&queue));
             }
-            let last = match self.make((epoch, step), end, &tasks, batches) {
+            let decoders = Decoders { tasks: &tasks, threads: self.threads, is_stopped };
+            let last = match self.make((epoch, step), end, &decoders, batches) {
                 Ok(()) => Some(Message::End),
                 Err(Stop::Failed(failure)) => Some(Message::Failed(failure)),
                 Err(Stop::Gone) => None,
@@ -119,7 +129,7 @@ impl Plan {
         &self,
         mut position: (u64, u64),
         end: Option<u64>,
-        tasks: &Sender<Task>,
+        decoders: &Decoders<'_>,
         batches: &SyncSender<Message>,
     ) -> Result<(), Stop> {
         while end.is_none_or(|end| position.0 < end) {
@@ -129,8 +139,8 @@ impl Plan {
                 return Err(Failure::usage("no batch in an epoch, and epochs without end".to_owned()).into());
             }
             match self.window {
-                Some((seed, rows)) => self.shuffled(epoch, step, steps, (seed, rows), tasks, batches)?,
-                None => self.in_order(epoch, step, steps, tasks, batches)?,
+                Some((seed, rows)) => self.shuffled(epoch, step, steps, (seed, rows), decoders, batches)?,
+                None => self.in_order(epoch, step, steps, decoders, batches)?,
             }
             position = (epoch + 1, 0);
         }
@@ -143,11 +153,11 @@ impl Plan {
         epoch: u64,
         step: u64,
         steps: u64,
-        tasks: &Sender<Task>,
+        decoders: &Decoders<'_>,
         batches: &SyncSender<Message>,
     ) -> Result<(), Stop> {
         let start = step.saturating_mul(self.batch_size as u64);
-        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), tasks, self.threads);
+        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), decoders);
         for step in step..steps {
             let parts = rows.take(self.batch_size)?;
             let batch = match parts.as_slice() {
@@ -168,7 +178,7 @@ impl Plan {
         step: u64,
         steps: u64,
         (seed, window): (u64, usize),
-        tasks: &Sender<Task>,
+        decoders: &Decoders<'_>,
         batches: &SyncSender<Message>,
     ) -> Result<(), Stop> {
         let steps_of_window = (window / self.batch_size) as u64;
@@ -176,7 +186,7 @@ impl Plan {
         let first_step = step;
         let mut step = first_step / steps_of_window * steps_of_window;
         let mut start = step * self.batch_size as u64;
-        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), tasks, self.threads);
+        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), decoders);
         while step < steps {
             let parts = rows.take(window)?;
             let places: Vec<(usize, usize)> = parts
@@ -205,14 +215,20 @@ impl Plan {
     }
 }
 
-/// The rows of segments, decoded ahead on the threads that take `tasks`.
+/// The threads that decode segments.
+struct Decoders<'a> {
+    tasks: &'a Sender<Task>,
+    threads: usize,
+    /// Whether nobody wants more rows.
+    is_stopped: &'a AtomicBool,
+}
+
+/// The rows of segments, decoded ahead.
 struct Rows<'a> {
     segments: VecDeque<Segment>,
-    tasks: &'a Sender<Task>,
+    decoders: &'a Decoders<'a>,
     /// The segments being decoded, in order, with the number of rows that are still to come.
     decoding: VecDeque<(u64, Receiver<Result<RecordBatch>>)>,
-    /// The number of segments to decode at once.
-    at_once: usize,
     /// Rows that were received and not taken.
     rest: Option<RecordBatch>,
 }
@@ -222,8 +238,8 @@ fn memory(error: arrow_schema::ArrowError) -> Stop {
 }
 
 impl<'a> Rows<'a> {
-    fn new(segments: Vec<Segment>, tasks: &'a Sender<Task>, threads: usize) -> Self {
-        Self { segments: segments.into(), tasks, decoding: VecDeque::new(), at_once: threads + 1, rest: None }
+    fn new(segments: Vec<Segment>, decoders: &'a Decoders<'a>) -> Self {
+        Self { segments: segments.into(), decoders, decoding: VecDeque::new(), rest: None }
     }
 
     /// Returns the next `count` rows, or fewer at the end.
@@ -245,13 +261,18 @@ impl<'a> Rows<'a> {
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
+        // A segment more than there are threads, so that none waits.
+        let at_once = self.decoders.threads + 1;
         loop {
-            while self.decoding.len() < self.at_once
+            if self.decoders.is_stopped.load(Ordering::Relaxed) {
+                return Err(stopped());
+            }
+            while self.decoding.len() < at_once
                 && let Some(segment) = self.segments.pop_front()
             {
                 let (rows, received) = sync_channel(WAITING);
                 self.decoding.push_back((segment.rows, received));
-                self.tasks.send((segment, rows)).map_err(|_| stopped())?;
+                self.decoders.tasks.send((segment, rows)).map_err(|_| stopped())?;
             }
             let Some((left, rows)) = self.decoding.front_mut() else { return Ok(None) };
             match rows.recv() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,8 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tfrecord_framing::{Compression, Position, RecordDecoder, RecordReader, Records};
-use tfrecord_shards::{IndexName, Progress, record_bounds};
+use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder, RecordReader, Records};
+use tfrecord_shards::{IndexName, Progress, count_records, record_bounds};
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
@@ -38,10 +39,13 @@ struct Scanner {
 
 #[pymethods]
 impl PyScanner {
-    /// Finds the files at `paths`.
+    /// Finds the files at `paths`. The first record returned is that with the number `start`, counted over all files.
     #[new]
-    #[pyo3(signature = (paths, *, crc=true))]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, crc: bool) -> PyResult<Self> {
+    #[pyo3(signature = (paths, *, start=0, crc=true))]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, start: u64, crc: bool) -> PyResult<Self> {
+        if start > 0 {
+            return Ok(Self(Mutex::new(interruptible(py, |progress| Scanner::from(&paths, start, crc, progress))?)));
+        }
         let (mut files, findings) = py.detach(|| tfrecord_shards::files(&paths)).map_err(Failure::from)?;
         if let Some(finding) = findings.iter().find(|finding| finding.is_gap()) {
             return Err(Failure::finding(finding).into());
@@ -64,6 +68,47 @@ impl PyScanner {
 }
 
 impl Scanner {
+    /// Opens the file with the record `start`, at the last position before it where a reader can start.
+    fn from(paths: &[PathBuf], start: u64, crc: bool, progress: &Progress) -> Result<Self> {
+        let counted = count_records(paths, progress)?;
+        let mut records = Records::new();
+        let mut before = 0;
+        let mut shards = counted.into_iter().map(Shard::new);
+        while let Some(shard) = shards.next() {
+            if before + shard.rows <= start {
+                before += shard.rows;
+                continue;
+            }
+            let Shard { path, .. } = &shard;
+            let offset = shard.start_before(start - before);
+            let mut file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
+            file.seek(SeekFrom::Start(offset.file)).map_err(|error| Failure::io(path, "read", error))?;
+            let position = Position { record: offset.record, byte: offset.framed };
+            let decoder = RecordDecoder::with_compression(shard.compression()).with_position(position);
+            // The records before the first one are not returned, so their content is not checked.
+            let mut reader = RecordReader::with_decoder(file, decoder).with_crc_policy(CrcPolicy::Skip);
+            let mut left = start - before - offset.record;
+            while left > 0 {
+                records.clear();
+                let limit = usize::try_from(left).unwrap_or(usize::MAX).min(STEP);
+                match reader.read_records(limit, &mut records) {
+                    Ok(0) => return Err(Failure::data(path, start - before - left, None, "the file ends early")),
+                    Ok(read) => left -= read as u64,
+                    Err(error) => return Err(Failure::record(path, &error.into())),
+                }
+            }
+            let open = Some((shard.path, reader.with_crc_policy(crc_policy(crc))));
+            let mut files: Vec<_> = shards.map(|shard| shard.path).collect();
+            files.reverse();
+            records.clear();
+            return Ok(Self { files, crc, open, records });
+        }
+        if start > before {
+            return Err(Failure::usage(format!("start is {start}, expected at most {before}, the number of records")));
+        }
+        Ok(Self { files: Vec::new(), crc, open: None, records })
+    }
+
     fn read(&mut self) -> Result<()> {
         self.records.clear();
         loop {

@@ -20,6 +20,7 @@ use tfrecord_shards::{
 };
 
 use crate::error::{Failure, Result, chain};
+use crate::signals::each_batch;
 
 /// A set that is started and not yet published.
 #[pyclass(name = "WriteJob", module = "tfr_sql._native", frozen)]
@@ -200,20 +201,10 @@ pub(crate) struct PyTaskWriter(Mutex<Option<TaskWriter>>);
 impl PyTaskWriter {
     /// Adds the rows of `data`: anything with `__arrow_c_stream__` or `__arrow_c_array__`.
     fn write(&self, py: Python<'_>, data: AnyRecordBatch) -> PyResult<()> {
-        let mut reader = data.into_reader()?;
-        loop {
-            let has_written = py.detach(|| -> Result<bool> {
-                let Some(batch) = reader.next() else { return Ok(false) };
-                let batch = batch.map_err(|error| Failure::other(format!("the data cannot be read: {error}")))?;
-                let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                writer.as_mut().ok_or_else(closed)?.write(&batch)?;
-                Ok(true)
-            })?;
-            if !has_written {
-                return Ok(());
-            }
-            py.check_signals()?;
-        }
+        each_batch(py, data.into_reader()?, |batch| {
+            let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(writer.as_mut().ok_or_else(closed)?.write(batch)?)
+        })
     }
 
     /// Completes the attempt. Returns the message for `WriteJob.commit`.

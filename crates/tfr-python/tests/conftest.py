@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tfr_sql import Ragged, _native
+from tfr_sql import Ragged, write_tfrecord
 
 
 def _example_class() -> Any:
@@ -112,7 +112,7 @@ def table(rows: int, first: int = 0) -> pa.Table:
 
 
 def write(out: Any, rows: int, shards: int = 1, **options: Any) -> str:
-    _native.write_set(table(rows), str(out), shards=shards, **options)
+    write_tfrecord(table(rows), out, shards=shards, **options)
     return str(out)
 
 

@@ -101,3 +101,10 @@ def test_sets_with_different_columns_are_refused(tmp_path: Path) -> None:
 def test_scan_records(tmp_path: Path, compression: str) -> None:
     write_files(tmp_path / "in", compression)
     assert list(scan_records(tmp_path / "in")) == records(range(200))
+    for start in (0, 1, 69, 70, 71, 199, 200):
+        assert list(scan_records(tmp_path / "in", start=start)) == records(range(start, 200))
+    with pytest.raises(UsageError, match="start is 201, expected at most 200, the number of records"):
+        next(scan_records(tmp_path / "in", start=201))
+    for wrong in (-1, True, "1"):
+        with pytest.raises(UsageError, match="expected the number of a record"):
+            next(scan_records(tmp_path / "in", start=wrong))  # type: ignore[arg-type]

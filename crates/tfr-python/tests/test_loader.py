@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from conftest import digest, ids, table, write
-from tfr_sql import DataError, Loader, Ragged, UsageError, _native
+from tfr_sql import DataError, Loader, Ragged, UsageError, write_tfrecord
 
 
 @pytest.mark.parametrize("shards", [1, 3, 16])
@@ -64,7 +64,7 @@ def test_values_are_those_that_were_written(sets: dict[int, str]) -> None:
 
 
 def test_rows_are_in_order_without_a_shuffle(tmp_path: Path) -> None:
-    _native.write_set(table(500), str(tmp_path / "set"), shard_rows=120)
+    write_tfrecord(table(500), tmp_path / "set", shard_rows=120)
     assert ids(Loader(tmp_path / "set", batch_size=33)) == list(range(500))
 
 
@@ -268,7 +268,7 @@ def test_padding(sets: dict[int, str]) -> None:
 
 def test_a_missing_integer_needs_a_value(tmp_path: Path) -> None:
     data = pa.table({"id": [0, 1, 2], "label": pa.array([5, None, 7], pa.int64())})
-    _native.write_set(data, str(tmp_path / "set"))
+    write_tfrecord(data, tmp_path / "set")
     with pytest.raises(DataError, match="no value") as raised:
         list(Loader(tmp_path / "set", batch_size=2))
     assert (raised.value.record, raised.value.column) == (1, "label")
@@ -286,7 +286,7 @@ def test_nested_columns(tmp_path: Path) -> None:
     lists = [[[i] * j for j in range(i % 4)] for i in range(9)]
     structs = [[{"x": i, "y": str(i)}] * (i % 3) for i in range(9)]
     data = pa.table({"id": range(9), "row": rows, "lists": lists, "structs": structs})
-    _native.write_set(data, str(tmp_path / "set"))
+    write_tfrecord(data, tmp_path / "set")
     first, second = Loader(tmp_path / "set", batch_size=5)
     assert first["row"]["a"].tolist() == list(range(5))
     assert first["row"]["b"].to_list() == [row["b"] for row in rows[:5]]
@@ -310,7 +310,7 @@ def test_other_types(tmp_path: Path) -> None:
         "matrix": pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], pa.list_(pa.list_(pa.int32(), 2), 2)),
         "steps": pa.array([[[1, 2], [3, 4]], []], pa.list_(pa.list_(pa.int32(), 2))),
     }
-    _native.write_set(pa.table(columns), str(tmp_path / "set"))
+    write_tfrecord(pa.table(columns), tmp_path / "set")
     (batch,) = Loader(tmp_path / "set", batch_size=5)
     assert batch["half"].dtype == np.float16 and batch["half"][0] == 0.5 and np.isnan(batch["half"][1])
     assert batch["big"].dtype == np.uint64 and batch["big"].tolist() == [2**63 - 1, 0]
@@ -332,7 +332,7 @@ def test_other_types(tmp_path: Path) -> None:
 
 def test_a_type_without_a_numpy_form(tmp_path: Path) -> None:
     data = pa.table({"id": [1], "price": pa.array(["1.5"]).cast(pa.decimal128(5, 2))})
-    _native.write_set(data, str(tmp_path / "set"))
+    write_tfrecord(data, tmp_path / "set")
     with pytest.raises(UsageError, match='column "price": type Decimal') as raised:
         Loader(tmp_path / "set", batch_size=5)
     assert raised.value.hint is not None and "columns=" in raised.value.hint
@@ -343,7 +343,7 @@ def test_a_split_is_read_alone(tmp_path: Path) -> None:
     write(tmp_path / "set", 10)
     with pytest.raises(UsageError, match="no splits"):
         Loader(tmp_path / "set", batch_size=2, split="train")
-    _native.write_set(table(10), str(tmp_path / "two"), shard_rows=7)
+    write_tfrecord(table(10), tmp_path / "two", shard_rows=7)
     path = tmp_path / "two" / "_manifest.json"
     content = json.loads(path.read_text())
     content["splits"] = [{"name": "train", "fraction": 0.7}, {"name": "val", "fraction": 0.3}]
@@ -403,7 +403,7 @@ def test_blocks_of_large_files(tmp_path: Path) -> None:
     data = pa.table({"id": range(rows), "blob": blob})
     for compression in ("none", "gzip", "zlib"):
         out = str(tmp_path / compression)
-        manifest = json.loads(_native.write_set(data, out, shards=1, compression=compression))
+        manifest = write_tfrecord(data, out, shards=1, compression=compression)
         assert len(manifest["shards"][0].get("offsets", [])) == (0 if compression == "zlib" else 2)
         read: list[int] = []
         for rank in range(5):

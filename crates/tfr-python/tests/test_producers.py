@@ -119,7 +119,8 @@ def test_ray(tmp_path: Path) -> None:
 
 
 def test_spark(tmp_path: Path) -> None:
-    sql = pytest.importorskip("pyspark.sql", minversion="4.0")
+    pytest.importorskip("pyspark", minversion="4.0")
+    sql = pytest.importorskip("pyspark.sql")
     try:
         session = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     except Exception as error:

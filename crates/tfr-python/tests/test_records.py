@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from conftest import Example, example, frame, table, unframe, write
-from tfr_sql import DataError, Decoder, Encoder, ExistsError, RecordSource, UsageError, _native, manifest, schema
+from tfr_sql import DataError, Decoder, Encoder, RecordSource, UsageError, manifest, scan_records, schema
 
 
 def test_records_by_number(sets: dict[int, str]) -> None:
@@ -104,28 +104,6 @@ def test_manifest_and_schema(tmp_path: Path) -> None:
     assert "feature {" in schema(out, "pbtxt")
     with pytest.raises(UsageError, match="xml"):
         schema(out, "xml")  # type: ignore[call-overload]
-
-
-def test_write_set(tmp_path: Path) -> None:
-    out = write(tmp_path / "set", 30, 2)
-    with pytest.raises(ExistsError) as raised:
-        write(out, 10)
-    assert isinstance(raised.value, FileExistsError) and raised.value.hint
-    write(out, 10, overwrite=True)
-    assert manifest(out)["totals"]["rows"] == 10
-    with pytest.raises(UsageError, match="compression"):
-        write(tmp_path / "other", 10, compression="zip")
-
-    def failing() -> pa.RecordBatchReader:
-        def batches() -> object:
-            yield table(5).to_batches()[0]
-            raise ValueError("no more data")
-
-        return pa.RecordBatchReader.from_batches(table(5).schema, batches())
-
-    with pytest.raises(Exception, match="no more data"):
-        _native.write_set(failing(), str(tmp_path / "failed"))
-    assert not (tmp_path / "failed").exists()
 
 
 def test_numbers_are_scalars(sets: dict[int, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import tfr_sql as tfr
 from conftest import table
+from tfr_sql._command import find_command
 
 
 def test_rows_are_arrow_data(tmp_path: Path) -> None:
@@ -111,7 +113,6 @@ def test_tools(tmp_path: Path) -> None:
     assert tfr.head(tmp_path / "set", 1) == [{"n": [0], "s": ["a"]}]
     assert sorted(example["n"][0] for example in tfr.head(tmp_path / "set", 1000)) == list(range(100))
     assert tfr.reshard(tmp_path / "set", tmp_path / "one", shards=1).rows == 100
-    assert "n" in tfr.stats(tmp_path / "one")
     shard = next((tmp_path / "one").glob("*.tfrecord"))
     damaged = bytearray(shard.read_bytes())
     damaged[20] ^= 1
@@ -121,8 +122,45 @@ def test_tools(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "a.tfrecord").write_bytes(shard.read_bytes())
-    tfr.describe(foreign, emit=["stats"])
-    assert any("stats" in path.name for path in foreign.iterdir())
+    assert tfr.describe(foreign, emit=["stats", "index"]) == [
+        foreign / name for name in ("stats.pb", "stats.html", "a.tfrecord.idx")
+    ]
+    assert tfr.describe(foreign, emit=["tfmd"], out=tmp_path / "beside") == [tmp_path / "beside" / "schema.pbtxt"]
+
+
+def test_statistics_are_an_object(tmp_path: Path) -> None:
+    rows = pa.table({"n": [1, 2, 3, 2**60], "x": pa.array([0.5, None, math.inf, 1.5], pa.float32()), "s": ["a", "b", "a", "abc"]})
+    tfr.write_tfrecord(rows, tmp_path / "set", shards=2)
+    stats = tfr.stats(tmp_path / "set")
+    assert (list(stats), len(stats), stats.records, stats.files) == (["n", "s", "x"], 3, 4, 2)
+    assert (stats["n"]["min"], stats["n"]["max"], stats["n"]["distinct"]) == (1, 2**60, 4)
+    assert (stats["x"]["missing"], stats["x"]["max"], stats["x"]["mean"], stats["x"]["infinities"]) == (1, math.inf, 1.0, 1)
+    assert (stats["s"]["frequent"][0], stats["s"]["most_bytes"]) == ({"value": "a", "count": 2}, 3)
+    printed = subprocess.run([find_command(), "stats", tmp_path / "set"], capture_output=True, text=True, check=True).stdout
+    assert str(stats) == repr(stats) == printed
+    tfr.describe(tmp_path / "set", emit=["stats"])
+    assert (tmp_path / "set" / "stats.pb").read_bytes() == stats.to_proto()
+    assert (tmp_path / "set" / "stats.html").read_text() == stats.to_html()
+    assert stats._repr_html_().startswith("<iframe srcdoc=") and "<script" not in stats._repr_html_()
+    with pytest.raises(KeyError):
+        stats["y"]
+    with pytest.raises(tfr.MissingError):
+        tfr.stats(tmp_path / "none")
+
+
+def test_a_split_is_read(tmp_path: Path) -> None:
+    rows = pa.table({"n": range(1000)})
+    tfr.write_tfrecord(rows, tmp_path / "set", split={"train": 0.9, "val": 0.1}, shards={"train": 3, "val": 1})
+    found = {name: pa.table(tfr.read_tfrecord(tmp_path / "set", split=name))["n"].to_pylist() for name in ("train", "val")}
+    assert sorted(found["train"] + found["val"]) == list(range(1000)) and 50 < len(found["val"]) < 150
+    loader = tfr.Loader(tmp_path / "set", batch_size=1000, split="val")
+    assert next(iter(loader))["n"].tolist() == found["val"]
+    where = tfr.read_tfrecord(tmp_path / "set", split="val", where="n < 500")
+    assert pa.table(where)["n"].to_pylist() == [n for n in found["val"] if n < 500]
+    with pytest.raises(tfr.UsageError, match="no shard of split 'test': the manifest lists train, val"):
+        tfr.read_tfrecord(tmp_path / "set", split="test")
+    with pytest.raises(tfr.UsageError, match="too long for a command line"):
+        pa.table(tfr.read_tfrecord([tmp_path / "set"] * 100_000))
 
 
 FLAT = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,18 @@ def others(paths: list[str]) -> None:
     ok: bool = tfr.verify(paths).ok
     text: str = tfr.schema(paths, "pbtxt")
     row: dict[str, Any] = tfr.RecordSource(paths)[0]
-    print(first, ok, text, row, tfr.manifest(paths[0])["totals"])
+    rest: list[bytes] = list(tfr.scan_records(paths, start=3))
+    stats: tfr.Stats = tfr.stats(paths[0])
+    proto: bytes = stats.to_proto()
+    written: list[Path] = tfr.describe(paths[0], emit=["tfds"], out="described")
+    print(first, ok, text, row, rest, tfr.manifest(paths[0])["totals"], stats["a"]["mean"], proto, written)
 
 
 def job(out: str, rows: ArrowRows) -> str:
     job = tfr.start_write(out, tfr.schema("shards/"), shard_size="64MiB", mode="append", mapping={"a": "string"}, emit=["index"])
     reports: list[bytes] = [job.stage(0, rows), job.stage(1, iter([rows]), threads=2)]
-    totals: dict[str, int] = job.commit(reports, tasks=2)["totals"]
+    manifest: tfr.Manifest = job.commit(reports, tasks=2)
+    totals: dict[str, int] = manifest["totals"]
     job.abort()
     return f"{job.out} {totals}"
 
@@ -46,7 +52,7 @@ def queries(table: tfr.Query) -> tuple[int, dict[str, str]]:
     arrays: dict[str, Any] = next(query.batches()).to_numpy()
     manifest = query.write("out", shards={"train": 2}, shuffle=7, split=["train=1"], map={"a": "string"}, strict=True)
     losses: dict[str, str] = query.plan(compression="gzip", level=9).losses
-    read: tfr.Query = tfr.read_tfrecord(["out"], columns=list(arrays), crc="skip", threads=1)
+    read: tfr.Query = tfr.read_tfrecord(["out"], columns=list(arrays), split="train", crc="skip", threads=1)
     print(read.explain(), tfr.reshard("out", "other", hosts=2).files)
     return tfr.write_tfrecord(table, "again", progress=lambda progress: print(progress.share)).rows + manifest.rows, losses
 

@@ -117,6 +117,14 @@ def test_a_producer_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(Failed, match="midway"):
             tfr.write_tfrecord(data, tmp_path / "out" / "set")
         assert nothing_in(tmp_path / "out")
+    # Several tables are read on threads.
+    query = tfr.sql("SELECT a.* FROM a LEFT JOIN b USING (id)", tables={"a": batches(), "b": table(10)})
+    with pytest.raises(Failed, match="midway"):
+        query.write(tmp_path / "out" / "set")
+    assert nothing_in(tmp_path / "out")
+    with pytest.raises(tfr.UsageError, match="b: no batches: the stream has been read before"):
+        tfr.sql("SELECT * FROM a, b", tables={"a": table(10), "b": iter([])}).write(tmp_path / "out" / "set")
+    assert nothing_in(tmp_path / "out")
     with pytest.raises(tfr.UsageError, match="expected 10 columns, found 1") as info:
         tfr.write_tfrecord([*table(5).to_batches(), *pa.table({"id": [1]}).to_batches()], tmp_path / "out" / "set")
     assert info.value.hint == "Cast the batches to one schema." and nothing_in(tmp_path / "out")
@@ -198,68 +206,6 @@ def test_a_command_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("TFR_SQL_BIN", str(tmp_path / "none"))
     with pytest.raises(tfr.MissingError, match="TFR_SQL_BIN"):
         tfr.sql("SELECT 1").schema
-
-
-SLOW = """
-import os, signal, sys, threading, time
-import pyarrow as pa
-import tfr_sql as tfr
-
-out, kind = sys.argv[1:]
-
-def batches():
-    yield pa.record_batch({"n": range(100_000)})
-    os.write(1, b"begun\\n")
-    time.sleep(60)
-
-try:
-    if kind == "write":
-        tfr.write_tfrecord(batches(), out)
-    elif kind == "join":
-        tfr.sql("SELECT a.n FROM a JOIN b USING (n)", tables={"a": batches(), "b": batches()}).write(out)
-    elif kind == "read":
-        pa.table(tfr.sql("SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 2 = 3"))
-    else:
-        list(tfr.sql("SELECT n FROM a", tables={"a": batches()}).batches())
-except KeyboardInterrupt:
-    print("interrupted", time.time(), flush=True)
-"""
-
-
-@pytest.mark.parametrize("kind", ["write", "join", "batches", "read"])
-def test_an_interrupt_stops_everything(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "out").mkdir()
-    command = [sys.executable, "-c", SLOW, str(tmp_path / "out" / "set"), kind]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    if kind == "read":
-        # The command is running once it has been started by this process.
-        while not children(process.pid):
-            assert process.poll() is None
-            time.sleep(0.01)
-    else:
-        assert process.stdout.readline() == "begun\n"
-    commands = children(process.pid)
-    sent = time.time()
-    # To Python only, as notebooks do.
-    process.send_signal(signal.SIGINT)
-    word, at = process.stdout.read().replace("begun\n", "").split()
-    assert word == "interrupted" and float(at) - sent < 1.0
-    assert process.wait() == 0
-    assert nothing_in(tmp_path / "out")
-    assert not any(os.path.exists(f"/proc/{child}") for child in commands)
-
-
-def children(parent: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def write_in_process(out: str, connection: Any) -> None:

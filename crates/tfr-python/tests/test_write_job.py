@@ -60,6 +60,8 @@ def test_tasks_in_other_processes_write_one_set(tmp_path: Path, method: str) -> 
     assert [shard["rows"] for shard in manifest["shards"]] == [40, 40, 20] * TASKS
     assert manifest["write_partitions"] == TASKS
     assert manifest == tfr.manifest(out)
+    assert isinstance(manifest, tfr.Manifest) and manifest.rows == TASKS * ROWS
+    assert repr(manifest).startswith(f"{out}: 400 rows in 12 shards, ") and "<td>40</td>" in manifest._repr_html_()
     assert tfr.verify(out).ok
     assert names(tmp_path) == names_of(out, tmp_path, 3 * TASKS)
 
@@ -283,7 +285,7 @@ def test_an_aborted_job_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     job.abort()
     for use in (lambda: stage(job, 0), lambda: job.commit([report])):
-        with pytest.raises(tfr.TfrError, match="published or aborted already"):
+        with pytest.raises(tfr.TfrError, match="has already been published or aborted"):
             use()
     other = tfr.start_write(tmp_path / "other", SCHEMA)
     other.commit([stage(other, 0)])

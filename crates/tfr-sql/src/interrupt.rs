@@ -51,8 +51,11 @@ impl Interrupt {
     }
 }
 
-/// Handles Ctrl-C and SIGTERM: the first asks the run to stop, each further one calls `kill`, which should end the
-/// process. Also ignores SIGXFSZ, which would otherwise end the process in the middle of a write.
+/// Handles Ctrl-C and SIGTERM: the first asks the run to stop. One that is repeated calls `kill`, which should end the
+/// process. A SIGTERM after Ctrl-C is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a
+/// program that runs this command may then ask it to stop, too.
+///
+/// Also ignores SIGXFSZ, which would otherwise end the process in the middle of a write.
 ///
 /// Signals are handled on their own thread, so they are answered while the query's runtime is busy or shutting down.
 pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
@@ -67,14 +70,17 @@ pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<I
     let request = requested.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
+            let (mut interrupts, mut terminations) = (0u64, 0u64);
             loop {
-                let status = tokio::select! {
-                    _ = interrupt.recv() => ExitStatus::Interrupted,
-                    _ = terminate.recv() => ExitStatus::Terminated,
+                let (status, count) = tokio::select! {
+                    _ = interrupt.recv() => (ExitStatus::Interrupted, &mut interrupts),
+                    _ = terminate.recv() => (ExitStatus::Terminated, &mut terminations),
                 };
-                if !request.request(status) {
+                *count += 1;
+                if *count > 1 {
                     kill(status);
                 }
+                request.request(status);
             }
         });
     })?;

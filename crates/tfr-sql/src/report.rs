@@ -1,5 +1,7 @@
 //! The result of a run: a summary for a person, and `--report json` for a program.
 
+mod features;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use serde_json::Value;
 use tfrecord_shards::{Manifest, ShardEntry};
 
 use crate::printer::{bytes, counted, grouped};
+
+pub use features::{FeatureReport, StatsReport};
 
 /// Version of the report format. It increases with each incompatible change.
 const VERSION: u32 = 1;
@@ -47,6 +51,8 @@ pub enum Outcome {
     Salvage(SalvageReport),
     /// What a write would do.
     Plan(PlanReport),
+    /// Statistics of the features of records.
+    Stats(StatsReport),
 }
 
 /// The plan of a write, of which nothing has run.
@@ -279,7 +285,7 @@ impl Report {
             Outcome::Shards(shards) => shards.rows == 0,
             Outcome::Table(table) => table.rows == 0,
             Outcome::Salvage(salvage) => salvage.shards.rows == 0,
-            Outcome::Ignored(_) | Outcome::Plan(_) => false,
+            Outcome::Ignored(_) | Outcome::Plan(_) | Outcome::Stats(_) => false,
             Outcome::Verify(verify) => verify.files == 0,
         }
     }
@@ -318,6 +324,9 @@ impl Report {
                 format!("{}, {seconds:.1} s: {}{set}", shards.written("row"), shards.out)
             }
             Outcome::Plan(plan) => plan.text.clone(),
+            Outcome::Stats(stats) => {
+                format!("{} in {}, {seconds:.1} s", counted(stats.records, "record"), counted(stats.files, "file"))
+            }
             Outcome::Ignored(ignored) => match ignored.found.as_slice() {
                 [] => format!("kept the existing files: {}", ignored.out),
                 found => format!("kept the existing files: {} contains {}", ignored.out, found.join(", ")),

@@ -12,7 +12,8 @@ use crate::cli::StatsArgs;
 use crate::describe::local;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
-use crate::printer::{counted, escape_controls};
+use crate::printer::escape_controls;
+use crate::report::{FeatureReport, Outcome, Report, StatsReport};
 use crate::tool::Work;
 
 /// Maximum number of characters of a value that are shown.
@@ -29,26 +30,40 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(description) => description,
         Err(status) => return Ok(status),
     };
+    let statistics = &description.statistics;
     let vocabularies = Vocabularies::new(&description.mapping);
+    let title = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
+    let title = title.file_name().unwrap_or(args.path.as_os_str()).to_string_lossy();
     if let Some(html) = &args.html {
-        let title = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());
-        let title = title.file_name().unwrap_or(args.path.as_os_str()).to_string_lossy();
-        write_page(html, &description.statistics.to_html(&title, &vocabularies))
-            .map_err(|source| Error::Write { path: html.clone(), source })?;
+        write_file(html, statistics.to_html(&title, &vocabularies).as_bytes())?;
     }
-    work.printer.data(table(&description.statistics, &vocabularies).as_bytes()).map_err(Error::Stdout)?;
-    let (records, files) =
-        (counted(description.statistics.rows(), "record"), counted(description.files.len() as u64, "file"));
-    work.printer.note(format!("{records} in {files}, {:.1} s", work.started.elapsed().as_secs_f64()));
+    if let Some(proto) = &args.proto {
+        write_file(proto, &statistics.to_proto(&title))?;
+    }
+    let text = table(statistics, &vocabularies);
+    let report = StatsReport {
+        records: statistics.rows(),
+        files: description.files.len() as u64,
+        features: statistics.features().iter().map(|feature| FeatureReport::new(feature, &vocabularies)).collect(),
+        text: text.clone(),
+    };
+    let report = Report::new(Outcome::Stats(report), work.started.elapsed());
+    let text = if args.report.is_some() { report.to_json() } else { text };
+    work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
+    work.printer.note(report.summary());
     Ok(ExitStatus::Done)
 }
 
-/// Writes the page atomically.
-fn write_page(path: &Path, page: &str) -> std::io::Result<()> {
+/// Writes a file atomically.
+fn write_file(path: &Path, content: &[u8]) -> Result<()> {
+    try_write_file(path, content).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+fn try_write_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // With the permissions of a file that `fs::write` creates.
     let mut file = tempfile::Builder::new().make_in(dir, |path| fs::File::create_new(path))?;
-    file.write_all(page.as_bytes())?;
+    file.write_all(content)?;
     file.as_file().sync_all()?;
     NamedTempFile::persist(file, path)?;
     Ok(())

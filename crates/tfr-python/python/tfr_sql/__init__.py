@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._query import Query, read_tfrecord, sql, write_tfrecord
     from ._ragged import Ragged
     from ._records import RecordSource, scan_records
+    from ._stats import Stats
     from ._write_job import WriteJob, start_write
     from ._tools import describe, head, reshard, salvage, stats
 
@@ -46,6 +47,7 @@ __all__ = [
     "Ragged",
     "RecordBatch",
     "RecordSource",
+    "Stats",
     "TfrError",
     "UsageError",
     "Verification",
@@ -78,6 +80,7 @@ _LAZY = {
     "Ragged": "._ragged",
     "RecordBatch": "._native",
     "RecordSource": "._records",
+    "Stats": "._stats",
     "Verification": "._inspect",
     "WriteJob": "._write_job",
     "describe": "._tools",

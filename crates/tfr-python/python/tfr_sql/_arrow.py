@@ -28,14 +28,16 @@ ArrowLike = Union[ArrowStream, ArrowArray, Iterable[Union[ArrowStream, ArrowArra
 _ROWS = 8192
 
 
-def messages(data: ArrowLike, name: str) -> Iterator[bytes]:
+def messages(data: ArrowLike, name: str) -> tuple[Iterator[bytes], bool]:
     """Returns the messages of an Arrow stream with the rows of `data`. Reads nothing before the first is taken.
+
+    Also returns whether `data` is a Python iterable of batches. Other data may wait outside of Python for its rows.
 
     A stream or iterator that yields no batch at all is an error: it has most likely been read before.
     """
     # Refused here and not on the thread that reads the rows.
-    source = _source(data, name)
-    return _encode(source, name, _can_be_read_once(data))
+    source, is_python = _source(data, name)
+    return _encode(source, name, _can_be_read_once(data)), is_python
 
 
 def _encode(source: Iterable[Any], name: str, once: bool) -> Iterator[bytes]:
@@ -56,8 +58,8 @@ def _encode(source: Iterable[Any], name: str, once: bool) -> Iterator[bytes]:
     yield encoder.finish()
 
 
-def _source(data: Any, name: str) -> Iterable[Any]:
-    """Returns the parts of `data`, each with `__arrow_c_stream__` or `__arrow_c_array__`."""
+def _source(data: Any, name: str) -> tuple[Iterable[Any], bool]:
+    """Returns the parts of `data`, each with `__arrow_c_stream__` or `__arrow_c_array__`, and whether Python makes them."""
     if isinstance(data, (str, bytes, os.PathLike)):
         raise UsageError(
             f"{name}: expected Arrow data, found a path or text",
@@ -65,11 +67,11 @@ def _source(data: Any, name: str) -> Iterable[Any]:
         )
     known: Iterable[Any] | None = _known(data)
     if known is not None:
-        return known
+        return known, False
     if _is_arrow(data):
-        return [data]
+        return [data], False
     if isinstance(data, Iterable) and not isinstance(data, dict):
-        return (_part(part, name) for part in data)
+        return (_part(part, name) for part in data), True
     raise UsageError(
         f"{name}: expected Arrow data, found {type(data).__name__}",
         hint="Convert it to a pyarrow.Table, a DataFrame, or an iterable of batches.",
@@ -128,7 +130,7 @@ def _known(data: Any) -> Any:
 
 
 def _rows_of_delta(table: Any) -> Any:
-    from deltalake import QueryBuilder
+    from deltalake import QueryBuilder  # type: ignore[import-not-found,unused-ignore]
 
     return QueryBuilder().register("t", table).execute("SELECT * FROM t")
 

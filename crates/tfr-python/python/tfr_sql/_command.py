@@ -6,6 +6,7 @@ on standard output.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -29,6 +30,9 @@ log = logging.getLogger("tfr_sql")
 
 #: The environment variable with the path of the command.
 VARIABLE = "TFR_SQL_BIN"
+
+#: Seconds that the program waits for a stopped command. Later, a thread does.
+_MOMENT = 0.25
 
 #: Seconds that a stopped command may take to clean up.
 _PATIENCE = 10.0
@@ -74,7 +78,8 @@ class Command:
     """A running command.
 
     `tables` are the messages of the Arrow stream of each table, by its name. They are read on threads, or on the thread
-    that calls `finish` if `feed_here` is set and there is one table.
+    that calls `finish` if `feed_here` is set and there is one table. Ctrl-C is then raised in the table's own iterator.
+    It must not wait outside of Python, where no Ctrl-C is seen.
     """
 
     def __init__(
@@ -109,9 +114,12 @@ class Command:
                 stderr=self._stderr,
                 pass_fds=[messages_in, *(read for read, _ in pipes.values())],
             )
-        except BaseException:
+        except BaseException as error:
             for descriptor in (messages, *(write for _, write in pipes.values())):
                 os.close(descriptor)
+            if isinstance(error, OSError) and error.errno == errno.E2BIG:
+                hint = "Pass directories or patterns, or fewer files."
+                raise UsageError("the query, or the list of paths, is too long for a command line", hint=hint) from None
             raise
         finally:
             for descriptor in (messages_in, *(read for read, _ in pipes.values())):
@@ -267,17 +275,30 @@ def _caller() -> int:
 
 
 def _stop(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Ends a process: by the signal that makes it clean up, and if that does not help, at once."""
+    """Asks a process to clean up and end. Does not wait long: Ctrl-C must be prompt."""
     # A fork has a copy of the object, but the process is not its own.
     if os.getpid() != owner:
         return
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        # Not SIGINT: a terminal has sent that to the command, too, and a second one would end it before it has cleaned up.
+        process.terminate()
         try:
-            process.wait(_PATIENCE)
+            process.wait(_MOMENT)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            if threading.main_thread().is_alive():
+                # No daemon: the interpreter waits for it at its end.
+                threading.Thread(target=_end, args=(process,), name="tfr-sql").start()
+                return
+    _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a process that was asked to end. If it takes too long, ends it at once."""
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     # Not before: a thread that reads from it would have to be waited for.
     if process.stdout is not None:
         process.stdout.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, overload
 
 from . import _native
-from ._errors import DataError
+from ._errors import DataError, UsageError
 from ._manifest import Manifest
 from ._paths import Paths, StrPath, expand
 
@@ -57,6 +57,10 @@ def verify(paths: Paths, *, raise_on_damage: bool = False, threads: int | None =
     """Reads files completely and reports every defect: of records, and of the set that a manifest describes.
 
     `raise_on_damage` raises a `DataError` with the first defect instead.
+
+    >>> found = tfr.verify("shards/")
+    >>> found.ok, found.records
+    (True, 6)
     """
     files, records, framed_bytes, file_bytes, findings = _native.verify(expand(paths), threads=threads)
     found = [Finding(os.fspath(path), message) for path, message in findings]
@@ -67,8 +71,22 @@ def verify(paths: Paths, *, raise_on_damage: bool = False, threads: int | None =
 
 
 def manifest(path: StrPath) -> Manifest:
-    """Returns the manifest of the set in a directory. `docs/manifest.md` describes its fields."""
+    """Returns the manifest of the set in a directory. `docs/manifest.md` describes its fields.
+
+    >>> tfr.manifest("shards/")["totals"]["rows"]
+    6
+    """
     return Manifest(json.loads(_native.manifest(os.fspath(path))), out=os.fspath(path))
+
+
+def shards_of_split(directory: str, split: str) -> list[str]:
+    """Returns the paths of the shards of a split of a set."""
+    shards = manifest(directory)["shards"]
+    found = [os.path.join(directory, shard["path"]) for shard in shards if shard.get("split") == split]
+    if not found:
+        names = ", ".join(dict.fromkeys(shard["split"] for shard in shards if shard.get("split")))
+        raise UsageError(f"{directory}: no shard of split {split!r}: the manifest lists {names or 'no splits'}")
+    return found
 
 
 @overload
@@ -80,6 +98,9 @@ def schema(paths: Paths, form: str = "arrow") -> ArrowSchema | str:
 
     `pyarrow.schema` reads the result. Other forms are text: "ddl" for SQL, "pbtxt" and "features.json" for TensorFlow's
     tools, "python" for a module that parses the records with TensorFlow, and "json".
+
+    >>> pyarrow.schema(tfr.schema("shards/")).names
+    ['id', 'fare', 'tags']
     """
     expanded = expand(paths)
     data = _native.DataSet(expanded)

@@ -57,6 +57,12 @@ class Loader:
 
     A `for` loop over the loader reads the next epochs. If it is left early, the next loop reads the same epochs again,
     unless `load_state_dict` says where to continue. `state_dict` is the position after the batch that was returned last.
+
+    >>> loader = tfr.Loader("shards/", batch_size=4, columns=["id", "tags"])
+    >>> [batch["id"] for batch in loader]
+    [array([0, 1, 2, 3]), array([4, 5])]
+    >>> next(iter(loader))["tags"]
+    Ragged([['a'], [], ['c', 'd'], []])
     """
 
     def __init__(

@@ -18,7 +18,6 @@ __all__ = [
     "describe",
     "manifest",
     "verify",
-    "write_set",
 ]
 
 class _ArrowSchema(Protocol):
@@ -81,7 +80,7 @@ class Batches:
 
 @final
 class Scanner:
-    def __new__(cls, paths: Sequence[str], *, crc: bool = True) -> Scanner: ...
+    def __new__(cls, paths: Sequence[str], *, start: int = 0, crc: bool = True) -> Scanner: ...
     def next(self) -> list[bytes]: ...
 
 @final
@@ -195,13 +194,3 @@ def verify(
 ) -> tuple[int, int, int, int, list[tuple[Path, str]]]: ...
 def manifest(path: str) -> str: ...
 def describe(data: DataSet, location: str, form: str) -> str: ...
-def write_set(
-    data: Any,
-    out: str,
-    *,
-    shards: int | None = None,
-    shard_rows: int | None = None,
-    compression: str | None = None,
-    shuffle: int | None = None,
-    overwrite: bool = False,
-) -> str: ...

@@ -10,7 +10,7 @@ from . import _native
 from ._arrow import ArrowLike, messages
 from ._command import Command, Progress, arguments_of, losses_are_errors
 from ._errors import TfrError, UsageError
-from ._inspect import ArrowSchema
+from ._inspect import ArrowSchema, shards_of_split
 from ._manifest import Manifest, Plan
 from ._options import QUERY, READING, WRITING
 from ._paths import Paths, StrPath
@@ -33,10 +33,9 @@ def sql(query: str, /, *, tables: Mapping[str, ArrowLike] | None = None, **optio
 
     Options are those of the command that concern the query: `threads=4`, `memory_limit="8GiB"`.
 
-    >>> import pyarrow
-    >>> numbers = pyarrow.table({"n": [1, 2, 3]})
-    >>> pyarrow.table(sql("SELECT sum(n) AS total FROM numbers", tables={"numbers": numbers})).to_pydict()
-    {'total': [6]}
+    >>> query = tfr.sql("SELECT sum(fare) AS fares FROM rides", tables={"rides": rides})
+    >>> pyarrow.table(query).to_pydict()
+    {'fares': [15.0]}
     """
     arguments = arguments_of(options, QUERY, "sql")
     return Query(query, dict(tables or {}), arguments)
@@ -54,6 +53,11 @@ def write_tfrecord(
     `data` is a table or stream of any library with the Arrow interface, an iterable of batches, or one of the other
     objects that `docs/python.md` lists. Options are those of the command: `shards=16`, `shuffle=7`,
     `split={"train": 0.9, "val": 0.1}`, `map={"price": "string"}`.
+
+    >>> tfr.write_tfrecord(rides, "rides/", shards=2)
+    rides/: 6 rows in 2 shards, 386 B
+      part-00000-of-00002.tfrecord  3  195 B
+      part-00001-of-00002.tfrecord  3  191 B
     """
     return Query(f"SELECT * FROM {_DATA}", {_DATA: data}, []).write(out, progress=progress, **options)
 
@@ -63,16 +67,22 @@ def read_tfrecord(
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    split: str | None = None,
     **options: Unpack[ReadOptions],
 ) -> Query:
     """Returns a query that reads TFRecord files: `pyarrow.table(read_tfrecord("shards/"))`.
 
-    `where` is a condition in SQL. Other options are keys of an input (`schema="schema.pbtxt"`, `crc="skip"`), or
+    `where` is a condition in SQL. `split` reads only the shards of this split. Other options are keys of an input (`schema="schema.pbtxt"`, `crc="skip"`), or
     resources (`threads=4`).
+
+    >>> pyarrow.table(tfr.read_tfrecord("shards/", columns=["id"], where="fare > 3")).to_pydict()
+    {'id': [4, 5]}
     """
     found = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not found:
         raise UsageError("read_tfrecord: no path")
+    if split is not None:
+        found = [path for directory in found for path in shards_of_split(directory, split)]
     keys = {name: value for name, value in options.items() if name in READING}
     rest = {name: value for name, value in options.items() if name not in READING}
     table = [f"{_RECORDS}={_in_quotes(found[0])}", *(f"path={_in_quotes(path)}" for path in found[1:])]
@@ -115,7 +125,12 @@ class Query:
         return self._take().__arrow_c_stream__(requested_schema)
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Runs the query and returns its rows as they come. A batch is Arrow data, and has `to_numpy()`."""
+        """Runs the query and returns its rows as they come. A batch is Arrow data, and has `to_numpy()`.
+
+        >>> for batch in tfr.sql("SELECT id FROM 'shards/' ORDER BY id").batches():
+        ...     batch.to_numpy()["id"]
+        array([0, 1, 2, 3, 4, 5])
+        """
         reader = self._take()
         while (batch := reader.next()) is not None:
             yield batch
@@ -128,11 +143,15 @@ class Query:
         refuse_loss = not options.get("strict") and losses_are_errors()
         arguments = [f"--out={target}", "--report=json", *_write_arguments(options, "write")]
         arguments += ["--strict"] if refuse_loss else []
-        command = self._command(arguments, progress=progress, refuse_loss=refuse_loss, feed_here=True)
+        command = self._command(arguments, progress=progress, refuse_loss=refuse_loss, waits=True)
         return _written(target, json.loads(command.output()))
 
     def plan(self, out: StrPath | None = None, **options: Unpack[WriteOptions]) -> Plan:
-        """Returns what `write` with these options would do: the mapping, its losses, the shards. Reads no rows."""
+        """Returns what `write` with these options would do: the mapping, its losses, the shards. Reads no rows.
+
+        >>> tfr.sql("SELECT id, fare * 1.1 AS fare FROM 'shards/'").plan().losses
+        {'fare': 'float32 of float64'}
+        """
         arguments = ["--dry-run", "--report=json", *_write_arguments(options, "plan")]
         arguments += [] if out is None else [f"--out={os.fspath(out)}"]
         return Plan(json.loads(self._command(arguments).output()))
@@ -145,9 +164,12 @@ class Query:
         return "\n".join(f"{row['plan_type']}:\n{row['plan'].rstrip()}" for row in rows)
 
     def _command(
-        self, arguments: Sequence[str], *, progress: Any = False, refuse_loss: bool = False, feed_here: bool = False
+        self, arguments: Sequence[str], *, progress: Any = False, refuse_loss: bool = False, waits: bool = False
     ) -> Command:
-        tables = {name: messages(data, name) for name, data in self._tables.items()}
+        """Starts the command. `waits` tells that the caller only waits for its end, so tables can be read meanwhile."""
+        found = {name: messages(data, name) for name, data in self._tables.items()}
+        tables = {name: stream for name, (stream, _) in found.items()}
+        feed_here = waits and all(is_python for _, is_python in found.values())
         all_arguments = [self._query, *self._arguments, *arguments]
         return Command(all_arguments, tables=tables, progress=progress, refuse_loss=refuse_loss, feed_here=feed_here)
 

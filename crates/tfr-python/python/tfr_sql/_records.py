@@ -9,12 +9,20 @@ from ._errors import UsageError
 from ._paths import Paths, expand
 
 
-def scan_records(paths: Paths, *, crc: bool = True) -> Iterator[bytes]:
+def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[bytes]:
     """Yields the records of files in order, as the bytes that were written. Files may be compressed.
 
+    `start` is the number of the first record, counted from 0 over all files. Records before it are skipped by a manifest,
+    or by their lengths; compressed files without a manifest are read from their start.
+
     Damage is a `DataError`, after the records before it. `crc=False` does not check the checksums.
+
+    >>> [len(record) for record in tfr.scan_records("shards/", start=4)]
+    [48, 53]
     """
-    scanner = _native.Scanner(expand(paths), crc=crc)
+    if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start < 2**64:
+        raise UsageError(f"start is {start!r}, expected the number of a record")
+    scanner = _native.Scanner(expand(paths), start=start, crc=crc)
     while records := scanner.next():
         yield from records
 
@@ -25,6 +33,10 @@ class RecordSource:
     The bounds of records are those of an index next to a file (`part-00000.tfrecord.idx`), if it fits the file.
     Otherwise the lengths of all records are read once. Values are as in `Loader`, without the dimension of the batch:
     a number is a numpy scalar, a list is an array.
+
+    >>> records = tfr.RecordSource("shards/", columns=["id"])
+    >>> len(records), int(records[5]["id"])
+    (6, 5)
     """
 
     def __init__(

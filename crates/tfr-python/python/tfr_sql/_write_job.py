@@ -7,11 +7,12 @@ import json
 import os
 import re
 import weakref
-from typing import Any, Iterable, Literal, Mapping, Protocol, Sequence, Union, cast
+from typing import Any, Iterable, Literal, Mapping, Protocol, Sequence, Union
 
 from . import _native
 from ._errors import UsageError
 from ._inspect import ArrowSchema
+from ._manifest import Manifest
 from ._paths import StrPath
 
 
@@ -55,6 +56,11 @@ def start_write(
     `schema` has the columns of all rows: anything with `__arrow_c_schema__`. All processes must see the directory under
     the same path. The options are those of the command. `shard_rows` and `shard_size` apply to each task: its last shard
     may be smaller.
+
+    >>> job = tfr.start_write("staged/", rides.schema)
+    >>> reports = [job.stage(task, rides.slice(3 * task, 3)) for task in range(2)]
+    >>> job.commit(reports, tasks=2).rows
+    6
     """
     path = os.fspath(out)
     scheme = re.match(r"([a-z][a-z0-9+.-]*)://", path, re.IGNORECASE)
@@ -125,7 +131,7 @@ class WriteJob:
         finally:
             writer.close()
 
-    def commit(self, reports: Iterable[bytes | None], *, tasks: int | None = None) -> dict[str, Any]:
+    def commit(self, reports: Iterable[bytes | None], *, tasks: int | None = None) -> Manifest:
         """Publishes the set, all or nothing, and returns its manifest.
 
         `reports` has one report of each task, in any order. If it has several of a task, the newest counts. A task
@@ -139,7 +145,7 @@ class WriteJob:
             if not isinstance(report, (bytes, bytearray, memoryview)):
                 raise UsageError(f"reports[{position}] is {report!r}, expected the bytes that stage has returned")
             messages.append(bytes(report))
-        return cast("dict[str, Any]", json.loads(self._job.commit(messages, tasks=tasks)))
+        return Manifest(json.loads(self._job.commit(messages, tasks=tasks)), out=self.out)
 
     def abort(self) -> None:
         """Discards what is staged. Does nothing if the set is published or aborted."""

@@ -20,6 +20,10 @@ class TFRecordIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
 
     The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: `mp_prefetch` gives each of its
     processes a part of the rows.
+
+    >>> from tfr_sql.jax import TFRecordIterDataset
+    >>> [batch["id"] for batch in TFRecordIterDataset("shards/", batch_size=4, columns=["id"])]
+    [array([0, 1, 2, 3]), array([4, 5])]
     """
 
     def __init__(self, paths: Paths, **options: Any) -> None:

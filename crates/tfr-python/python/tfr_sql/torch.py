@@ -31,6 +31,12 @@ class TFRecordDataset(IterableDataset[Any]):
 
     `state_dict` and `load_state_dict` are those of this process. With workers, use `torchdata.stateful_dataloader`, which
     calls them in each worker.
+
+    >>> from torch.utils.data import DataLoader
+    >>> from tfr_sql.torch import TFRecordDataset
+    >>> dataset = TFRecordDataset("shards/", batch_size=4, columns=["id"])
+    >>> [batch["id"] for batch in DataLoader(dataset, batch_size=None)]
+    [tensor([0, 1, 2, 3]), tensor([4, 5])]
     """
 
     def __init__(self, paths: Paths, *, auto_rank: bool = False, num_workers: int | None = None, **options: Any) -> None:

@@ -28,14 +28,14 @@ def make(directory: str, rows: int) -> None:
     """Writes records of 10 features, one of them a list of 64 floats, in 4 shards."""
     import pyarrow as pa
 
-    from tfr_sql import _native
+    import tfr_sql
 
     random = np.random.default_rng(7)
     columns: dict[str, Any] = {f"i{k}": random.integers(0, 10 ** (k + 2), rows) for k in range(4)}
     columns |= {f"f{k}": random.random(rows, np.float32) for k in range(3)}
     columns |= {f"s{k}": pa.array([f"text {i % 1000}" for i in range(rows)]) for k in range(2)}
     columns["v"] = pa.FixedSizeListArray.from_arrays(pa.array(random.random(rows * 64, np.float32)), 64)
-    _native.write_set(pa.table(columns), directory, shards=4)
+    tfr_sql.write_tfrecord(pa.table(columns), directory, shards=4)
 
 
 def loader(directory: str, **options: Any) -> Iterator[int]:

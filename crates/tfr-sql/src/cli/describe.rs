@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use tfrecord_sidecars::{Emit, SidecarKind};
 
+use super::display::ReportFormat;
+
 const EXAMPLES: &str = "\
 Examples:
   tfr-sql describe shards/
@@ -77,4 +79,12 @@ pub struct StatsArgs {
     /// Write a page for a browser, with histograms, to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+
+    /// Write the statistics for TensorFlow Data Validation to FILE
+    #[arg(long, value_name = "FILE")]
+    pub proto: Option<PathBuf>,
+
+    /// Print the statistics as an object (json) on standard output
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = "Display")]
+    pub report: Option<ReportFormat>,
 }

@@ -53,6 +53,21 @@ fn terminated() {
     stops_cleanly("-TERM", 143);
 }
 
+/// As when a terminal interrupts a program and this command, and the program then asks the command to stop.
+#[test]
+fn terminated_after_an_interrupt() {
+    let bench = Workbench::new();
+    let (mut child, mut talk) = start_writing(&bench);
+    send("-INT", &child);
+    send("-TERM", &child);
+    let mut rest = String::new();
+    talk.read_to_string(&mut rest).unwrap();
+    // Either signal may be seen first.
+    assert!([Some(130), Some(143)].contains(&child.wait().unwrap().code()));
+    assert!(rest.contains("stopped; nothing was written"), "{rest}");
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}
+
 fn leaves_no_table(signal: &str, code: i32, out: &str) {
     let bench = Workbench::new();
     let mut child = bench.command(&[ENDLESS, "--out", out]).stderr(Stdio::piped()).spawn().unwrap();
