@@ -208,6 +208,16 @@ impl S3Server {
         }
     }
 
+    /// Makes all objects below a key older than they are.
+    pub fn age(&self, prefix: &str, by: Duration) {
+        let bucket = self.root.path().join(BUCKET);
+        for key in self.keys().iter().filter(|key| key.starts_with(prefix)) {
+            let file = fs::File::options().write(true).open(bucket.join(key)).unwrap();
+            let modified = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(modified - by).unwrap();
+        }
+    }
+
     /// The content of an object.
     pub fn object(&self, key: &str) -> Vec<u8> {
         fs::read(self.root.path().join(BUCKET).join(key)).unwrap_or_else(|error| panic!("{key}: {error}"))
@@ -233,6 +243,12 @@ impl S3Server {
         let mut keys: Vec<_> = names.filter_map(|name| key(name.to_str()?)).collect();
         keys.sort();
         keys
+    }
+
+    /// How many parts of uploads are stored that are neither completed nor aborted.
+    pub fn open_parts(&self) -> usize {
+        let names = fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".upload_id-")).count()
     }
 
     /// Fails the `number`-th request of this kind, counted from 0 since the server started.
@@ -309,16 +325,31 @@ impl State {
         if matches!(operation, Operation::Head | Operation::Get) && self.is_directory(request.uri().path()) {
             return Ok(response(StatusCode::NOT_FOUND, error_body("NoSuchKey", "The specified key does not exist.")));
         }
+        if operation == Operation::AbortUpload && !self.has_upload(request.uri().query().unwrap_or_default()) {
+            // `s3s-fs` refuses access instead.
+            let message = "The specified upload does not exist.";
+            return Ok(response(StatusCode::NOT_FOUND, error_body("NoSuchUpload", message)));
+        }
         if self.is_public {
             // Google's clients send a kind to an emulator that `s3s` does not understand.
             request.headers_mut().remove("authorization");
         }
-        let answer =
-            self.service.call(request.map(Body::from)).await.map_err(|error| io::Error::other(format!("{error:?}")))?;
+        // In a task of its own, so that a request that was received is carried out as a whole, whatever its sender does.
+        let service = self.service.clone();
+        let answer = tokio::spawn(async move { service.call(request.map(Body::from)).await });
+        let answer = answer.await.map_err(io::Error::other)?;
+        let answer = answer.map_err(|error| io::Error::other(format!("{error:?}")))?;
         match fault {
             Some(_) => Err(reset()),
             None => Ok(answer),
         }
+    }
+
+    /// Whether the upload that a query names is neither completed nor aborted.
+    fn has_upload(&self, query: &str) -> bool {
+        let id = query.split('&').find_map(|pair| pair.strip_prefix("uploadId=")).unwrap_or_default();
+        let mark = format!(".upload-{id}.");
+        fs::read_dir(&self.root).unwrap().any(|entry| entry.unwrap().file_name().to_string_lossy().contains(&mark))
     }
 
     /// Whether the path is that of a directory that `s3s-fs` keeps objects in, which it takes for an object.

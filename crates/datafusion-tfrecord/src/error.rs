@@ -169,12 +169,9 @@ pub enum ErrorKind {
          must be known beforehand"
     )]
     TfdsUnnumbered,
-    /// A set written by tasks is in an object store.
-    #[error("{out}: tasks write sets in local directories only")]
-    TasksInStore {
-        /// The target.
-        out: String,
-    },
+    /// Tasks sort rows for a set in an object store, and no directory is given for these rows.
+    #[error("tasks have to sort the rows of this set, and an object store has no place for sorted rows")]
+    NoScratch,
     /// A set written by tasks is a saved dataset.
     #[error("tasks do not write a saved dataset of tf.data")]
     TasksOfSnapshot,

@@ -43,7 +43,7 @@ pub fn local(inputs: &[Input]) -> Vec<PathBuf> {
 }
 
 /// Parses `path` as a URL. An existing file of that name takes precedence.
-fn url(path: &Path) -> Option<LocationText> {
+pub fn url(path: &Path) -> Option<LocationText> {
     let url = path.to_str().filter(|text| is_remote(text) && path.symlink_metadata().is_err());
     url.map(LocationText::from)
 }

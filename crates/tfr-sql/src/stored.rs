@@ -17,6 +17,7 @@ use datafusion::object_store::path::Path as ObjectPath;
 use datafusion::object_store::{self, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::read::Blocks;
+use datafusion_tfrecord::write::{UploadLeftovers, WriteTarget, remove_upload_leftovers};
 use tfr_files::stores::{StoreOptions, Stores};
 use tfr_files::{FileNames, FoundObjects, Location, LocationText, Objects};
 use tfrecord_shards::{FileStore, StoredFiles};
@@ -38,8 +39,9 @@ impl ObjectStores {
     /// Sends no requests yet. Waiting callers get an error once `stop` is cancelled.
     pub fn new(options: StoreOptions, stop: CancellationToken) -> Result<Self> {
         let registry = Arc::new(Stores::new(options));
+        let config = SessionConfig::new().with_extension(Arc::clone(registry.uploads()));
         let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
-        let session = SessionContext::new_with_config_rt(SessionConfig::new(), environment).state();
+        let session = SessionContext::new_with_config_rt(config, environment).state();
         let runtime = runtime::Builder::new_multi_thread()
             // Its tasks only pass bytes on.
             .worker_threads(1)
@@ -47,6 +49,23 @@ impl ObjectStores {
             .build()
             .map_err(|source| Error::Start { what: "the thread that asks stores", source })?;
         Ok(Self { session, runtime: Arc::new(runtime), stop })
+    }
+
+    /// Removes what tasks of killed or forgotten runs have left below `url`. Returns the exit status after a signal.
+    pub fn remove_leftovers(
+        &self,
+        url: &LocationText,
+        interrupt: &Interrupt,
+    ) -> Result<Result<UploadLeftovers, ExitStatus>> {
+        let out = WriteTarget::parse(url.with_secrets()).map_err(DataFusionError::from)?;
+        let context = self.session.task_ctx();
+        let removed = self.runtime.block_on(async {
+            tokio::select! {
+                removed = remove_upload_leftovers(&out, &context) => removed.map(Ok),
+                status = interrupt.received() => Ok(Err(status)),
+            }
+        });
+        Ok(removed?)
     }
 
     /// Returns the files that `url` names, or the exit status after a signal.

@@ -9,7 +9,7 @@ mod plan_file;
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,10 +17,11 @@ use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
-use tfrecord_shards::{LocalCommit, Manifest};
+use tfr_files::stores::StoreOptions;
+use tfrecord_shards::Manifest;
 use tokio::runtime;
 
-use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, TaskArgs, TaskResources};
+use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, Resources, TaskArgs, TaskResources};
 use crate::error::{Error, Result, TaskError, may_go_away};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
@@ -94,7 +95,8 @@ pub async fn plan(
         let plan = PlanFile::new(arguments, text, partitions, rows, stored, staging.clone());
         let written = plan.and_then(|plan| plan_file::write(created, file, &plan));
         if written.is_err() {
-            remove_staging(staging, commit.options().mode).await?;
+            let options = commit.options();
+            staging.abandon(&options.out, options.mode, &context.task_ctx()).await?;
         }
         written.map(Ok)
     };
@@ -115,11 +117,6 @@ pub async fn plan(
     let steps = if commit.sorts_in_tasks()? { "; all of them twice, with a cut between" } else { "" };
     write.printer.note(format!("{}: {}{steps}", file.display(), counted(tasks.into(), "task")));
     Ok(ExitStatus::Done)
-}
-
-async fn remove_staging(staging: tfrecord_shards::SharedStaging, mode: tfrecord_shards::SaveMode) -> Result<()> {
-    let removed = tokio::task::spawn_blocking(move || LocalCommit::resume(&staging, mode).map(drop)).await;
-    Ok(removed.map_err(Error::stopped)??)
 }
 
 /// `task`: runs an attempt of a task.
@@ -153,11 +150,11 @@ fn last_index(partitions: NonZeroUsize) -> u32 {
 
 /// `cut`: decides where shards begin.
 pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let cut = with_plan(&args.plan, &args.resources, &work, async |commit, plan, _| {
+    let cut = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
         if !commit.sorts_in_tasks()? {
             return Err(TaskError::NothingToCut.into());
         }
-        Ok(commit.cut_tasks(&plan.staging).await?)
+        Ok(commit.cut_tasks(&plan.staging, context).await?)
     })?;
     match cut {
         Ok(tasks) => {
@@ -191,13 +188,19 @@ pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
 
 /// `abandon`: removes what the tasks have written.
 pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
+    const MEMORY: NonZeroU64 = NonZeroU64::new(64 << 20).unwrap();
     let plan = PlanFile::read(&args.plan)?;
-    let mode = plan.options.options()?.mode;
-    match LocalCommit::resume(&plan.staging, mode) {
-        Ok(commit) => drop(commit),
-        // Only the plan is left.
-        Err(error) if matches!(error.kind(), tfrecord_shards::ErrorKind::Ended) => {}
-        Err(error) => return Err(error.into()),
+    let options = plan.options.options()?;
+    let one = Some(NonZeroUsize::MIN);
+    let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
+    let spill = SpillDirectory::create(None)?;
+    let stores = if plan.staging.is_in_store() { plan.query()?.0.stores.options() } else { StoreOptions::default() };
+    let abandoned = with_session(Limits::new(&resources)?, &spill, stores, &work, async |context| {
+        let task = context.task_ctx();
+        until(&work.interrupt, async { Ok(plan.staging.abandon(&options.out, options.mode, &task).await?) }).await
+    })?;
+    if let Err(status) = abandoned {
+        return Ok(status);
     }
     plan_file::remove(&args.plan)?;
     work.printer.note(format!("abandoned {}", counted(plan.tasks().into(), "task")));
@@ -215,19 +218,11 @@ fn with_plan<T>(
     let limits = Limits::new(&resources.with_partitions(plan.partitions()))?;
     log::info!("{limits}");
     let spill = SpillDirectory::create(resources.temp_dir.as_deref())?;
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(limits.threads.get())
-        .thread_stack_size(session::WORKER_STACK)
-        .enable_all()
-        .build()
-        .map_err(|source| Error::Start { what: "the task's threads", source })?;
-    let done = runtime.block_on(async {
+    let (args, text) = plan.query()?;
+    with_session(limits, &spill, args.stores.options(), work, async |context| {
         let interrupt = &work.interrupt;
-        let (args, text) = plan.query()?;
-        let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
-        prepare(&context);
         let commit = match until(interrupt, async {
-            let query = Query::plan(&context, &args, &text, &spill).await?;
+            let query = Query::plan(context, &args, &text, &spill).await?;
             let commit = plan_tasks(query.physical, plan.options.options()?, &context.state())?;
             plan.rows.check(&Rows::of(&commit.task_input()?.0))?;
             Ok(commit)
@@ -237,11 +232,32 @@ fn with_plan<T>(
             Ok(commit) => commit,
             Err(status) => return Ok(Err(status)),
         };
-        let task = session::task_context(&context, commit.as_ref());
+        let task = session::task_context(context, commit.as_ref());
         let done = until(interrupt, job(&commit, &plan, &task)).await;
-        // The files of an attempt that is not complete are removed before the command ends.
+        // The files and uploads of an attempt that is not complete are removed before the command ends.
         commit.settled().await;
         done
+    })
+}
+
+/// Does something in a session of its own.
+fn with_session<T>(
+    limits: Limits,
+    spill: &SpillDirectory,
+    stores: StoreOptions,
+    work: &Work<'_>,
+    job: impl AsyncFnOnce(&SessionContext) -> Result<Result<T, ExitStatus>>,
+) -> Result<Result<T, ExitStatus>> {
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(limits.threads.get())
+        .thread_stack_size(session::WORKER_STACK)
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Start { what: "the task's threads", source })?;
+    let done = runtime.block_on(async {
+        let context = session::open(limits, spill.path(), stores, work.interrupt.stop())?;
+        prepare(&context);
+        job(&context).await
     });
     runtime.shutdown_background();
     done.map_err(|error| if may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })

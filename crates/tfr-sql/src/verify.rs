@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tfr_files::stores::Service;
 use tfrecord_shards::{Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, remove_leftovers, verify};
 
 use crate::cli::{TableTarget, VerifyArgs};
@@ -10,18 +11,23 @@ use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
 use crate::report::{FindingReport, Outcome, Report, VerifyReport};
+use crate::stored::ObjectStores;
 use crate::tool::Work;
 
 /// Checks files and shard sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let removes = args.remove_leftovers;
-    let inputs = match removes {
-        // In an object store, leftovers cannot be distinguished from the staging of a concurrent run.
-        true => inputs::expand(&args.paths)?.into_iter().map(Input::from).collect(),
-        false => match inputs::open(&args.paths, &args.stores, &mut work)? {
-            Ok(inputs) => inputs,
+    let (paths, mut removed) = if removes {
+        match remove_in_stores(args, &work)? {
+            Ok(done) => done,
             Err(status) => return Ok(status),
-        },
+        }
+    } else {
+        (args.paths.clone(), Vec::new())
+    };
+    let inputs = match inputs::open(&paths, &args.stores, &mut work)? {
+        Ok(inputs) => inputs,
+        Err(status) => return Ok(status),
     };
     let verified = work.with_progress(args.threads, move |progress, _| {
         let Removed { leftovers, tables, left } =
@@ -29,10 +35,11 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         let verification = if left.is_empty() { None } else { Some(verify(&left, progress)?) };
         Ok((leftovers, tables, verification))
     })?;
-    let (removed, tables, verification) = match verified {
+    let (local, tables, verification) = match verified {
         Ok(verified) => verified,
         Err(status) => return Ok(status),
     };
+    removed.extend(local);
     for Leftover { path, run, .. } in &removed {
         work.printer.note(format!("removed {}: left behind by run {run}, which was killed", path.display()));
     }
@@ -59,6 +66,36 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
+/// Removes leftovers in object stores. Returns the paths and URLs to check, and the leftovers; or the exit status after a
+/// signal.
+fn remove_in_stores(args: &VerifyArgs, work: &Work<'_>) -> Result<Result<(Vec<PathBuf>, Vec<Leftover>), ExitStatus>> {
+    let mut stores = None;
+    let (mut paths, mut removed) = (Vec::new(), Vec::new());
+    for path in &args.paths {
+        if let Some(url) = inputs::url(path) {
+            let scheme = url.with_secrets().split_once("://").map(|(scheme, _)| Service::of(scheme));
+            if !matches!(scheme, Some(Some(Service::S3 | Service::Gcs | Service::Azure))) {
+                return Err(Error::RemoteInput { url });
+            }
+            let stores = match &stores {
+                Some(stores) => stores,
+                None => stores.insert(ObjectStores::new(args.stores.options(), work.reads.clone())?),
+            };
+            let found = match stores.remove_leftovers(&url, &work.interrupt)? {
+                Ok(found) => found,
+                Err(status) => return Ok(Err(status)),
+            };
+            let had_nothing_else = found.is_empty && !found.removed.is_empty();
+            removed.extend(found.removed);
+            if had_nothing_else {
+                continue;
+            }
+        }
+        paths.push(path.clone());
+    }
+    Ok(Ok((paths, removed)))
+}
+
 /// The removed leftovers, and the remaining inputs to check.
 #[derive(Default)]
 struct Removed {
@@ -72,11 +109,14 @@ struct Removed {
 fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
     let mut removed = Removed::default();
     for input in inputs {
-        let path = input.path();
+        let Input::Path(path) = &input else {
+            removed.left.push(input);
+            continue;
+        };
         let found = remove_leftovers(path)?.removed;
         let is_table = TableTarget::of(path).is_some() && !path.join(MANIFEST_NAME).exists();
         match path.exists() {
-            true if is_table => removed.tables.push(path.to_owned()),
+            true if is_table => removed.tables.push(path.clone()),
             false if !found.is_empty() => {}
             _ => removed.left.push(input),
         }

@@ -61,6 +61,7 @@ pub fn options(
         emit: args.output.emit.emit(),
         layout,
         ordered: query.is_ordered() && write.shuffle.is_none(),
+        scratch: args.output.scratch.clone(),
         threads: Some(limits.threads),
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),

@@ -43,6 +43,7 @@ mod sets;
 mod sidecars;
 mod slt;
 mod splits;
+mod store_tasks;
 mod stores;
 mod structure;
 mod table_formats;

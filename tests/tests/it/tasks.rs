@@ -219,7 +219,7 @@ fn a_plan_waits_for_its_tasks() {
     assert!(again.stderr.contains("hint: finish or abandon it first"), "{}", again.stderr);
 
     tool("abandon", &plan).success();
-    // With the directory that was created for the set.
+    // Nor the directory that planning has made for it.
     assert!(!plan.exists() && !job.path("together").exists());
 }
 

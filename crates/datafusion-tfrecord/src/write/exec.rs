@@ -30,6 +30,7 @@ use super::partition::{PartitionWrite, RowRule, SharedShards};
 use super::report::REPORT_SCHEMA;
 use super::run::current_run;
 use super::sorted::{Arrangement, RecordOrder, SortTask, SortedWrite, Sorting};
+use super::task_staging::TaskStaging;
 use super::units::PartitionPlace;
 
 /// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, which
@@ -255,7 +256,9 @@ impl ExecutionPlan for TfRecordWriteExec {
         let encoder = RowEncoder::new(&self.mapping, &self.options)?;
         let report = if let Some(arrangement) = self.sort_order(run.staging.task().is_some())? {
             let rows = exact_rows(&self.input)?;
-            let begin = || Sorting::new(arrangement, Arc::clone(&self.options), (partitions, rows), &run, &context);
+            let shared = run.staging.task().map(TaskStaging::runs).transpose()?;
+            let options = Arc::clone(&self.options);
+            let begin = || Sorting::new(arrangement, options, (partitions, rows), shared, &run, &context);
             let sorting = run.shared(begin)?;
             let metrics = WriteMetrics::new(&self.metrics, partition);
             let sort_metrics = SortMetrics::new(&self.metrics, partition);

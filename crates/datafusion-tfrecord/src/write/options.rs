@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Compression, Level};
@@ -67,6 +68,9 @@ pub struct WriteOptions {
     /// produces wrong shards. Only ordered writes with [`Sharding::Count`] need it, and only if the plan's statistics
     /// do not provide it.
     pub expected_rows: Option<u64>,
+    /// An existing directory that all processes see, for the sorted rows of [tasks](super::TfRecordCommitExec::detach).
+    /// By default they are next to the staged shards, which is not possible in an object store.
+    pub scratch: Option<PathBuf>,
     /// Number of threads that encode and compress. All cores if unset.
     pub threads: Option<NonZeroUsize>,
     /// The query, recorded in the manifest.
@@ -123,6 +127,7 @@ impl WriteOptions {
             layout: Layout::default(),
             ordered: false,
             expected_rows: None,
+            scratch: None,
             threads: None,
             query: None,
             inputs: Vec::new(),

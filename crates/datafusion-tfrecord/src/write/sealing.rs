@@ -11,6 +11,7 @@ use tfrecord_shards::{OpenShard, StagedShard};
 
 use super::run::Run;
 use super::staging::{FileSinks, ShardSink, Sinks, Staging};
+use super::task_staging::{TaskShards, TaskStaging};
 use super::upload::PartUploads;
 
 /// Maximum number of files that all partitions sync at the same time.
@@ -38,8 +39,12 @@ impl Sealing {
     pub(super) fn new(run: &Run, partitions: usize) -> Self {
         let sinks = match &run.staging {
             Staging::Local(commit) => FileSinks::Commit(commit.clone().with_indexes(run.indexed)),
-            Staging::Task(area) => FileSinks::Task(area.clone().with_indexes(run.indexed)),
-            Staging::Uploads(set) => return Self::Uploads(PartUploads::new(set, partitions)),
+            Staging::Task(TaskStaging { shards: TaskShards::Directory(area), .. }) => {
+                FileSinks::Task(area.clone().with_indexes(run.indexed))
+            }
+            Staging::Task(TaskStaging { shards: TaskShards::Store(set), .. }) | Staging::Uploads(set) => {
+                return Self::Uploads(PartUploads::new(set, partitions));
+            }
         };
         let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
         Self::Files { sinks, most, syncing: FuturesUnordered::new(), sealed: Vec::new() }

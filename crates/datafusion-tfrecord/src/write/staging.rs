@@ -6,14 +6,15 @@ use std::sync::Arc;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter, StagingArea};
 
+use super::task_staging::{TaskShards, TaskStaging};
 use super::upload::{UploadSet, UploadSink, UploadSinks};
 
 /// The unpublished shards of a run. They are removed when the last reference is dropped.
 pub(crate) enum Staging {
     /// A directory that readers do not see.
     Local(LocalCommit),
-    /// The same, for one task of a run that another process publishes.
-    Task(StagingArea),
+    /// Those of one task of a run that another process publishes.
+    Task(TaskStaging),
     /// Incomplete uploads in an object store.
     Uploads(Arc<UploadSet>),
 }
@@ -38,10 +39,10 @@ impl Staging {
         }
     }
 
-    /// Returns the staging area of a task.
-    pub(crate) fn task(&self) -> Option<&StagingArea> {
+    /// Returns where a task stages what it writes.
+    pub(crate) fn task(&self) -> Option<&TaskStaging> {
         match self {
-            Self::Task(area) => Some(area),
+            Self::Task(task) => Some(task),
             Self::Local(_) | Self::Uploads(_) => None,
         }
     }
@@ -53,7 +54,12 @@ impl Staging {
 
     /// See [`memory_per_shard`].
     pub(crate) fn memory_per_shard(&self, compression: Compression) -> usize {
-        memory_per_shard(!matches!(self, Self::Uploads(_)), compression)
+        let is_local = match self {
+            Self::Local(_) => true,
+            Self::Task(task) => matches!(task.shards, TaskShards::Directory(_)),
+            Self::Uploads(_) => false,
+        };
+        memory_per_shard(is_local, compression)
     }
 }
 

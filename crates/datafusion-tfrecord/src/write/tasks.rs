@@ -14,20 +14,22 @@
 //!
 //! Where all partitions write every shard together, tasks cannot: they sort their rows by the same order that a shuffle
 //! or splits need, in files next to the staged shards.
+//!
+//! In an object store the staged shards are uploads that are not completed. Their ids and the reports are objects below
+//! the prefix, which [`tfrecord_shards::objects`] describes; sorted rows are in a directory,
+//! [`WriteOptions::scratch`](super::WriteOptions::scratch). There, a publication that has failed can be continued.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion_common::{DataFusionError, Result, exec_err, internal_datafusion_err};
-use datafusion_common_runtime::SpawnedTask;
+use chrono::{DateTime, Utc};
+use datafusion_common::{Result, exec_err, internal_datafusion_err};
 use datafusion_execution::TaskContext;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::TryStreamExt;
 use tfr_files::Findings;
-use tfrecord_shards::{
-    AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, StagingArea, TaskReport, choose_reports,
-};
+use tfrecord_shards::{AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports};
 use tfrecord_sidecars::stats::Statistics;
 
 use super::commit::{Begun, TfRecordCommitExec};
@@ -35,16 +37,19 @@ use super::metrics::WriteMetrics;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, with_run};
+use super::shared::{SharedPlace, SharedWrite, blocking, control_area};
 use super::sorted::{Arrangement, SetCut};
 use super::staging::Staging;
 use super::stored_options::StoredOptions;
+use super::task_staging::{TaskReports, TaskStaging, published};
+use super::upload::UploadSet;
 use crate::error::{ErrorKind, shards_error, sidecar_error};
 
 /// The start of a run whose partitions are written by tasks.
 #[derive(Debug)]
 pub enum Detached {
     /// What all processes must know, apart from the plan.
-    Tasks(SharedStaging),
+    Tasks(SharedWrite),
     /// There is nothing to do, since these files exist.
     Ignored(Vec<String>),
 }
@@ -103,24 +108,49 @@ impl TfRecordCommitExec {
         self.write_node(|write| write.sort_order(true))?
     }
 
-    /// Creates the staging directory, and leaves it to the tasks.
+    /// Creates the staging directory, or what takes its place in an object store, and leaves it to the tasks.
     ///
     /// # Errors
-    /// The target cannot be written, or is not a local directory.
+    /// The target cannot be written, or there is no directory for rows that tasks must sort
+    /// ([`ErrorKind::NoScratch`]).
     pub async fn detach(&self, context: &TaskContext) -> Result<Detached> {
-        let out = &self.options().out;
-        if out.local().is_none() {
-            return Err(ErrorKind::TasksInStore { out: out.to_string() }.into());
+        let (sorts, out, scratch) = (self.sorts_in_tasks()?, &self.options().out, &self.options().scratch);
+        if sorts && out.local().is_none() && scratch.is_none() {
+            return Err(ErrorKind::NoScratch.into());
         }
-        match self.commit_task()?.begin(context).await? {
-            Begun::Ignored(found) => Ok(Detached::Ignored(found)),
-            Begun::Run(run) => {
+        let run = match self.commit_task()?.begin(context).await? {
+            Begun::Ignored(found) => return Ok(Detached::Ignored(found)),
+            Begun::Run(run) => run,
+        };
+        let id = match &run.staging {
+            Staging::Local(commit) => commit.run().clone(),
+            Staging::Uploads(set) => set.run().clone(),
+            Staging::Task(_) => return exec_err!("tasks have no tasks"),
+        };
+        // Before the run outlives this process.
+        let scratch = match scratch.clone().filter(|_| sorts) {
+            Some(dir) => Some(blocking(move || SharedStaging::create_scratch(&dir, id).map_err(shards_error)).await?),
+            None => None,
+        };
+        let shards = match &run.staging {
+            Staging::Uploads(set) => set.share().await.map(SharedPlace::Store),
+            _ => {
+                let run = Arc::clone(&run);
                 blocking(move || {
-                    let Staging::Local(commit) = &run.staging else { return exec_err!("tasks need a local directory") };
-                    Ok(Detached::Tasks(commit.clone().detach().map_err(shards_error)?))
+                    let Staging::Local(commit) = &run.staging else { return exec_err!("tasks need a directory") };
+                    Ok(SharedPlace::Directory(commit.clone().detach().map_err(shards_error)?))
                 })
                 .await
             }
+        };
+        match (shards, scratch) {
+            (Ok(shards), scratch) => Ok(Detached::Tasks(SharedWrite { shards, scratch })),
+            (Err(error), Some(scratch)) => {
+                // What cannot be removed now has an expired lease one day.
+                let _unremoved = blocking(move || scratch.remove_scratch().map_err(shards_error)).await;
+                Err(error)
+            }
+            (Err(error), None) => Err(error),
         }
     }
 
@@ -128,16 +158,16 @@ impl TfRecordCommitExec {
     ///
     /// # Errors
     /// The rows cannot be read or written, or the set was published or abandoned meanwhile.
-    pub async fn run_task(&self, at: &SharedStaging, task: u32, context: &TaskContext) -> Result<TaskOutcome> {
+    pub async fn run_task(&self, at: &SharedWrite, task: u32, context: &TaskContext) -> Result<TaskOutcome> {
         let tasks = self.tasks()?;
         if task >= tasks {
             return Err(ErrorKind::NoTask { task, tasks }.into());
         }
-        let area = StagingArea::join(at, AttemptId::new()).map_err(shards_error)?;
-        let run = Run::begin(Staging::Task(area.clone()), self.options(), Some(self.start_run()))?;
-        let done = match area.cut().map_err(shards_error)? {
-            Some(cut) => self.write_sorted(&run, &area, &cut, task).await,
-            None => self.write_partition(&run, &area, task, context).await,
+        let staging = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
+        let run = Run::begin(Staging::Task(staging.clone()), self.options(), Some(self.start_run()))?;
+        let done = match staging.cut()? {
+            Some(cut) => self.write_sorted(&run, &staging, &cut, task).await,
+            None => self.write_partition(&run, &staging, task, context).await,
         };
         run.end_shared();
         done
@@ -147,7 +177,7 @@ impl TfRecordCommitExec {
     async fn write_partition(
         &self,
         run: &Arc<Run>,
-        area: &StagingArea,
+        staging: &TaskStaging,
         task: u32,
         context: &TaskContext,
     ) -> Result<TaskOutcome> {
@@ -158,7 +188,7 @@ impl TfRecordCommitExec {
         let Some(PartitionReport { rows, shards, .. }) = reports.into_iter().flatten().next() else {
             return exec_err!("task {task} has not reported");
         };
-        let mut report = area.report(task, shards);
+        let mut report = staging.report(task, shards);
         let mut step = TaskStep::Write;
         if let Some((runs, groups)) = run.take_sorted() {
             report = report.with_runs(&runs, groups).map_err(shards_error)?;
@@ -171,12 +201,12 @@ impl TfRecordCommitExec {
             report = report.with_note(finding.to_string());
         }
         let shards = report.shards.len();
-        put(area, report).await?;
+        staging.put_report(report).await?;
         Ok(TaskOutcome { step, rows, shards })
     }
 
     /// Writes some of the shards of sorted rows.
-    async fn write_sorted(&self, run: &Arc<Run>, area: &StagingArea, cut: &[u8], task: u32) -> Result<TaskOutcome> {
+    async fn write_sorted(&self, run: &Arc<Run>, staging: &TaskStaging, cut: &[u8], task: u32) -> Result<TaskOutcome> {
         let (cut, plan) = SetCut::parse(cut)?;
         // After those of the tasks that have sorted the rows.
         let partition = u32::try_from(cut.sorted.len()).ok().and_then(|sorted| sorted.checked_add(task));
@@ -184,7 +214,7 @@ impl TfRecordCommitExec {
         let metrics = WriteMetrics::new(&ExecutionPlanMetricsSet::new(), task as usize);
         let shards = cut.write(&plan, task as usize, (run, partition), &metrics).await?;
         let (rows, number) = (shards.iter().map(|shard| shard.rows).sum(), shards.len());
-        put(area, area.report(partition, shards)).await?;
+        staging.put_report(staging.report(partition, shards)).await?;
         Ok(TaskOutcome { step: TaskStep::WriteSorted, rows, shards: number })
     }
 
@@ -193,21 +223,20 @@ impl TfRecordCommitExec {
     ///
     /// # Errors
     /// Tasks have not reported, or temporary files fail.
-    pub async fn cut_tasks(&self, at: &SharedStaging) -> Result<usize> {
+    pub async fn cut_tasks(&self, at: &SharedWrite, context: &TaskContext) -> Result<usize> {
         let Some(arrangement) = self.sort_order()? else { return Ok(0) };
-        let area = StagingArea::join(at, AttemptId::new()).map_err(shards_error)?;
-        let (tasks, options) = (self.tasks()?, Arc::new(self.options().clone()));
-        let run = Run::begin(Staging::Task(area.clone()), &options, Some(self.start_run()))?;
+        let reports = TaskReports::open(at, self.options(), context).await?;
+        if let Some(bytes) = reports.cut()? {
+            return Ok(SetCut::parse(&bytes)?.0.tasks.len());
+        }
+        let (tasks, options, area) = (self.tasks()?, Arc::new(self.options().clone()), reports.rows()?.clone());
+        let sorted = reports.all().await?.into_iter().filter(|report| report.partition < tasks);
+        let sorted = choose_reports(sorted, Some(tasks)).map_err(shards_error)?;
+        let staging = Staging::Task(TaskStaging::of_rows(at, area.clone()));
+        let run = Run::begin(staging, &options, Some(self.start_run()))?;
         let job = move |_: &Run| {
-            let bytes = match area.cut().map_err(shards_error)? {
-                Some(bytes) => bytes,
-                None => {
-                    let reports = area.reports().map_err(shards_error)?.into_iter();
-                    let sorted = reports.filter(|report| report.partition < tasks);
-                    let reports = choose_reports(sorted, Some(tasks)).map_err(shards_error)?;
-                    area.put_cut(&SetCut::decide(&area, &reports, &arrangement, &options)?).map_err(shards_error)?
-                }
-            };
+            let cut = SetCut::decide(area.runs(), &sorted, &arrangement, &options)?;
+            let bytes = area.put_cut(&cut).map_err(shards_error)?;
             Ok(SetCut::parse(&bytes)?.0.tasks.len())
         };
         run.compute(job).await
@@ -217,16 +246,46 @@ impl TfRecordCommitExec {
     ///
     /// # Errors
     /// Tasks have not reported; then nothing changes, and the run can be finished later. Or the set cannot be
-    /// published; then everything staged is removed.
-    pub async fn finish_tasks(&self, at: &SharedStaging, context: &TaskContext) -> Result<Arc<Manifest>> {
-        let Complete { rows, written, statistics } = self.complete(at, context).await?;
-        let (mode, at) = (self.options().mode, at.clone());
-        let (commit, mut shards) = blocking(move || {
-            let commit = LocalCommit::resume(&at, mode).map_err(shards_error)?;
-            let shards = commit.adopt(&written).map_err(shards_error)?;
-            Ok((commit, shards))
-        })
-        .await?;
+    /// published. Then everything staged in a directory is removed; uploads are kept until the run is finished again or
+    /// [abandoned](SharedWrite::abandon).
+    pub async fn finish_tasks(&self, at: &SharedWrite, context: &TaskContext) -> Result<Arc<Manifest>> {
+        let (manifest, completed) = match published(at, self.options(), context).await? {
+            Some(manifest) => (Arc::new(manifest), BTreeSet::new()),
+            None => self.publish_tasks(at, context).await?,
+        };
+        if let SharedPlace::Store(uploads) = &at.shards {
+            control_area(&self.options().out, uploads, context)?.end(&completed).await?;
+        }
+        at.remove_scratch().await?;
+        Ok(manifest)
+    }
+
+    /// Publishes the set, and returns its manifest and the ids of its uploads.
+    async fn publish_tasks(
+        &self,
+        at: &SharedWrite,
+        context: &TaskContext,
+    ) -> Result<(Arc<Manifest>, BTreeSet<String>)> {
+        let Complete { rows, written, statistics, created } = self.complete(at, context).await?;
+        let (staging, mut shards) = match &at.shards {
+            SharedPlace::Directory(at) => {
+                let (mode, at) = (self.options().mode, at.clone());
+                blocking(move || {
+                    let commit = LocalCommit::resume(&at, mode).map_err(shards_error)?;
+                    let shards = commit.adopt(&written).map_err(shards_error)?;
+                    Ok((Staging::Local(commit), shards))
+                })
+                .await?
+            }
+            SharedPlace::Store(uploads) => {
+                let (options, running) = (self.options(), self.start_run());
+                let control = control_area(&options.out, uploads, context)?;
+                let attempt = (AttemptId::new(), Some(created));
+                let set = UploadSet::join(control, uploads, attempt, options, context, running).await?;
+                (Staging::Uploads(set), written.into_iter().flat_map(|report| report.shards).collect())
+            }
+        };
+        let completed = shards.iter().filter_map(|shard| Some(shard.upload.as_ref()?.id.clone())).collect();
         if self.sorts_in_tasks()? {
             // Shards of sorted rows are numbered over the whole set.
             shards.iter_mut().for_each(|shard| shard.partition = 0);
@@ -240,37 +299,36 @@ impl TfRecordCommitExec {
             (partition, PartitionReport { partition, rows, shards })
         };
         let reports = rows.into_iter().map(report).collect();
-        let run = Run::begin(Staging::Local(commit), self.options(), Some(self.start_run()))?;
+        let run = Run::begin(staging, self.options(), Some(self.start_run()))?;
         self.commit_task()?.publish(&run, reports, statistics).await?;
-        self.summary().ok_or_else(|| internal_datafusion_err!("the set was published without a manifest"))
+        let manifest = self.summary();
+        Ok((manifest.ok_or_else(|| internal_datafusion_err!("the set was published without a manifest"))?, completed))
     }
 
     /// Returns what there is to publish, once all tasks are complete.
-    async fn complete(&self, at: &SharedStaging, context: &TaskContext) -> Result<Complete> {
+    async fn complete(&self, at: &SharedWrite, context: &TaskContext) -> Result<Complete> {
         let tasks = self.tasks()?;
-        let writers = self.cut_tasks(at).await?;
-        for writer in 0..writers {
-            let partition = tasks as usize + writer;
-            let area = StagingArea::join(at, AttemptId::new()).map_err(shards_error)?;
-            let mut reports = area.reports().map_err(shards_error)?.into_iter();
-            if !reports.any(|report| report.partition as usize == partition) {
-                self.run_task(at, writer as u32, context).await?;
+        let writers = self.cut_tasks(at, context).await?;
+        let reports = TaskReports::open(at, self.options(), context).await?;
+        let reported: BTreeSet<_> = reports.all().await?.into_iter().map(|report| report.partition).collect();
+        for writer in 0..writers as u32 {
+            if !reported.contains(&tasks.saturating_add(writer)) {
+                self.run_task(at, writer, context).await?;
             }
         }
-        let area = StagingArea::join(at, AttemptId::new()).map_err(shards_error)?;
-        let reports = area.reports().map_err(shards_error)?;
-        let (sorted, written) = match area.cut().map_err(shards_error)? {
+        let all = reports.all().await?;
+        let (sorted, (written, created)) = match reports.cut()? {
             None => {
-                let reports = choose_reports(reports, Some(tasks)).map_err(shards_error)?;
-                (reports.clone(), reports)
+                let chosen = choose_reports(all, Some(tasks)).map_err(shards_error)?;
+                let (written, created) = reports.choose(chosen).await?;
+                (written.clone(), (written, created))
             }
             Some(cut) => {
-                let attempts = (0..).zip(SetCut::parse(&cut)?.0.sorted);
-                let sorted = attempts.map(|(task, attempt)| area.report_of(task, attempt));
-                let sorted = sorted.collect::<Result<Vec<_>, _>>().map_err(shards_error)?;
+                let sorted = reports.of((0..).zip(SetCut::parse(&cut)?.0.sorted)).await?;
                 // Reports are in the order of attempts.
-                let newest: BTreeMap<_, _> = reports.into_iter().map(|report| (report.partition, report)).collect();
-                (sorted, newest.into_values().filter(|report| report.partition >= tasks).collect())
+                let newest: BTreeMap<_, _> = all.into_iter().map(|report| (report.partition, report)).collect();
+                let written = newest.into_values().filter(|report| report.partition >= tasks).collect();
+                (sorted, reports.choose(written).await?)
             }
         };
         let mut statistics: Option<Statistics> = None;
@@ -284,7 +342,7 @@ impl TfRecordCommitExec {
             }
         }
         let rows = sorted.iter().map(|report| (report.partition, report.rows)).collect();
-        Ok(Complete { rows, written, statistics })
+        Ok(Complete { rows, written, statistics, created })
     }
 }
 
@@ -295,15 +353,6 @@ struct Complete {
     /// The reports of the shards.
     written: Vec<TaskReport>,
     statistics: Option<Statistics>,
-}
-
-/// Puts the report of a task, which makes it complete.
-async fn put(area: &StagingArea, report: TaskReport) -> Result<()> {
-    let area = area.clone();
-    blocking(move || area.put_report(&report).map_err(shards_error)).await
-}
-
-async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let joined = SpawnedTask::spawn_blocking(job).await;
-    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    /// When the publication began.
+    created: DateTime<Utc>,
 }

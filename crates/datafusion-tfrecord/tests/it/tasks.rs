@@ -8,11 +8,11 @@ use std::sync::Arc;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_tfrecord::WriteOptions;
 use datafusion_tfrecord::write::{
-    Detached, Emit, SplitOptions, StoredOptions, TaskStep, TfRecordCommitExec, plan_tasks,
+    Detached, Emit, SharedWrite, SplitOptions, StoredOptions, TaskStep, TfRecordCommitExec, plan_tasks,
 };
 use tempfile::tempdir;
 use tfrecord_framing::Compression;
-use tfrecord_shards::{AttemptError, ErrorKind, Manifest, SaveMode, Sharding, SharedStaging};
+use tfrecord_shards::{AttemptError, ErrorKind, Manifest, SaveMode, Sharding};
 
 use super::support::{Pace, Partitions, count, external, names, options, partitions, plan, run, session};
 
@@ -58,7 +58,7 @@ struct Job {
     table: Partitions,
     plan: Arc<TfRecordCommitExec>,
     stored: String,
-    staging: SharedStaging,
+    staging: SharedWrite,
 }
 
 impl Job {
@@ -84,6 +84,11 @@ impl Job {
     async fn task(&self, task: u32, seed: u64) -> Result<TaskStep> {
         let (context, plan) = self.plan(seed)?;
         Ok(plan.run_task(&self.staging, task, &context.task_ctx()).await?.step)
+    }
+
+    async fn cut(&self, seed: u64) -> Result<usize> {
+        let (context, plan) = self.plan(seed)?;
+        plan.cut_tasks(&self.staging, &context.task_ctx()).await
     }
 
     async fn finish(&self) -> Result<Arc<Manifest>> {
@@ -124,14 +129,17 @@ fn table() -> Partitions {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_write_the_set_of_one_process() -> Result<()> {
-    let dir = tempdir()?;
-    for (name, options, sorts) in CASES {
+    let (dir, rows) = (tempdir()?, tempdir()?);
+    for (number, (name, options, sorts)) in CASES.into_iter().enumerate() {
         let alone = dir.path().join("alone").join(name).join("set");
         let together = dir.path().join("together").join(name).join("set");
         let context = session(&table(), Pace::default())?;
         run(&context, plan(&context, QUERY, options(&alone)).await?).await?;
 
-        let job = Job::start(&table(), options(&together)).await?;
+        // Sorted rows next to the shards, or elsewhere.
+        let scratch = (number % 2 == 0).then(|| rows.path().to_owned());
+        let job = Job::start(&table(), WriteOptions { scratch: scratch.clone(), ..options(&together) }).await?;
+        assert_eq!(names(rows.path())?.len(), usize::from(sorts && scratch.is_some()), "{name}");
         assert_eq!((job.plan.tasks()?, job.plan.sorts_in_tasks()?), (4, sorts), "{name}");
         // In any order, and one of them twice.
         for (seed, task) in [2, 0, 3, 2, 1].into_iter().enumerate() {
@@ -139,10 +147,10 @@ async fn tasks_write_the_set_of_one_process() -> Result<()> {
             assert_eq!(step, if sorts { TaskStep::Sort } else { TaskStep::Write }, "{name}");
         }
         if sorts {
-            let writers = job.plan(7)?.1.cut_tasks(&job.staging).await?;
+            let writers = job.cut(7).await?;
             assert!((1..=4).contains(&writers), "{name}: {writers}");
             // Decided once; and the last writer is left to the end.
-            assert_eq!(job.plan(8)?.1.cut_tasks(&job.staging).await?, writers, "{name}");
+            assert_eq!(job.cut(8).await?, writers, "{name}");
             for task in (0..writers as u32 - 1).rev() {
                 assert_eq!(job.task(task, 50).await?, TaskStep::WriteSorted, "{name}");
             }
@@ -156,6 +164,7 @@ async fn tasks_write_the_set_of_one_process() -> Result<()> {
             assert!(bytes == expected, "{name}: {file} differs: {bytes:.2000} {expected:.2000}");
         }
         assert_eq!(names(&dir.path().join("together").join(name))?, ["set"], "{name}: nothing is left over");
+        assert!(names(rows.path())?.is_empty(), "{name}: nothing is left over");
     }
     Ok(())
 }

@@ -102,10 +102,17 @@ pub struct Output {
     /// Write a plan for several machines to this file, and no rows
     ///
     /// Each of --partitions is then a task, which 'tfr-sql task FILE --index I' runs on any machine that has the inputs,
-    /// this directory and the output under the same paths. 'tfr-sql finish FILE' publishes the set, which is the one that
+    /// this directory and the output under the same paths or URLs. 'tfr-sql finish FILE' publishes the set, which is the one that
     /// a single machine writes with as many partitions.
     #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["dry_run", "report"])]
     pub plan: Option<PathBuf>,
+
+    /// Let the tasks of the plan keep sorted rows in this existing directory [default: next to the shards]
+    ///
+    /// All machines must see it under the same path. It is required if the output is in an object store and the tasks
+    /// sort their rows, as for --shuffle, --split, --partition-by, --hosts and --shards.
+    #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
+    pub scratch: Option<PathBuf>,
 }
 
 /// How columns are encoded.

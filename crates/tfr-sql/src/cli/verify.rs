@@ -33,7 +33,8 @@ pub struct VerifyArgs {
     ///
     /// They are removed before the check: staging directories next to and in the outputs, and shards that were about
     /// to be appended. Files of a set are not touched, nor is the staging of a run in progress. Outputs may be tables,
-    /// such as x.parquet, which are not checked, and need not exist.
+    /// such as x.parquet, which are not checked, and need not exist. In an object store, only uploads and reports of the
+    /// tasks of a plan can be found.
     #[arg(long)]
     pub remove_leftovers: bool,
 

@@ -35,6 +35,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::DescribesAppended { emit, out, .. } => {
             Some(format!("append without it, and then describe the whole set: tfr-sql describe {out} --emit {emit}"))
         }
+        ErrorKind::NoScratch => Some("give a directory that all machines see for these rows: --scratch DIR".to_owned()),
         ErrorKind::TfdsInDirectories => Some("leave out --partition-by, or --emit without tfds".to_owned()),
         ErrorKind::TfdsUnnumbered => Some("specify their number with --shards N".to_owned()),
         ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),

@@ -117,6 +117,9 @@ pub fn may_go_away(error: &(dyn StdError + 'static)) -> bool {
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {
             use io::ErrorKind as Kind;
+            if let (Kind::Other, Some(wrapped)) = (error.kind(), error.get_ref()) {
+                return may_go_away(wrapped);
+            }
             let lasts = matches!(
                 error.kind(),
                 Kind::NotFound

@@ -13,10 +13,9 @@ use clap::error::ErrorKind as UsageKind;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion_tfrecord::write::StoredOptions;
+use datafusion_tfrecord::write::{SharedWrite, StoredOptions};
 use serde::{Deserialize, Serialize};
 use tfr_files::redacted;
-use tfrecord_shards::SharedStaging;
 
 use crate::cli::{Cli, QueryArgs};
 use crate::error::{Result, TaskError};
@@ -43,7 +42,7 @@ pub struct PlanFile {
     /// How to write them.
     pub options: StoredOptions,
     /// Where.
-    pub staging: SharedStaging,
+    pub staging: SharedWrite,
 }
 
 /// The plan of the rows, to be compared.
@@ -116,7 +115,7 @@ impl PlanFile {
         partitions: NonZeroUsize,
         rows: Rows,
         options: StoredOptions,
-        staging: SharedStaging,
+        staging: SharedWrite,
     ) -> Result<Self> {
         let secret = |text: &str| redacted(text) != text;
         let text = |argument: &OsString| match argument.to_str() {

@@ -15,7 +15,7 @@ use crate::commit::attempt_id::AttemptId;
 pub(crate) const LEASE_NAME: &str = "lease";
 
 /// How long a lease lasts after the last task has begun or ended.
-const LEASE_HOURS: i64 = 24;
+pub(crate) const LEASE_HOURS: i64 = 24;
 
 /// Extends the lease in `attempts`, or creates it.
 pub(crate) fn extend(attempts: &Path) -> io::Result<()> {

@@ -31,10 +31,19 @@
 //!
 //! A reader that matches names by patterns and ignores the manifest sees shards as their uploads are completed.
 
+mod control;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+pub use self::control::{
+    AttemptChoice, ControlName, ParseControlNameError, SharedUploads, UploadIntent, control_directory, control_object,
+    may_be_live, withdrawal,
+};
 use crate::commit::publication::{SaveMode, StagedShard, check_names, in_order};
 use crate::commit::target::NAMES_SHOWN;
 use crate::error::{ErrorKind, Result, SidecarsError};
@@ -44,7 +53,7 @@ use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex, index_path};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
 /// The version of a file in a store, as reported by the store.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ObjectVersion {
     /// Its entity tag.
     pub e_tag: Option<String>,
@@ -126,8 +135,12 @@ impl PrefixScan {
         }
     }
 
-    /// Adds a file, by its path relative to the prefix and its length. Breaks if the result is decided.
+    /// Adds a file, by its path relative to the prefix and its length. Breaks if the result is decided. Skips
+    /// [control objects](ControlName).
     pub fn add(&mut self, path: String, bytes: u64) -> ControlFlow<()> {
+        if control_object(&path).is_some() {
+            return ControlFlow::Continue(());
+        }
         if !self.is_ours(&path) {
             if self.mode != SaveMode::Append || self.manifest.is_none() {
                 self.foreign.push(path);
@@ -367,6 +380,34 @@ impl ObjectPublication {
         Ok(self)
     }
 
+    /// Sets when the publication began, so that all processes that continue it put the same manifest.
+    #[must_use]
+    pub fn created(mut self, created: DateTime<Utc>) -> Self {
+        match self.manifest.appended.last_mut() {
+            Some(appended) if self.standing.is_some() => appended.created = created,
+            _ => self.manifest.created = created,
+        }
+        self
+    }
+
+    /// Continues after another process of the same run has put `standing`, the manifest of this set, and has not
+    /// completed the set. `out` is the target, for error messages.
+    ///
+    /// # Errors
+    /// If that process has published other shards or sidecars ([`ErrorKind::Superseded`]).
+    pub fn resume(mut self, standing: Manifest, out: &Path) -> Result<Self> {
+        let files = |manifest: &Manifest| (manifest.shards.clone(), manifest.sidecars.clone());
+        if files(&standing) != files(&self.manifest) || standing.last_run() != self.manifest.last_run() {
+            return Err(ErrorKind::Superseded { path: out.to_owned() }.into());
+        }
+        let replaced = standing.replaced.clone();
+        self.manifest = standing;
+        self.claims = true;
+        self.ahead = VecDeque::new();
+        self.plan_after_claim(replaced);
+        Ok(self)
+    }
+
     /// Returns the manifest to publish. It is complete once [`ObjectStep::Inspect`] was performed.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -491,21 +532,27 @@ impl ObjectPublication {
                 self.plan_to_put(false, true);
             }
             None => {
-                self.ahead.extend([
-                    ObjectStep::PutManifest { content, condition: Condition::Absent },
-                    // Before any file of another run could be overwritten: some stores do not check and write
-                    // atomically, so that both of two runs may find no manifest.
-                    ObjectStep::Confirm,
-                    ObjectStep::Complete,
-                ]);
-                self.plan_to_put(true, true);
-                self.ahead.extend([ObjectStep::Confirm, ObjectStep::PutSuccess]);
+                self.ahead.push_back(ObjectStep::PutManifest { content, condition: Condition::Absent });
+                self.plan_after_claim(old.into_iter().collect());
+                return Ok(());
             }
         }
-        if !old.is_empty() {
-            self.ahead.push_back(ObjectStep::Remove { files: old.into_iter().collect() });
-        }
+        self.plan_to_remove(old.into_iter().collect());
         Ok(())
+    }
+
+    /// Plans the steps after the first manifest is put. `old` are the replaced files.
+    fn plan_after_claim(&mut self, old: Vec<String>) {
+        // Before any file of another run could be overwritten: some stores do not check and write atomically, so that
+        // both of two runs may find no manifest.
+        self.ahead.extend([ObjectStep::Confirm, ObjectStep::Complete]);
+        self.plan_to_put(true, true);
+        self.ahead.extend([ObjectStep::Confirm, ObjectStep::PutSuccess]);
+        self.plan_to_remove(old);
+    }
+
+    fn plan_to_remove(&mut self, files: Vec<String>) {
+        self.ahead.extend((!files.is_empty()).then_some(ObjectStep::Remove { files }));
     }
 }
 

@@ -55,7 +55,7 @@ pub struct TaskReport {
 
 impl TaskReport {
     /// Describes a complete attempt.
-    pub(crate) fn new(run: RunId, partition: u32, attempt: AttemptId, shards: Vec<StagedShard>) -> Self {
+    pub fn new(run: RunId, partition: u32, attempt: AttemptId, shards: Vec<StagedShard>) -> Self {
         let host = host();
         let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
         let (format, statistics, notes, runs, groups) = (SHARED_FORMAT, None, Vec::new(), None, Vec::new());
@@ -104,10 +104,6 @@ impl TaskReport {
 
     /// Reads and checks the report of an attempt.
     pub(crate) fn read(attempts: &Path, run: &RunId, partition: u32, attempt: AttemptId) -> Result<Self> {
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
         let path = attempts.join(staging_names::report_name(partition, attempt));
         let json = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -115,18 +111,58 @@ impl TaskReport {
             }
             json => json.at("read", &path)?,
         };
-        let syntax = |source| AttemptError::ReportSyntax { path: path.clone(), source };
+        let report = Self::parse(&json, &path, partition, attempt)?;
+        report.check(attempts, run)?;
+        Ok(report)
+    }
+
+    /// Returns the report as JSON.
+    ///
+    /// # Errors
+    /// Never for a report that was made here.
+    pub fn to_json(&self) -> Result<Vec<u8>> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// Reads and checks the report of an attempt whose shards are uploads, at `path`.
+    ///
+    /// # Errors
+    /// If this is not the report of such an attempt.
+    pub fn from_uploads(json: &[u8], path: &Path, run: &RunId, partition: u32, attempt: AttemptId) -> Result<Self> {
+        let report = Self::parse(json, path, partition, attempt)?;
+        report.check_with(path, run, |shard| {
+            let StagedShard { staged, sequence, .. } = shard;
+            if shard.upload.is_none() {
+                return Err(format!("shard {staged:?} is a file, expected an upload"));
+            }
+            let index = staging_names::attempt_index_name(partition, *sequence, attempt);
+            match &shard.index {
+                Some(found) if found.path != Path::new(&index) => {
+                    Err(format!("expected index {index:?}, found {:?}", found.path))
+                }
+                _ => Ok(()),
+            }
+        })?;
+        Ok(report)
+    }
+
+    /// Reads a report, and checks whose it is.
+    fn parse(json: &[u8], path: &Path, partition: u32, attempt: AttemptId) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let syntax = |source| AttemptError::ReportSyntax { path: path.to_owned(), source };
         // The format first, because the rest of another one may have any structure.
-        let Format { format: found } = serde_json::from_slice(&json).map_err(syntax)?;
+        let Format { format: found } = serde_json::from_slice(json).map_err(syntax)?;
         if found != SHARED_FORMAT {
             return Err(AttemptError::Format { expected: SHARED_FORMAT, found }.into());
         }
-        let report: Self = serde_json::from_slice(&json).map_err(syntax)?;
+        let report: Self = serde_json::from_slice(json).map_err(syntax)?;
         if (report.partition, report.attempt) != (partition, attempt) {
             let problem = format!("is of attempt {} of task {}", report.attempt, report.partition);
-            return Err(AttemptError::Report { path, problem }.into());
+            return Err(AttemptError::Report { path: path.to_owned(), problem }.into());
         }
-        report.check(attempts, run)?;
         Ok(report)
     }
 
@@ -144,44 +180,67 @@ impl TaskReport {
     /// Checks that the report is of this run and agrees with itself and with the files of its attempt. It may name no
     /// other files.
     pub(crate) fn check(&self, attempts: &Path, run: &RunId) -> Result<()> {
-        let path = || attempts.join(staging_names::report_name(self.partition, self.attempt));
-        let refuse = |problem: String| Err(AttemptError::Report { path: path(), problem }.into());
+        let path = attempts.join(staging_names::report_name(self.partition, self.attempt));
+        self.check_with(&path, run, |shard| {
+            let StagedShard { staged, sequence, .. } = shard;
+            let name = staging_names::attempt_shard_name(self.partition, *sequence, self.attempt);
+            if *staged != name {
+                return Err(format!("expected shard {name:?}, found {staged:?}"));
+            }
+            if shard.upload.is_some() {
+                return Err(format!("shard {name:?} is an upload, expected a file"));
+            }
+            let index = attempts.join(staging_names::attempt_index_name(self.partition, *sequence, self.attempt));
+            match &shard.index {
+                Some(found) if found.path != index => Err(format!("expected index {index:?}, found {:?}", found.path)),
+                _ => Ok(()),
+            }
+        })?;
+        for shard in &self.shards {
+            check_file(&attempts.join(&shard.staged), shard.file_bytes)?;
+            if let Some(index) = &shard.index {
+                check_file(&index.path, index.file_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the report, which is at `path`, is of this run and agrees with itself, and each shard by `check`.
+    fn check_with(
+        &self,
+        path: &Path,
+        run: &RunId,
+        check: impl Fn(&StagedShard) -> std::result::Result<(), String>,
+    ) -> Result<()> {
+        let refuse = |problem| AttemptError::Report { path: path.to_owned(), problem };
         if self.run != *run {
-            return refuse(format!("expected a report of run {run}, found one of run {}", self.run));
+            return Err(refuse(format!("expected a report of run {run}, found one of run {}", self.run)).into());
         }
         let mut rows: u64 = 0;
         for shard in &self.shards {
-            let StagedShard { staged, sequence, partition, .. } = shard;
-            let name = staging_names::attempt_shard_name(self.partition, *sequence, self.attempt);
-            if *partition != self.partition || *staged != name {
-                return refuse(format!("expected shard {name:?}, found {staged:?} of task {partition}"));
+            if shard.partition != self.partition {
+                let (staged, task) = (&shard.staged, shard.partition);
+                return Err(refuse(format!(
+                    "expected shards of task {}, found {staged:?} of task {task}",
+                    self.partition
+                ))
+                .into());
             }
-            if shard.upload.is_some() {
-                return refuse(format!("shard {name:?} is an upload, expected a file"));
-            }
+            check(shard).map_err(refuse)?;
             shard.group.check()?;
-            check_file(&attempts.join(&name), shard.file_bytes)?;
-            if let Some(index) = &shard.index {
-                let expected =
-                    attempts.join(staging_names::attempt_index_name(self.partition, *sequence, self.attempt));
-                if index.path != expected {
-                    return refuse(format!("expected index {expected:?}, found {:?}", index.path));
-                }
-                check_file(&expected, index.file_bytes)?;
-            }
             rows = rows.saturating_add(shard.rows);
         }
         if let Some(runs) = &self.runs {
             let runs = SharedRuns::from_bytes(runs)?;
             let prefix = staging_names::attempt_run_prefix(self.attempt);
             if let Some(other) = runs.files().find(|name| !name.starts_with(&prefix)) {
-                return refuse(format!("expected files {prefix}..., found {other:?}"));
+                return Err(refuse(format!("expected files {prefix}..., found {other:?}")).into());
             }
             self.groups.iter().try_for_each(ShardGroup::check)?;
             rows = rows.saturating_add(runs.rows());
         }
         if rows != self.rows {
-            return refuse(format!("expected {} rows, found {rows}", self.rows));
+            return Err(refuse(format!("expected {} rows, found {rows}", self.rows)).into());
         }
         Ok(())
     }

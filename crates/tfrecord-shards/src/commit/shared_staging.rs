@@ -1,12 +1,13 @@
 //! [`SharedStaging`]: what another process must know to stage shards of a set.
 
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::commit::publication::Staging;
-use crate::commit::staging_names;
+use crate::commit::{lease, staging, staging_names};
 use crate::error::{AtPath, AttemptError, Result};
 use crate::set::names::RunId;
 
@@ -36,6 +37,48 @@ impl SharedStaging {
     /// Returns the target's path with links resolved.
     pub fn out(&self) -> &Path {
         &self.out
+    }
+
+    /// Creates a directory in `dir`, an existing directory, for the sorted rows of a run whose shards are staged
+    /// elsewhere. As for shards, processes [join](crate::StagingArea::join) it, and it has a lease.
+    ///
+    /// # Errors
+    /// If there is no such directory, or the file system fails.
+    pub fn create_scratch(dir: &Path, run: RunId) -> Result<Self> {
+        let out = fs::canonicalize(dir).at("open", dir)?;
+        let shared = Self { format: SHARED_FORMAT, out, run, staging: Staging::Inside, made: Vec::new() };
+        let (staging, _) = shared.directories()?;
+        let _lock = staging::create(&staging).at("make directory", &staging)?;
+        let attempts = staging_names::attempts(&staging, &shared.run);
+        let fill = || {
+            fs::create_dir(&attempts)?;
+            lease::extend(&attempts)?;
+            [&attempts, &staging, &shared.out].into_iter().try_for_each(|dir| File::open(dir)?.sync_all())
+        };
+        if let Err(error) = fill() {
+            // What cannot be removed either has an expired lease one day.
+            let _unremoved = fs::remove_dir_all(&staging);
+            return Err(error).at("write to", &staging);
+        }
+        Ok(shared)
+    }
+
+    /// Removes a directory that [`create_scratch`](Self::create_scratch) has made, if it exists. From now on no process
+    /// can join it.
+    ///
+    /// # Errors
+    /// If the file system fails.
+    pub fn remove_scratch(&self) -> Result<()> {
+        let (staging, _) = self.directories()?;
+        // Under another name first, so that no attempt creates files in it while it is removed.
+        let closed = staging_names::path_inside(&self.out, &RunId::new());
+        match fs::rename(&staging, &closed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            renamed => {
+                renamed.at("rename", &staging)?;
+                fs::remove_dir_all(&closed).at("remove", &closed)
+            }
+        }
     }
 
     pub(crate) fn check_format(&self) -> Result<()> {

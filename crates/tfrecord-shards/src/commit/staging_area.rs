@@ -225,6 +225,17 @@ impl StagingArea {
         TaskReport::read(&self.area.dir, &self.area.run, partition, attempt)
     }
 
+    /// Keeps the files of the attempt, which reports elsewhere that it is complete, and extends the lease.
+    ///
+    /// # Errors
+    /// If the set is published or aborted ([`ErrorKind::Ended`]), or the file system fails.
+    pub fn keep(&self) -> Result<()> {
+        let area = &self.area;
+        lease::extend_if_any(&area.dir).at("extend the lease of", &area.dir).map_err(ended)?;
+        area.reported.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Describes the attempt, whose shards these are, as complete.
     pub fn report(&self, partition: u32, shards: Vec<StagedShard>) -> TaskReport {
         TaskReport::new(self.area.run.clone(), partition, self.area.attempt, shards)

@@ -18,6 +18,9 @@ const STAGED_SUFFIX: &str = ".staged";
 /// Suffix of their indexes.
 const INDEX_SUFFIX: &str = ".idx";
 
+/// Suffix of the index of a shard that is staged.
+pub(crate) const STAGED_INDEX_SUFFIX: &str = ".staged.idx";
+
 /// Suffix of the reports of tasks.
 const REPORT_SUFFIX: &str = ".report";
 

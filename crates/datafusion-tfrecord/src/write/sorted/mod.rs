@@ -50,7 +50,7 @@ use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::units::PartitionPlace;
-use tfrecord_shards::sort::{EqualRecords, SorterOptions};
+use tfrecord_shards::sort::{DirectorySpill, EqualRecords, SorterOptions};
 
 use self::arrangement::GroupRule;
 
@@ -82,11 +82,12 @@ pub(super) struct Sorting {
 
 impl Sorting {
     /// Creates the shared state of `partitions` write partitions. `rows` is the number of rows, if it is known
-    /// exactly.
+    /// exactly. A task leaves its runs in `shared`.
     pub(super) fn new(
         arrangement: Arrangement,
         write: Arc<WriteOptions>,
         (partitions, rows): (usize, Option<u64>),
+        shared: Option<DirectorySpill>,
         run: &Run,
         context: &TaskContext,
     ) -> Self {
@@ -101,9 +102,9 @@ impl Sorting {
             RecordOrder::Kept | RecordOrder::RoundRobin { .. } => EqualRecords::Keep,
         };
         let groups = Arc::<Groups>::default();
-        let options = match run.staging.task() {
-            Some(area) => {
-                let options = SorterOptions::new(Arc::new(area.runs())).with_equal(equal);
+        let options = match shared {
+            Some(spill) => {
+                let options = SorterOptions::new(Arc::new(spill)).with_equal(equal);
                 match arrangement.groups {
                     GroupRule::Columns { .. } => options.shared_by(Arc::clone(&groups) as _),
                     GroupRule::All | GroupRule::Shards(_) => options.shared(),

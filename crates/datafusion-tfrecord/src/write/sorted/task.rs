@@ -9,10 +9,10 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
-use tfrecord_shards::sort::{EqualRecords, RecordSorter, ShardPlan, SharedPlan, SharedRuns, SorterOptions};
-use tfrecord_shards::{
-    AttemptError, AttemptId, PlannedNames, PlannedSet, ShardGroup, StagedShard, StagingArea, TaskReport,
+use tfrecord_shards::sort::{
+    DirectorySpill, EqualRecords, RecordSorter, ShardPlan, SharedPlan, SharedRuns, SorterOptions,
 };
+use tfrecord_shards::{AttemptError, AttemptId, PlannedNames, PlannedSet, ShardGroup, StagedShard, TaskReport};
 
 use super::Sorting;
 use super::arrangement::{Arrangement, GroupRule, RecordOrder};
@@ -76,7 +76,7 @@ impl SetCut {
     /// Reads the keys of all sorted rows, and decides where shards begin. `reports` has one report for each task, in
     /// order. Returns the bytes for [`parse`](Self::parse). CPU-bound: runs on the calling thread's pool.
     pub(in crate::write) fn decide(
-        area: &StagingArea,
+        spill: DirectorySpill,
         reports: &[TaskReport],
         arrangement: &Arrangement,
         options: &WriteOptions,
@@ -87,7 +87,7 @@ impl SetCut {
         };
         let groups: BTreeSet<_> = reports.iter().flat_map(|report| &report.groups).map(order_of).collect();
         let groups: Vec<_> = groups.into_iter().collect();
-        let sorter = RecordSorter::new(SorterOptions::new(Arc::new(area.runs())).with_equal(equal).shared());
+        let sorter = RecordSorter::new(SorterOptions::new(Arc::new(spill)).with_equal(equal).shared());
         for report in reports {
             let bytes = report.runs.as_deref().unwrap_or_default();
             let runs = SharedRuns::from_bytes(bytes).map_err(shards_error)?;
@@ -137,8 +137,8 @@ impl SetCut {
         metrics: &WriteMetrics,
     ) -> Result<Vec<StagedShard>> {
         let Some(tasks) = self.tasks.get(task).cloned() else { return Ok(Vec::new()) };
-        let Some(area) = run.staging.task() else { return Ok(Vec::new()) };
-        let plan = plan.open(&area.runs()).map_err(shards_error)?;
+        let Some(staging) = run.staging.task() else { return Ok(Vec::new()) };
+        let plan = plan.open(&staging.runs()?).map_err(shards_error)?;
         let names = match self.names {
             CutNames::Groups(groups) => PlannedNames::Groups(groups),
             CutNames::Shards(shards) => PlannedNames::Shards(shards),

@@ -2,9 +2,11 @@
 //!
 //! [`tfrecord_shards::objects`] describes the protocol and its reasons; this module carries it out.
 //!
-//! Started uploads are aborted when the last reference to the set is dropped, whatever the reason.
+//! Started uploads are aborted when the last reference to the set is dropped, whatever the reason. Those that a task has
+//! reported are left to the process that publishes the set; [`ControlArea`] says how they are found.
 
 mod buffer;
+mod control;
 mod shard;
 mod spool;
 mod target;
@@ -13,7 +15,10 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
 
 use datafusion_common::{DataFusionError, Result, internal_err};
 use datafusion_common_runtime::SpawnedTask;
@@ -24,10 +29,13 @@ use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
-use tfrecord_shards::objects::{ObjectOutcome, ObjectPublication, ObjectStep, Occupant, StoredManifest};
+use tfrecord_shards::objects::{
+    ControlName, ObjectOutcome, ObjectPublication, ObjectStep, Occupant, SharedUploads, StoredManifest, UploadIntent,
+    control_directory,
+};
 use tfrecord_shards::{
-    ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, Sidecar, SidecarsError, StagedIndex,
-    StagedShard,
+    AttemptId, ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, Sidecar, SidecarsError,
+    StagedIndex, StagedShard, TaskReport,
 };
 use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
@@ -39,6 +47,7 @@ use super::running::Running;
 use crate::error::shards_error;
 use tfr_files::Location;
 
+pub(crate) use self::control::{ControlArea, end_dead_runs};
 pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
 pub(crate) use self::target::UploadTarget;
 
@@ -62,9 +71,23 @@ pub(crate) struct UploadSet {
     indexes: Option<IndexFiles>,
     /// Uploads that are neither completed nor aborted.
     open: Mutex<Vec<(Path, MultipartId)>>,
+    /// `None` if one process writes the set.
+    attempt: Option<UploadAttempt>,
     runtime: Handle,
     /// Dropped when there is nothing left to abort.
     running: Mutex<Option<Running>>,
+}
+
+/// The attempt of a task that uploads some of the shards, or of the process that publishes them.
+struct UploadAttempt {
+    control: ControlArea,
+    id: AttemptId,
+    /// When the publication of the set began.
+    created: Option<DateTime<Utc>>,
+    /// The control objects of the attempt, which are removed if it fails.
+    objects: Mutex<Vec<ControlName>>,
+    /// Whether the attempt is complete, or may be.
+    reported: AtomicBool,
 }
 
 /// The initial state of a run.
@@ -94,15 +117,26 @@ impl UploadSet {
             }
             Occupant::Vacant | Occupant::Ours { .. } => None,
         };
-        let run = RunId::new();
+        // Old and new files exist next to each other for a while.
+        let identity = (RunId::new(), !is_vacant, standing);
+        Ok(BegunUploads::Set(Arc::new(Self::new(place, identity, None, options, context, running))))
+    }
+
+    fn new(
+        place: UploadTarget,
+        (run, own_names, standing): (RunId, bool, Option<StoredManifest>),
+        attempt: Option<UploadAttempt>,
+        options: &WriteOptions,
+        context: &TaskContext,
+        running: Running,
+    ) -> Self {
         let names = ObjectNames {
             prefix: options.prefix.clone(),
             total: if let Sharding::Count(shards) = options.sharding { Some(shards.get()) } else { None },
             compression: options.compression,
-            // Old and new files exist next to each other for a while.
-            run: (!is_vacant).then(|| run.clone()),
+            run: own_names.then(|| run.clone()),
         };
-        Ok(BegunUploads::Set(Arc::new(Self {
+        Self {
             place,
             mode: options.mode,
             standing,
@@ -114,9 +148,85 @@ impl UploadSet {
                 .has(SidecarKind::Index)
                 .then(|| IndexFiles { disk: Arc::clone(&context.runtime_env().disk_manager), files: Mutex::default() }),
             open: Mutex::default(),
+            attempt,
             runtime: Handle::current(),
             running: Mutex::new(Some(running)),
-        })))
+        }
+    }
+
+    /// Leaves the set to tasks, before anything is uploaded.
+    pub(crate) async fn share(&self) -> Result<SharedUploads> {
+        ControlArea::new(self.place.clone(), self.run.clone()).put(ControlName::Open, Vec::new()).await?;
+        let standing = self.standing.as_ref().map(|standing| standing.version.clone());
+        Ok(SharedUploads::new(self.run.clone(), self.names.run.is_some(), standing))
+    }
+
+    /// Begins an attempt to upload shards of a set that tasks write. With `created`, the time when the publication began,
+    /// the attempt publishes the set.
+    ///
+    /// # Errors
+    /// The set is published or abandoned, or is to be appended to another set than the one that was there.
+    pub(crate) async fn join(
+        control: ControlArea,
+        at: &SharedUploads,
+        (id, created): (AttemptId, Option<DateTime<Utc>>),
+        options: &WriteOptions,
+        context: &TaskContext,
+        running: Running,
+    ) -> Result<Arc<Self>> {
+        at.check_format().map_err(shards_error)?;
+        control.check_open().await?;
+        let begun = ControlName::Begun { attempt: id };
+        control.put(begun, Vec::new()).await?;
+        let mut standing = None;
+        if let (Some(version), Some(_)) = (&at.standing, created) {
+            standing = control.place.manifest().await?.filter(|found| found.version == *version);
+            if standing.is_none() {
+                return Err(shards_error(ErrorKind::Superseded { path: control.place.out() }.into()));
+            }
+        }
+        let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, standing));
+        let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));
+        let attempt = UploadAttempt { control, id, created, objects, reported };
+        Ok(Arc::new(Self::new(place, identity, Some(attempt), options, context, running)))
+    }
+
+    /// Completes the attempt by its report. From then on, its uploads are left to the process that publishes the set.
+    ///
+    /// # Errors
+    /// The set is published or abandoned, or a request fails.
+    pub(crate) async fn put_report(&self, report: &TaskReport) -> Result<()> {
+        let Some(attempt) = &self.attempt else { return internal_err!("the set is not written by tasks") };
+        let json = report.to_json().map_err(shards_error)?;
+        let name = ControlName::Report { partition: report.partition, attempt: attempt.id };
+        // Before the request, which may be carried out although it fails.
+        attempt.reported.store(true, Ordering::Relaxed);
+        attempt.control.put(name, json).await?;
+        let checked = attempt.control.check_open().await;
+        if let Err(error) = &checked
+            && is_ended(error)
+        {
+            attempt.note(name);
+            attempt.reported.store(false, Ordering::Relaxed);
+        }
+        checked
+    }
+
+    /// Moves the index of a staged shard to where the process that publishes the set finds it.
+    async fn share_index(&self, shard: &mut StagedShard) -> Result<()> {
+        if let (Some(attempt), Some(index)) = (&self.attempt, &mut shard.index) {
+            let name = ControlName::Index { partition: shard.partition, sequence: shard.sequence, attempt: attempt.id };
+            let content = read_file(index.path.clone()).await?;
+            attempt.note(name);
+            attempt.control.put(name, content).await?;
+            index.path = name.to_string().into();
+        }
+        Ok(())
+    }
+
+    /// Returns the run.
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
     }
 
     /// Creates a file for the index of a shard, if indexes are requested.
@@ -150,6 +260,12 @@ impl UploadSet {
         };
         let mut publication =
             publication.and_then(|publication| publication.with_sidecars(sidecars)).map_err(shards_error)?;
+        if let Some(UploadAttempt { control, created: Some(created), .. }) = &self.attempt {
+            publication = publication.created(*created);
+            if let Some((standing, false)) = control.published().await? {
+                publication = publication.resume(standing.manifest, &self.place.out()).map_err(shards_error)?;
+            }
+        }
         while let Some(step) = publication.next_step() {
             let performed = self.perform(&step, &publication, &shards).await;
             let noted = performed
@@ -163,6 +279,8 @@ impl UploadSet {
                         out.display()
                     );
                 }
+                // Another process of the run can continue.
+                Err(error) if self.attempt.is_some() && is_of_store(&error) => return Err(error),
                 Err(error) => {
                     self.take_back(publication).await;
                     return Err(error);
@@ -199,10 +317,11 @@ impl UploadSet {
     /// Uploads the sidecar files, several at a time.
     async fn put_sidecars(&self, indexes: &[(StagedIndex, String)], sidecars: &[Sidecar]) -> Result<()> {
         let put_index = async |(staged, path): &(StagedIndex, String)| {
-            let file = staged.path.clone();
-            let read = SpawnedTask::spawn_blocking(move || std::fs::read(&file)).await;
-            let content = read.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-            self.place.put_file(path, content).await
+            if self.attempt.is_some() {
+                let from = format!("{}/{}", control_directory(&self.run), staged.path.display());
+                return self.place.copy_file(&from, path, staged.file_bytes).await;
+            }
+            self.place.put_file(path, read_file(staged.path.clone()).await?).await
         };
         stream::iter(indexes).map(put_index).buffer_unordered(MOST_AT_ONCE).try_collect::<()>().await?;
         let put = |sidecar: &Sidecar| {
@@ -255,9 +374,19 @@ impl UploadSet {
         }
     }
 
-    async fn begin_upload(&self, key: Path) -> Result<MultipartId> {
+    /// Begins the upload of a shard, given its path relative to the prefix, its write partition and number.
+    async fn begin_upload(&self, key: Path, path: &str, (partition, sequence): (u32, u32)) -> Result<MultipartId> {
         let id = self.place.begin_upload(&key).await?;
         self.open().push((key, id.clone()));
+        if let Some(attempt) = &self.attempt {
+            let name = ControlName::Upload { partition, sequence, attempt: attempt.id };
+            let intent = UploadIntent { path: path.to_owned(), id: id.clone() };
+            let json = serde_json::to_vec(&intent).map_err(|error| DataFusionError::External(Box::new(error)))?;
+            attempt.note(name);
+            attempt.control.put(name, json).await?;
+            // Who ends the run has seen the object, or is seen here.
+            attempt.control.check_open().await?;
+        }
         Ok(id)
     }
 
@@ -270,6 +399,32 @@ impl UploadSet {
     }
 }
 
+impl UploadAttempt {
+    /// Records that the attempt has put a control object, or is about to.
+    fn note(&self, name: ControlName) {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+    }
+}
+
+async fn read_file(file: PathBuf) -> Result<Vec<u8>> {
+    let read = SpawnedTask::spawn_blocking(move || std::fs::read(&file)).await;
+    Ok(read.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??)
+}
+
+/// Whether a request to a store has failed.
+fn is_of_store(error: &DataFusionError) -> bool {
+    let DataFusionError::IoError(error) = error else { return false };
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<crate::Error>());
+    error.is_some_and(|error| matches!(error.kind(), crate::ErrorKind::Store { .. }))
+}
+
+/// Whether the run of an attempt is published or abandoned.
+fn is_ended(error: &DataFusionError) -> bool {
+    let DataFusionError::External(error) = error else { return false };
+    let error = error.downcast_ref::<tfrecord_shards::Error>();
+    error.is_some_and(|error| matches!(error.kind(), ErrorKind::Ended))
+}
+
 impl fmt::Debug for UploadSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UploadSet").field("place", &self.place).field("run", &self.run).finish_non_exhaustive()
@@ -280,10 +435,20 @@ impl Drop for UploadSet {
     fn drop(&mut self) {
         let open = mem::take(&mut *self.open());
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if !open.is_empty() {
+        let attempt = self.attempt.take();
+        if attempt.as_ref().is_some_and(|attempt| attempt.reported.load(Ordering::Relaxed)) {
+            return;
+        }
+        if !open.is_empty() || attempt.is_some() {
             let place = self.place.clone();
             self.runtime.spawn(async move {
-                place.abort(open).await;
+                // What cannot be removed now is removed with the others when the run ends.
+                if place.abort_all(open).await
+                    && let Some(UploadAttempt { control, objects, .. }) = attempt
+                {
+                    let objects = objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+                    let _unremoved = control.remove(objects).await;
+                }
                 drop(running);
             });
         }

@@ -58,11 +58,15 @@ struct Progress {
 
 impl ShardUpload {
     /// Returns the store's identifier of the upload. Starts the upload if necessary.
-    async fn id(&self) -> Result<&MultipartId> {
+    async fn id(self: &Arc<Self>) -> Result<&MultipartId> {
         let begin = || async {
-            let (set, key) = (Arc::clone(&self.set), self.key.clone());
+            let upload = Arc::clone(self);
             // Must not be cancelled halfway: an upload with an unknown identifier cannot be aborted.
-            let begun = tokio::spawn(async move { set.begin_upload(key).await }).await;
+            let begun = tokio::spawn(async move {
+                let number = (upload.partition, upload.sequence);
+                upload.set.begin_upload(upload.key.clone(), &upload.name, number).await
+            })
+            .await;
             begun.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
         };
         self.id.get_or_try_init(begin).await
@@ -247,7 +251,7 @@ impl PartUploads {
         }
         // Report a failure now, not with the last row.
         while let Some(Some(sent)) = self.sending.next().now_or_never() {
-            self.note(sent)?;
+            self.note(sent).await?;
         }
         Ok(())
     }
@@ -266,14 +270,17 @@ impl PartUploads {
 
     async fn next(&mut self) -> Result<()> {
         match self.sending.next().await {
-            Some(sent) => self.note(sent),
+            Some(sent) => self.note(sent).await,
             None => Ok(()),
         }
     }
 
-    fn note(&mut self, sent: Result<Result<Arc<ShardUpload>>, tokio::task::JoinError>) -> Result<()> {
+    async fn note(&mut self, sent: Result<Result<Arc<ShardUpload>>, tokio::task::JoinError>) -> Result<()> {
         let upload = sent.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-        self.staged.extend(upload.take_staged());
+        if let Some(mut staged) = upload.take_staged() {
+            self.set.share_index(&mut staged).await?;
+            self.staged.push(staged);
+        }
         Ok(())
     }
 }

@@ -1,10 +1,12 @@
 //! [`UploadTarget`]: a prefix of an object store, and the requests that a commit makes there.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use datafusion_common::Result;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::runtime_env::RuntimeEnv;
@@ -12,8 +14,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
-use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixScan, StoredManifest};
-use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME, SaveMode, StagedUpload};
+use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixScan, StoredManifest, control_object};
+use tfrecord_shards::{MANIFEST_NAME, Manifest, RunId, SUCCESS_NAME, SaveMode, StagedUpload};
 
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::Location;
@@ -159,6 +161,85 @@ impl UploadTarget {
         }
     }
 
+    /// Puts a small file if there is none, given its path relative to the prefix. Returns the content that is there
+    /// then. In a store without conditional requests, the last of two processes wins.
+    pub(super) async fn put_new_file(&self, path: &str, content: Vec<u8>) -> Result<Bytes> {
+        let key = self.key(path).map_err(shards_error)?;
+        let payload = PutPayload::from(content.clone());
+        let mut put = self.store.put_opts(&key, payload.clone(), PutOptions::from(PutMode::Create)).await;
+        if let Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) = put {
+            put = self.store.put(&key, payload).await;
+        }
+        match (put, self.read_file(path).await) {
+            (Ok(_), _) => Ok(content.into()),
+            // It was there, or only the response was lost.
+            (Err(_), Ok(Some(found))) => Ok(found),
+            (Err(error), _) => Err(self.error("write", &key, error).into()),
+        }
+    }
+
+    /// Reads a small file, given its path relative to the prefix. `None` if there is none.
+    pub(super) async fn read_file(&self, path: &str) -> Result<Option<Bytes>> {
+        let key = self.key(path).map_err(shards_error)?;
+        let read = async { self.store.get(&key).await?.bytes().await };
+        match read.await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.error("read", &key, error).into()),
+        }
+    }
+
+    /// Returns the length of a file, given its path relative to the prefix. `None` if there is none.
+    pub(super) async fn file_bytes(&self, path: &str) -> Result<Option<u64>> {
+        let key = self.key(path).map_err(shards_error)?;
+        match self.store.head(&key).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.error("read", &key, error).into()),
+        }
+    }
+
+    /// Copies a file to another path, both relative to the prefix.
+    pub(super) async fn copy_file(&self, from: &str, to: &str, file_bytes: u64) -> Result<()> {
+        let (from_key, to_key) = (self.key(from).map_err(shards_error)?, self.key(to).map_err(shards_error)?);
+        let Err(error) = self.store.copy(&from_key, &to_key).await else { return Ok(()) };
+        // Another process of the run may have copied it, and then removed it.
+        match error {
+            object_store::Error::NotFound { .. } if self.file_bytes(to).await? == Some(file_bytes) => Ok(()),
+            error => Err(self.error("copy", &from_key, error).into()),
+        }
+    }
+
+    /// Lists the files in a directory, by their paths relative to the prefix, with the time when each was put.
+    pub(super) async fn list_directory(&self, directory: &str) -> Result<Vec<(String, DateTime<Utc>)>> {
+        let (prefix, directory) = (self.location.key(), self.key(directory).map_err(shards_error)?);
+        let mut files = self.store.list(Some(&directory));
+        let mut found = Vec::new();
+        while let Some(file) = files.try_next().await.map_err(|error| self.error("list", &directory, error))? {
+            if let Some(parts) = file.location.prefix_match(prefix) {
+                let path = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+                found.push((path, file.last_modified));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the runs that have control objects below the prefix, each with the time when the newest was put.
+    pub(super) async fn controlled_runs(&self) -> Result<BTreeMap<RunId, DateTime<Utc>>> {
+        let prefix = self.location.key();
+        let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
+        let mut found = BTreeMap::new();
+        while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
+            let Some(parts) = file.location.prefix_match(prefix) else { continue };
+            let path = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+            if let Some((run, _)) = control_object(&path) {
+                let newest = found.entry(run).or_insert(file.last_modified);
+                *newest = file.last_modified.max(*newest);
+            }
+        }
+        Ok(found)
+    }
+
     /// Starts the upload of a file.
     pub(super) async fn begin_upload(&self, key: &Path) -> Result<MultipartId> {
         Ok(self.uploads.create_multipart(key).await.map_err(|error| self.error("begin the upload of", key, error))?)
@@ -187,27 +268,33 @@ impl UploadTarget {
         }
     }
 
-    /// Aborts uploads that still exist. Failures are logged.
-    pub(super) async fn abort(&self, uploads: Vec<(Path, MultipartId)>) {
-        stream::iter(uploads)
-            .for_each_concurrent(MOST_AT_ONCE, |(key, id)| async move {
-                let mut tries = 0;
-                while let Err(error) = self.uploads.abort_multipart(&key, &id).await {
-                    tries += 1;
-                    match error {
-                        object_store::Error::NotFound { .. } => break,
-                        error if tries == ABORT_TRIES => {
-                            log::warn!(
-                                "{}; its parts stay, and cost, until a lifecycle rule of the bucket removes them",
-                                describe(&self.error("abort the upload of", &key, error))
-                            );
-                            break;
-                        }
-                        _ => {}
-                    }
-                }
-            })
-            .await;
+    /// Aborts an upload, if it still exists.
+    pub(super) async fn abort(&self, key: &Path, id: &MultipartId) -> Result<()> {
+        let mut tries = 0;
+        while let Err(error) = self.uploads.abort_multipart(key, id).await {
+            tries += 1;
+            match error {
+                object_store::Error::NotFound { .. } => break,
+                error if tries == ABORT_TRIES => return Err(self.error("abort the upload of", key, error).into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Aborts uploads that still exist. Failures are logged. Returns whether there were none.
+    pub(super) async fn abort_all(&self, uploads: Vec<(Path, MultipartId)>) -> bool {
+        let abort = async |(key, id)| {
+            let aborted = self.abort(&key, &id).await;
+            if let Err(error) = &aborted {
+                log::warn!(
+                    "{}; its parts stay, and cost, until a lifecycle rule of the bucket removes them",
+                    describe(error)
+                );
+            }
+            aborted.is_ok()
+        };
+        stream::iter(uploads).map(abort).buffer_unordered(MOST_AT_ONCE).fold(true, async |all, one| all && one).await
     }
 
     /// Removes existing files, given their paths relative to the prefix.

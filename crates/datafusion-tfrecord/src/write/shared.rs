@@ -1,0 +1,112 @@
+//! [`SharedWrite`]: what another process must know to carry on a write by tasks.
+
+use datafusion_common::{DataFusionError, Result, exec_err};
+use datafusion_common_runtime::SpawnedTask;
+use datafusion_execution::TaskContext;
+use serde::{Deserialize, Serialize};
+use tfrecord_shards::objects::{Occupant, SharedUploads};
+use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, RunId, SaveMode, SharedStaging};
+
+use super::target::WriteTarget;
+use super::upload::{ControlArea, UploadTarget, end_dead_runs};
+use crate::error::shards_error;
+
+/// What another process must know to take part in a write by tasks, apart from the plan and the options. A small value
+/// that can be serialized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedWrite {
+    pub(super) shards: SharedPlace,
+    /// For sorted rows, if these are not next to the shards.
+    pub(super) scratch: Option<SharedStaging>,
+}
+
+/// Where the shards are until they are published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SharedPlace {
+    /// In a directory that all processes see.
+    Directory(SharedStaging),
+    /// In an object store, as uploads that are not completed.
+    Store(SharedUploads),
+}
+
+impl SharedWrite {
+    /// Returns the run that writes the set.
+    pub fn run(&self) -> &RunId {
+        match &self.shards {
+            SharedPlace::Directory(at) => at.run(),
+            SharedPlace::Store(at) => &at.run,
+        }
+    }
+
+    /// Whether the shards are uploaded to an object store.
+    pub fn is_in_store(&self) -> bool {
+        matches!(self.shards, SharedPlace::Store(_))
+    }
+
+    /// Removes everything that tasks have staged for a set at `out`. Tasks that still run fail. Does nothing if the set is
+    /// published or abandoned.
+    ///
+    /// # Errors
+    /// The file system or the store fails, or another process goes on with the run.
+    pub async fn abandon(&self, out: &WriteTarget, mode: SaveMode, context: &TaskContext) -> Result<()> {
+        match &self.shards {
+            SharedPlace::Store(at) => {
+                at.check_format().map_err(shards_error)?;
+                control_area(out, at, context)?.end(&Default::default()).await?;
+            }
+            SharedPlace::Directory(at) => {
+                let at = at.clone();
+                blocking(move || match LocalCommit::resume(&at, mode) {
+                    Err(error) if !matches!(error.kind(), ErrorKind::Ended) => Err(shards_error(error)),
+                    // Dropping the commit discards the run.
+                    _ => Ok(()),
+                })
+                .await?;
+            }
+        }
+        self.remove_scratch().await
+    }
+
+    /// Removes the sorted rows.
+    pub(super) async fn remove_scratch(&self) -> Result<()> {
+        let Some(scratch) = self.scratch.clone() else { return Ok(()) };
+        blocking(move || scratch.remove_scratch().map_err(shards_error)).await
+    }
+}
+
+/// Returns the control objects of a run.
+pub(super) fn control_area(out: &WriteTarget, at: &SharedUploads, context: &TaskContext) -> Result<ControlArea> {
+    let WriteTarget::Store(location) = out else { return exec_err!("{out} is not in an object store") };
+    let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
+    Ok(ControlArea::new(place, at.run.clone()))
+}
+
+/// The result of [`remove_upload_leftovers`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UploadLeftovers {
+    /// The directories of what was removed.
+    pub removed: Vec<Leftover>,
+    /// Whether there is nothing else below the target.
+    pub is_empty: bool,
+}
+
+/// Removes what tasks have uploaded to `out`, a prefix in an object store, in runs that nobody has carried on for 24
+/// hours. The set there is not changed.
+///
+/// # Errors
+/// The session has no uploads to this store, or a request fails.
+pub async fn remove_upload_leftovers(out: &WriteTarget, context: &TaskContext) -> Result<UploadLeftovers> {
+    let WriteTarget::Store(location) = out else { return exec_err!("{out} is not in an object store") };
+    let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
+    let removed = end_dead_runs(&place).await?;
+    let is_empty = place.inspect(SaveMode::Ignore).await? == Occupant::Vacant;
+    Ok(UploadLeftovers { removed, is_empty })
+}
+
+pub(super) async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let joined = SpawnedTask::spawn_blocking(job).await;
+    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+}

@@ -1,0 +1,196 @@
+//! [`TaskStaging`]: where an attempt of a task stages its shards and sorted rows; [`TaskReports`]: what attempts have
+//! staged.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use datafusion_common::Result;
+use datafusion_execution::TaskContext;
+use futures::{StreamExt, TryStreamExt, stream};
+use tfrecord_shards::objects::AttemptChoice;
+use tfrecord_shards::sort::DirectorySpill;
+use tfrecord_shards::{AttemptId, Manifest, RunId, StagedShard, StagingArea, TaskReport};
+
+use super::options::WriteOptions;
+use super::running::Running;
+use super::shared::{SharedPlace, SharedWrite, blocking, control_area};
+use super::upload::{ControlArea, UploadSet};
+use crate::error::{ErrorKind, shards_error};
+
+/// Number of reports read at the same time.
+const MOST_AT_ONCE: usize = 16;
+
+/// Where one attempt of a task stages its shards and its sorted rows.
+#[derive(Clone)]
+pub(crate) struct TaskStaging {
+    pub(super) shards: TaskShards,
+    /// For sorted rows, if these are not next to the shards.
+    scratch: Option<StagingArea>,
+    run: RunId,
+    attempt: AttemptId,
+}
+
+/// Where an attempt stages its shards.
+#[derive(Clone)]
+pub(super) enum TaskShards {
+    Directory(StagingArea),
+    Store(Arc<UploadSet>),
+}
+
+impl TaskStaging {
+    /// Begins a new attempt of a task.
+    pub(super) async fn join(
+        at: &SharedWrite,
+        options: &WriteOptions,
+        context: &TaskContext,
+        running: Running,
+    ) -> Result<Self> {
+        let attempt = AttemptId::new();
+        let scratch = at.scratch.as_ref().map(|scratch| StagingArea::join(scratch, attempt)).transpose();
+        let shards = match &at.shards {
+            SharedPlace::Directory(at) => TaskShards::Directory(StagingArea::join(at, attempt).map_err(shards_error)?),
+            SharedPlace::Store(at) => {
+                let control = control_area(&options.out, at, context)?;
+                TaskShards::Store(UploadSet::join(control, at, (attempt, None), options, context, running).await?)
+            }
+        };
+        Ok(Self { shards, scratch: scratch.map_err(shards_error)?, run: at.run().clone(), attempt })
+    }
+
+    /// Stages sorted rows alone.
+    pub(super) fn of_rows(at: &SharedWrite, rows: StagingArea) -> Self {
+        let (run, attempt) = (at.run().clone(), rows.attempt());
+        Self { shards: TaskShards::Directory(rows), scratch: None, run, attempt }
+    }
+
+    fn rows(&self) -> Option<&StagingArea> {
+        match (&self.scratch, &self.shards) {
+            (Some(rows), _) | (None, TaskShards::Directory(rows)) => Some(rows),
+            (None, TaskShards::Store(_)) => None,
+        }
+    }
+
+    /// Returns a store for the attempt's sorted rows, in which it also finds those of other attempts.
+    ///
+    /// # Errors
+    /// There is no directory for them.
+    pub(crate) fn runs(&self) -> Result<DirectorySpill> {
+        Ok(self.rows().ok_or(ErrorKind::NoScratch)?.runs())
+    }
+
+    /// Returns how the sorted rows are cut into shards, if that is decided.
+    pub(super) fn cut(&self) -> Result<Option<Vec<u8>>> {
+        self.rows().map_or(Ok(None), |rows| rows.cut().map_err(shards_error))
+    }
+
+    /// Describes the attempt, whose shards these are, as complete.
+    pub(super) fn report(&self, partition: u32, shards: Vec<StagedShard>) -> TaskReport {
+        TaskReport::new(self.run.clone(), partition, self.attempt, shards)
+    }
+
+    /// Puts the report of the attempt, which makes it complete.
+    pub(super) async fn put_report(&self, report: TaskReport) -> Result<()> {
+        if let Some(scratch) = self.scratch.clone() {
+            blocking(move || scratch.keep().map_err(shards_error)).await?;
+        }
+        match &self.shards {
+            TaskShards::Store(set) => set.put_report(&report).await,
+            TaskShards::Directory(area) => {
+                let area = area.clone();
+                blocking(move || area.put_report(&report).map_err(shards_error)).await
+            }
+        }
+    }
+}
+
+/// What attempts of tasks have staged so far.
+pub(super) struct TaskReports {
+    reports: Reports,
+    rows: Option<StagingArea>,
+}
+
+enum Reports {
+    Directory(StagingArea),
+    Store(ControlArea),
+}
+
+impl TaskReports {
+    /// Joins a run.
+    ///
+    /// # Errors
+    /// The set is published or abandoned.
+    pub(super) async fn open(at: &SharedWrite, options: &WriteOptions, context: &TaskContext) -> Result<Self> {
+        let reports = match &at.shards {
+            SharedPlace::Directory(at) => {
+                Reports::Directory(StagingArea::join(at, AttemptId::new()).map_err(shards_error)?)
+            }
+            SharedPlace::Store(at) => {
+                at.check_format().map_err(shards_error)?;
+                let control = control_area(&options.out, at, context)?;
+                control.check_open().await?;
+                Reports::Store(control)
+            }
+        };
+        let rows = match (&at.scratch, &reports) {
+            (Some(scratch), _) => Some(StagingArea::join(scratch, AttemptId::new()).map_err(shards_error)?),
+            (None, Reports::Directory(area)) => Some(area.clone()),
+            (None, Reports::Store(_)) => None,
+        };
+        Ok(Self { reports, rows })
+    }
+
+    /// Returns the directory of the sorted rows.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn rows(&self) -> Result<&StagingArea> {
+        Ok(self.rows.as_ref().ok_or(ErrorKind::NoScratch)?)
+    }
+
+    /// Returns how the sorted rows are cut into shards, if that is decided.
+    pub(super) fn cut(&self) -> Result<Option<Vec<u8>>> {
+        self.rows.as_ref().map_or(Ok(None), |rows| rows.cut().map_err(shards_error))
+    }
+
+    /// Returns the reports of all complete attempts, in the order of tasks and attempts.
+    pub(super) async fn all(&self) -> Result<Vec<TaskReport>> {
+        match &self.reports {
+            Reports::Directory(area) => area.reports().map_err(shards_error),
+            Reports::Store(control) => control.reports().await,
+        }
+    }
+
+    /// Returns the reports of these attempts, in their order.
+    pub(super) async fn of(&self, attempts: impl IntoIterator<Item = (u32, AttemptId)>) -> Result<Vec<TaskReport>> {
+        let read = async |(partition, attempt)| match &self.reports {
+            Reports::Directory(area) => area.report_of(partition, attempt).map_err(shards_error),
+            Reports::Store(control) => control.report_of(partition, attempt).await,
+        };
+        stream::iter(attempts).map(read).buffered(MOST_AT_ONCE).try_collect().await
+    }
+
+    /// Decides which attempts are published, and when the publication began: these and now, unless another process that
+    /// began to publish the set has decided.
+    pub(super) async fn choose(&self, reports: Vec<TaskReport>) -> Result<(Vec<TaskReport>, DateTime<Utc>)> {
+        let created = Utc::now().trunc_subsecs(3);
+        // A directory is locked by the process that publishes it.
+        let Reports::Store(control) = &self.reports else { return Ok((reports, created)) };
+        let attempts =
+            |reports: &[TaskReport]| reports.iter().map(|report| (report.partition, report.attempt)).collect();
+        let choice = AttemptChoice { created, attempts: attempts(&reports) };
+        let chosen = control.choose(&choice).await?;
+        let reports = if chosen.attempts == choice.attempts { reports } else { self.of(chosen.attempts).await? };
+        Ok((reports, chosen.created))
+    }
+}
+
+/// Returns the manifest of the set, if a process has published it completely and then has not ended the run.
+pub(super) async fn published(
+    at: &SharedWrite,
+    options: &WriteOptions,
+    context: &TaskContext,
+) -> Result<Option<Manifest>> {
+    let SharedPlace::Store(uploads) = &at.shards else { return Ok(None) };
+    let found = control_area(&options.out, uploads, context)?.published().await?;
+    Ok(found.filter(|(_, is_complete)| *is_complete).map(|(standing, _)| standing.manifest))
+}
