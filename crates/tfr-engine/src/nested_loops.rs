@@ -75,6 +75,11 @@ impl ExecutionPlan for NestedLoopsInMemoryExec {
         self.join.name()
     }
 
+    /// To whoever asks for the kind of join, it is one.
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.join.as_ref())
+    }
+
     fn properties(&self) -> &Arc<PlanProperties> {
         self.join.properties()
     }

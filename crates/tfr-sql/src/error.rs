@@ -1,5 +1,6 @@
 //! Errors: [`Error`] for errors of the command itself, [`Explanation`] for the text of any error chain.
 
+mod cluster;
 mod columns;
 mod conversions;
 mod details;
@@ -33,6 +34,7 @@ use tfrecord_framing::Position;
 use crate::cli::similar_tool;
 use crate::exit::ExitStatus;
 
+pub use cluster::{ClusterError, RemoteError};
 pub use details::{ErrorClass, ErrorDetails};
 pub use explanation::Explanation;
 pub use task::{TaskError, may_go_away};
@@ -58,6 +60,12 @@ pub enum Error {
     /// A plan for tasks cannot be made or carried out.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// A cluster cannot run the query.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// `--cluster`, in a command that knows no cluster.
+    #[error("this build of tfr-sql has no --cluster")]
+    NoCluster,
     /// A task failed for a reason that may go away.
     #[error(transparent)]
     TryAgain(Box<Error>),
@@ -319,6 +327,8 @@ impl Error {
                 | Self::SpillDirectory { .. }
                 | Self::StandardInputTwice
                 | Self::ArrowOnTerminal
+                | Self::NoCluster
+                | Self::Cluster(ClusterError::Address { .. })
                 | Self::Pattern { .. }
                 | Self::RemoteInput { .. }
                 | Self::MapFile { .. }
@@ -329,6 +339,7 @@ impl Error {
     pub fn status(&self) -> ExitStatus {
         match self {
             Self::TryAgain(_) => ExitStatus::TryAgain,
+            Self::Cluster(error) if error.is_transient() => ExitStatus::TryAgain,
             error if error.is_usage() => ExitStatus::Usage,
             _ => ExitStatus::Failed,
         }
@@ -349,6 +360,10 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Task(error) => error.hint().map(str::to_owned),
+            Self::Cluster(ClusterError::Unreachable { .. }) => {
+                Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
+            }
+            Self::NoCluster => Some("build the command of crates/tfr-cluster".to_owned()),
             Self::TryAgain(error) => error.hint(),
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
             Self::UnknownMemory(_) => Some("set a limit with --memory-limit".to_owned()),

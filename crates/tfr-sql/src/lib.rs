@@ -3,9 +3,10 @@
 //!
 //! [`run`] does what the command does with the same arguments. The caller passes its own [`Interrupt`], to stop the
 //! run, and its own [`Listener`], which receives rows, messages and progress. The command uses [`watch_signals`] and
-//! [`Terminal`].
+//! [`Terminal`], as [`command`] does.
 
 mod cli;
+pub mod cluster;
 mod describe;
 mod dry_run;
 mod error;
@@ -24,6 +25,7 @@ mod origin;
 mod pipe_table;
 mod pipes;
 mod printer;
+mod process;
 mod progress;
 mod query;
 mod recorded;
@@ -55,6 +57,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use crate::cli::Cli;
+use crate::cluster::Connect;
 use crate::error::{Error, Explanation};
 use crate::printer::Printer;
 
@@ -63,6 +66,7 @@ pub use error::{ErrorClass, ErrorDetails};
 pub use exit::ExitStatus;
 pub use interrupt::{Interrupt, watch_signals};
 pub use listener::{Event, Listener, Progress};
+pub use process::command;
 pub use secrets::Secrets;
 pub use terminal::Terminal;
 
@@ -75,6 +79,16 @@ pub use terminal::Terminal;
 /// Queries are planned recursively on the calling thread: deeply nested ones need a large stack. `--shards N` opens N
 /// files at once, which the process's file limit must allow.
 pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    interrupt: impl FnOnce() -> io::Result<Interrupt>,
+    listener: Arc<dyn Listener>,
+) -> ExitStatus {
+    run_on(None, arguments, interrupt, listener)
+}
+
+/// As [`run`], of a command that has `--cluster` if it can `connect`.
+pub fn run_on(
+    connect: Option<Connect>,
     arguments: impl IntoIterator<Item = OsString>,
     interrupt: impl FnOnce() -> io::Result<Interrupt>,
     listener: Arc<dyn Listener>,
@@ -93,7 +107,7 @@ pub fn run(
         };
         printer.begin(&cli.display);
         match cli.tool {
-            None => run::query(&cli.query, &arguments, &printer, interrupt),
+            None => run::query(&cli.query, &arguments, connect, &printer, interrupt),
             Some(tool) => toolbox::run(tool, &printer, interrupt),
         }
     }));

@@ -1,43 +1,12 @@
-//! The `tfr-sql` command: calls [`run`](tfr_sql::run) with this process's arguments, signals and terminal.
+//! The `tfr-sql` command.
 
-use std::backtrace::Backtrace;
-use std::panic;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::thread;
-
-use tfr_sql::{ExitStatus, Terminal, watch_signals};
 
 /// The engine's own command uses mimalloc too: batches are allocated and freed all the time, and the C library would
 /// return the memory of each to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Stack sizes in bytes for the planning thread, which traverses plans recursively. The system allocates stack memory
-/// on first touch. The smaller size is used where the address space is too small for the larger one.
-const PLANNING_STACKS: [usize; 2] = [256 << 20, 32 << 20];
-
 fn main() -> ExitCode {
-    for bytes in PLANNING_STACKS {
-        if let Ok(thread) = thread::Builder::new().name("main".to_owned()).stack_size(bytes).spawn(command) {
-            // The thread catches every panic that can occur.
-            return thread.join().unwrap_or(ExitStatus::Failed).into();
-        }
-    }
-    command().into()
-}
-
-fn command() -> ExitStatus {
-    // A panic becomes an error that is printed once. The backtrace goes to the log.
-    panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
-    // The shards of `--shards N` are all open until the last row. If the limit cannot be raised, opening them reports
-    // the error.
-    let _ = rlimit::increase_nofile_limit(u64::MAX);
-    tfr_sql::run(std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
-}
-
-/// Exits immediately, for the second Ctrl-C.
-#[expect(clippy::exit, reason = "the one place that may, because the user insists")]
-fn quit(status: ExitStatus) {
-    std::process::exit(status.code().into());
+    tfr_sql::command(None)
 }

@@ -15,6 +15,7 @@ use tokio::runtime;
 use tokio::task::spawn_blocking;
 
 use crate::cli::{QueryArgs, QuerySource, ReportFormat, RowFormat, Target};
+use crate::cluster::{self, Cluster, Connect};
 use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -35,9 +36,15 @@ use crate::write::{self, WriteShards};
 pub fn query(
     args: &QueryArgs,
     arguments: &[OsString],
+    connect: Option<Connect>,
     printer: &Printer,
     interrupt: impl FnOnce() -> Result<Interrupt>,
 ) -> Result<ExitStatus> {
+    let cluster = match (&args.output.cluster, connect) {
+        (None, _) => None,
+        (Some(address), Some(connect)) => Some(connect(address)?),
+        (Some(_), None) => return Err(Error::NoCluster),
+    };
     // Read before Ctrl-C is handled: otherwise reading standard input could not be cancelled.
     let text = read_query(args.source())?;
     printer.hide_secrets_of(&text);
@@ -52,7 +59,7 @@ pub fn query(
         .enable_all()
         .build()
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
-    let run = AssertUnwindSafe(run(args, arguments, &text, limits, &spill, printer, interrupt)).catch_unwind();
+    let run = AssertUnwindSafe(run(args, arguments, &text, limits, cluster, &spill, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
     if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, args.output.target()) {
         printer.note("stopped; nothing was written");
@@ -74,11 +81,13 @@ fn read_query(source: QuerySource) -> Result<String> {
     text.map_err(|source| Error::Read { path, source })
 }
 
+#[expect(clippy::too_many_arguments, reason = "each is used once")]
 async fn run(
     args: &QueryArgs,
     arguments: &[OsString],
     text: &str,
     limits: Limits,
+    cluster: Option<Arc<dyn Cluster>>,
     spill: &SpillDirectory,
     printer: &Printer,
     interrupt: Interrupt,
@@ -88,7 +97,10 @@ async fn run(
     if args.output.plan.is_some() {
         tasks::prepare(&context);
     }
-    let query = tokio::select! {
+    if cluster.is_some() {
+        cluster::prepare(&context);
+    }
+    let mut query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
             // The request to stop explains the error, or makes it irrelevant.
             (_, Some(status)) => return Ok(status),
@@ -137,15 +149,22 @@ async fn run(
             session::findings(&context).set_strict(mapping.strict);
             let options = write::options(args, limits, &query, out, mapping);
             let write = WriteShards { options, printer, started };
+            if let Some(cluster) = cluster {
+                let partitions = match args.resources.partitions {
+                    Some(partitions) => partitions,
+                    None => cluster::divide(&context, &mut query).await?,
+                };
+                let planning = TaskPlanning { arguments, text, partitions, write };
+                let written = cluster::write(planning, cluster.as_ref(), &context, query, &interrupt).await?;
+                return match written {
+                    Ok(report) => print_report(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
+                    Err(status) => Ok(status),
+                };
+            }
             if let Some(file) = &args.output.plan {
                 let partitions = limits.partitions;
-                return tasks::plan(
-                    TaskPlanning { file, arguments, text, partitions, write },
-                    &context,
-                    query,
-                    &interrupt,
-                )
-                .await;
+                let planning = TaskPlanning { arguments, text, partitions, write };
+                return tasks::plan(file, planning, &context, query, &interrupt).await;
             }
             write.run(&context, query, &interrupt).await?
         }

@@ -4,8 +4,8 @@
 //! and compares the result, with all files that it reads, to the plan file: so no plan has to be encoded, and whatever
 //! differs is an error instead of other rows. Then it runs one partition.
 
-mod partitions;
-mod plan_file;
+pub mod partitions;
+pub mod plan_file;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -35,10 +35,8 @@ use crate::write::WriteShards;
 
 use plan_file::{PlanFile, Rows};
 
-/// What `--plan` makes a plan of.
+/// A write by tasks.
 pub struct TaskPlanning<'a> {
-    /// The plan file.
-    pub file: &'a Path,
     /// The arguments of the command, from the program name on.
     pub arguments: &'a [OsString],
     /// The SQL text.
@@ -63,12 +61,13 @@ pub fn prepare(context: &SessionContext) {
 
 /// Plans tasks, and writes the plan file.
 pub async fn plan(
+    file: &Path,
     planning: TaskPlanning<'_>,
     context: &SessionContext,
     query: Query,
     interrupt: &Interrupt,
 ) -> Result<ExitStatus> {
-    let TaskPlanning { file, arguments, text, partitions, write } = planning;
+    let TaskPlanning { arguments, text, partitions, write } = planning;
     let options = match write.counted(context, &query, interrupt).await? {
         Ok(options) => options,
         Err(status) => return Ok(status),
@@ -76,7 +75,7 @@ pub async fn plan(
     let out = PathBuf::from(options.out.to_string());
     let commit = datafusion_tfrecord::plan_write(Arc::clone(&query.physical), options, &context.state())?;
     for warning in commit.mapping().iter().flat_map(|mapping| mapping.warnings()) {
-        write.printer.warning(warning);
+        write.printer.loss(&warning);
     }
     let tasks = commit.tasks()?;
     if query.inputs.contains("-") {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_tfrecord::Mapping;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
@@ -19,7 +19,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PhysicalExpr, PlanProperties, ReplaceChildrenOptions,
-    SendableRecordBatchStream, validate_child_count,
+    SendableRecordBatchStream, replace_children_if_necessary, validate_child_count,
 };
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
@@ -137,6 +137,22 @@ impl TfRecordCommitExec {
             place.inspect(self.options.mode).await?;
         }
         Ok(())
+    }
+
+    /// Returns this plan with another plan of the rows, in place of that of [`task_input`](Self::task_input). It must have
+    /// the same columns and partitions.
+    ///
+    /// # Errors
+    /// None that can occur.
+    pub fn with_task_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let below = Arc::clone(&self.input).transform_down(|node| {
+            if !node.is::<TfRecordWriteExec>() {
+                return Ok(Transformed::no(node));
+            }
+            let write = replace_children_if_necessary(node, vec![Arc::clone(&input)])?;
+            Ok(Transformed::new(write, true, TreeNodeRecursion::Jump))
+        })?;
+        Ok(Self::new(below.data, Arc::clone(&self.options), Arc::clone(&self.rows), self.inputs.clone()))
     }
 
     pub(super) fn commit_task(&self) -> Result<CommitTask> {

@@ -13,7 +13,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
 };
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
@@ -30,7 +30,6 @@ use super::batches::BoundedBatchesExec;
 use super::functions::BoundedFunction;
 use super::projection::HalvingProjectionExec;
 use super::size::{Most, varies};
-use crate::nested_loops::NestedLoopsInMemoryExec;
 
 /// Limits the batches of a plan.
 #[derive(Debug)]
@@ -133,7 +132,7 @@ fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
         || plan.downcast_ref::<SymmetricHashJoinExec>().is_some()
         || plan.downcast_ref::<SortMergeJoinExec>().is_some()
         || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
-        || plan.downcast_ref::<NestedLoopsInMemoryExec>().is_some()
+        || plan.is::<NestedLoopJoinExec>()
         || plan.downcast_ref::<CrossJoinExec>().is_some()
         || plan.downcast_ref::<WindowAggExec>().is_some()
         || plan.downcast_ref::<BoundedWindowAggExec>().is_some()

@@ -107,11 +107,18 @@ pub struct Output {
     #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["dry_run", "report"])]
     pub plan: Option<PathBuf>,
 
+    /// Run the query on the cluster of this scheduler
+    ///
+    /// Its executors must see the inputs, and a local output, under the same paths as this machine. The set is the one that
+    /// a single machine writes with as many --partitions [default there: one for each 512 MiB of input].
+    #[arg(long, value_name = "HOST:PORT", requires = "out", conflicts_with_all = ["dry_run", "plan"], hide = true)]
+    pub cluster: Option<String>,
+
     /// Let the tasks of the plan keep sorted rows in this existing directory [default: next to the shards]
     ///
     /// All machines must see it under the same path. It is required if the output is in an object store and the tasks
     /// sort their rows, as for --shuffle, --split, --partition-by, --hosts and --shards.
-    #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "DIR", requires = "out", hide_short_help = true)]
     pub scratch: Option<PathBuf>,
 }
 
@@ -236,7 +243,8 @@ impl QueryArgs {
         let write = self.output.writing.options();
         self.output.target = self.output.out.as_ref().map(Target::of).transpose()?;
         if let Some(Target::Table(table)) = &self.output.target
-            && let Some(option) = given.first_of(&of_shards()).or_else(|| given.first_of(&["dry_run"]))
+            && let Some(option) =
+                given.first_of(&of_shards()).or_else(|| given.first_of(&["dry_run", "plan", "cluster"]))
         {
             return Err(Misuse::conflict(format!(
                 "the argument '{option}' is for TFRecord shards and cannot be used with '--out {}', {table}",
@@ -251,6 +259,9 @@ impl QueryArgs {
                  hint: write it to a directory of its own, and read both with a pattern",
                 table.path.display()
             )));
+        }
+        if self.output.scratch.is_some() && self.output.plan.is_none() && self.output.cluster.is_none() {
+            return Err(Misuse::conflict("--scratch is for the tasks of --plan, which is not given".to_owned()));
         }
         self.output.emit.check_snapshot(given, &write, &self.mapping.declared)?;
         self.output.emit.check(&write)?;

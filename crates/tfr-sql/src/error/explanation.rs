@@ -20,7 +20,8 @@ use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 
 use super::{
-    Error, ErrorDetails, columns, files, foreign, formats, framing, listed, quoted, shards, sidecars, stores, tables,
+    ClusterError, Error, ErrorDetails, RemoteError, columns, files, foreign, formats, framing, listed, quoted, shards,
+    sidecars, stores, tables,
 };
 
 /// An error as text: its causes from the outermost in, and a hint.
@@ -42,6 +43,11 @@ impl Explanation {
         let mut next = Some(error);
         while let Some(error) = next {
             explanation.details.add(error);
+            if let Some(worker) = error.downcast_ref::<RemoteError>() {
+                worker.causes.iter().for_each(|cause| explanation.add(cause));
+                explanation.hint = worker.hint.clone().or(explanation.hint);
+                break;
+            }
             let link = Link::of(error);
             if let Some(text) = link.text {
                 partial_rows |= text.ends_with("which counts its own rows");
@@ -234,6 +240,7 @@ impl Error {
             Self::Mapping(error) => Some(error),
             Self::Shards(error) => Some(error),
             Self::Sidecar(error) => Some(error),
+            Self::Cluster(ClusterError::Worker(error)) => Some(error),
             _ => None,
         }
     }

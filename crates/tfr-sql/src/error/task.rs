@@ -65,6 +65,12 @@ pub enum TaskError {
         /// The operator.
         node: String,
     },
+    /// An operator cannot run by partitions on several machines.
+    #[error("this query cannot run on a cluster: the partitions of {node} depend on each other")]
+    Distribution {
+        /// The operator.
+        node: String,
+    },
     /// The rows of a query may differ between its tasks.
     #[error("the rows of this query may differ from task to task: {reason}")]
     Varies {
@@ -102,6 +108,7 @@ impl TaskError {
             Self::Exchange { .. } => Some(
                 "write an intermediate table without tasks, or use --partitions 1, which makes one task of the query",
             ),
+            Self::Distribution { .. } => Some("write an intermediate table without --cluster"),
             Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
             Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
             Self::Unrepeatable { .. } => Some("write the rows to a file first"),

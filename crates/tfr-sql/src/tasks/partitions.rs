@@ -80,6 +80,6 @@ fn check_node(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
 
 /// Whether every row of a join that collects its left side comes from a row on its right. Rows of the left side alone are
 /// known only after all partitions of the right side.
-fn keeps_right(join: JoinType) -> bool {
+pub fn keeps_right(join: JoinType) -> bool {
     matches!(join, JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark)
 }

@@ -23,6 +23,9 @@ use crate::error::{Result, TaskError};
 /// Version of the file's format.
 const FORMAT: u32 = 1;
 
+/// Operators that depend on the memory of the machine. They divide rows into batches, and change nothing else.
+const BY_MEMORY: [&str; 2] = ["BoundedBatchesExec", "HalvingProjectionExec"];
+
 /// A plan for tasks, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,10 +66,11 @@ impl Rows {
         let mut files = BTreeMap::new();
         collect_files(plan, &mut files);
         let lines = displayable(plan.as_ref()).set_show_schema(true).indent(true).to_string();
+        let lines = lines.lines().map(str::trim).filter(|line| !BY_MEMORY.iter().any(|name| line.starts_with(name)));
         let tasks = plan.properties().output_partitioning().partition_count();
         Self {
             tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
-            plan: lines.lines().map(|line| redacted(line).into_owned()).collect(),
+            plan: lines.map(|line| redacted(line).into_owned()).collect(),
             files,
         }
     }
@@ -84,7 +88,7 @@ impl Rows {
             }
         }
         let lines = self.plan.iter().map(Some).chain([None]).zip(found.plan.iter().map(Some).chain([None]));
-        let text = |line: Option<&String>| line.map_or_else(String::new, |line| line.trim().to_owned());
+        let text = |line: Option<&String>| line.cloned().unwrap_or_default();
         match lines.into_iter().find(|(expected, found)| expected != found) {
             Some((expected, found)) => Err(TaskError::Plan { expected: text(expected), found: text(found) }),
             None => Ok(()),
@@ -143,19 +147,36 @@ impl PlanFile {
 
     /// Reads a plan.
     pub fn read(path: &Path) -> Result<Self, TaskError> {
+        let json =
+            fs::read(path).map_err(|source| TaskError::File { action: "read", path: path.to_owned(), source })?;
+        Self::parse(&json, path)
+    }
+
+    /// Parses a plan that another process has sent.
+    pub fn from_json(json: &[u8]) -> Result<Self, TaskError> {
+        Self::parse(json, Path::new("the job"))
+    }
+
+    fn parse(json: &[u8], path: &Path) -> Result<Self, TaskError> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
             release: String,
         }
-        let of_file = |source| TaskError::File { action: "read", path: path.to_owned(), source };
-        let json = fs::read(path).map_err(of_file)?;
         let syntax = |source| TaskError::Syntax { path: path.to_owned(), source };
-        let Version { format, release } = serde_json::from_slice(&json).map_err(syntax)?;
+        let Version { format, release } = serde_json::from_slice(json).map_err(syntax)?;
         if format != FORMAT || release != env!("CARGO_PKG_VERSION") {
             return Err(TaskError::Release { path: path.to_owned(), found: release });
         }
-        serde_json::from_slice(&json).map_err(syntax)
+        serde_json::from_slice(json).map_err(syntax)
+    }
+
+    /// Returns the plan as JSON.
+    ///
+    /// # Errors
+    /// None that can occur.
+    pub fn to_json(&self) -> io::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self).map_err(io::Error::other)
     }
 
     /// Returns the number of tasks.
@@ -172,6 +193,16 @@ impl PlanFile {
     pub fn query(&self) -> Result<(QueryArgs, String)> {
         let of_directory = |source| TaskError::Directory { path: self.directory.clone(), source };
         env::set_current_dir(&self.directory).map_err(of_directory)?;
+        self.arguments()
+    }
+
+    /// Like [`query`](Self::query), but the directory need not exist here: only relative paths need it.
+    pub fn query_anywhere(&self) -> Result<(QueryArgs, String)> {
+        let _missing = env::set_current_dir(&self.directory);
+        self.arguments()
+    }
+
+    fn arguments(&self) -> Result<(QueryArgs, String)> {
         let arguments = ["tfr-sql"].into_iter().chain(self.arguments.iter().map(String::as_str)).map(OsString::from);
         let cli = Cli::parse_from_arguments(arguments.collect()).map_err(|error| {
             let what = match error.kind() {
@@ -192,7 +223,7 @@ pub fn create(path: &Path) -> Result<File, TaskError> {
 /// Writes a plan to its file.
 pub fn write(mut file: File, path: &Path, plan: &PlanFile) -> Result<()> {
     let of_file = |source| TaskError::File { action: "write", path: path.to_owned(), source };
-    let json = serde_json::to_vec_pretty(plan).map_err(|error| of_file(io::Error::other(error)))?;
+    let json = plan.to_json().map_err(of_file)?;
     file.write_all(&json).and_then(|()| file.sync_all()).map_err(of_file)?;
     Ok(())
 }

@@ -11,15 +11,20 @@ use super::workbench::Workbench;
 
 /// Collects events and data; asks to stop at the first data if it has an interrupt.
 #[derive(Default)]
-struct Collected {
+pub struct Collected {
     events: Mutex<Vec<String>>,
     data: Mutex<Vec<u8>>,
     stop: Option<Interrupt>,
 }
 
 impl Collected {
-    fn events(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
+    }
+
+    /// The data, as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.data.lock().unwrap().clone()).unwrap()
     }
 }
 

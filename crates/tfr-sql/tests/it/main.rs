@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod arrangement;
+mod cluster;
 mod dry_run;
 mod feature_names;
 mod help;

@@ -1,0 +1,155 @@
+//! [`BallistaCluster`]: runs plans on the executors of a scheduler.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ballista_core::BALLISTA_VERSION;
+use ballista_core::extension::{SessionConfigExt as _, SessionConfigHelperExt as _};
+use ballista_core::serde::protobuf::execute_query_params::Query;
+use ballista_core::serde::protobuf::execute_query_result::Result as Submitted;
+use ballista_core::serde::protobuf::job_status::Status;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{CancelJobParams, ExecuteQueryParams, GetJobStatusParams};
+use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
+use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::physical_plan::AsExecutionPlan as _;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use prost::Message as _;
+use tfr_sql::cluster::{Cluster, ClusterError};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use uuid::Uuid;
+
+use crate::codec::FragmentCodec;
+use crate::settings::{MESSAGE_BYTES, session};
+
+/// How often the scheduler is asked for the state of a job.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How long a scheduler may not answer before a job counts as failed.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long to wait until a cancelled job has ended.
+const CANCEL: Duration = Duration::from_secs(10);
+
+/// A Ballista cluster, known by its scheduler.
+#[derive(Debug)]
+pub struct BallistaCluster {
+    /// `HOST:PORT`.
+    address: String,
+}
+
+/// Returns the cluster of the scheduler at `HOST:PORT`.
+///
+/// # Errors
+/// The address has another form.
+pub fn connect(address: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
+    match address.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok() => {
+            Ok(Arc::new(BallistaCluster { address: address.to_owned() }))
+        }
+        _ => Err(ClusterError::Address { address: address.to_owned() }),
+    }
+}
+
+type Client = SchedulerGrpcClient<Channel>;
+
+impl BallistaCluster {
+    async fn client(&self) -> Result<Client, ClusterError> {
+        let config = GrpcClientConfig::from(&session().ballista_config());
+        let endpoint = create_grpc_client_endpoint(format!("http://{}", self.address), Some(&config));
+        let channel = match endpoint {
+            Ok(endpoint) => endpoint.connect().await,
+            Err(error) => return Err(self.unreachable(error)),
+        };
+        let client = Client::new(channel.map_err(|error| self.unreachable(error))?);
+        Ok(client.max_encoding_message_size(MESSAGE_BYTES as usize).max_decoding_message_size(MESSAGE_BYTES as usize))
+    }
+
+    fn unreachable(&self, source: impl StdError + Send + Sync + 'static) -> ClusterError {
+        ClusterError::Unreachable { address: self.address.clone(), source: Box::new(source) }
+    }
+
+    /// Submits a plan, and returns the id of the job.
+    async fn submit(&self, client: &mut Client, plan: Arc<dyn ExecutionPlan>) -> Result<String, ClusterError> {
+        let failed = |error: &dyn StdError| ClusterError::failed(&error.to_string());
+        let plan = PhysicalPlanNode::try_from_physical_plan(plan, &FragmentCodec::default());
+        let query = Query::PhysicalPlan(plan.map_err(|error| failed(&error))?.encode_to_vec());
+        let mut request = tonic::Request::new(ExecuteQueryParams {
+            session_id: Uuid::now_v7().to_string(),
+            settings: session().to_key_value_pairs(),
+            operation_id: Uuid::now_v7().to_string(),
+            query: Some(query),
+        });
+        insert_version_header(request.metadata_mut());
+        let response = client.execute_query(request).await.map_err(|status| failed(&status))?;
+        check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()))
+            .map_err(|message| ClusterError::failed(&message))?;
+        match response.into_inner().result {
+            Some(Submitted::Success(job)) => Ok(job.job_id),
+            Some(Submitted::Failure(failure)) => Err(ClusterError::failed(&format!("{failure:?}"))),
+            None => Err(ClusterError::failed("the scheduler did not answer")),
+        }
+    }
+
+    /// Waits until a job has ended. Asks again if the scheduler does not answer for a while.
+    async fn wait(&self, client: &mut Client, job_id: &str) -> Result<(), ClusterError> {
+        let mut answered = Instant::now();
+        loop {
+            match client.get_job_status(GetJobStatusParams { job_id: job_id.to_owned() }).await {
+                Ok(response) => {
+                    answered = Instant::now();
+                    match response.into_inner().status.and_then(|job| job.status) {
+                        Some(Status::Successful(_)) => return Ok(()),
+                        Some(Status::Failed(job)) => return Err(ClusterError::failed(&job.error)),
+                        Some(Status::Queued(_) | Status::Running(_)) | None => {}
+                    }
+                }
+                Err(status) if answered.elapsed() > SILENCE => return Err(self.unreachable(status)),
+                Err(status) => log::warn!("{}: {status}", self.address),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+#[async_trait]
+impl Cluster for BallistaCluster {
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+        let mut client = self.client().await?;
+        let job_id = self.submit(&mut client, plan).await?;
+        log::info!("job {job_id} on {}", self.address);
+        let mut running = Running { job: Some((client.clone(), job_id.clone())) };
+        let done = self.wait(&mut client, &job_id).await;
+        running.job = None;
+        done
+    }
+}
+
+/// Cancels a job when dropped.
+struct Running {
+    job: Option<(Client, String)>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some((mut client, job_id)) = self.job.take() else { return };
+        // The command ends soon, and with it the threads of this runtime.
+        let cancelled = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let cancel = client.cancel_job(CancelJobParams { job_id: job_id.clone() });
+                match tokio::time::timeout(CANCEL, cancel).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(status)) => log::warn!("job {job_id} was not cancelled: {status}"),
+                    Err(_) => log::warn!("job {job_id} was not cancelled: no answer"),
+                }
+            });
+            Ok::<_, std::io::Error>(())
+        });
+        let _ = cancelled.join();
+    }
+}

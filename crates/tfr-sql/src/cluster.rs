@@ -1,0 +1,135 @@
+//! Writes on a cluster: an engine runs parts of the plan in other processes, and this one commits.
+//!
+//! No plan is encoded. This process plans the query and cuts the plan of its rows where rows are exchanged; each worker
+//! plans the same query again, compares the result and all files that it reads, and takes the part that it is asked for.
+//! So no option, expression or file can be lost on the way, and whatever differs is an error. What travels is
+//! [`FragmentExec`], which says which part to compute, and the exchanges of the engine.
+//!
+//! Parts of the root write shards as the tasks of `--plan` do: each attempt has files of its own, and the newest complete
+//! one counts.
+
+mod fragments;
+mod input;
+mod job;
+mod planning;
+mod worker;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::TfRecordCommitExec;
+use datafusion_tfrecord::write::{Detached, SharedWrite};
+
+use crate::error::{Error, Result, TaskError};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+use crate::query::Query;
+use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
+use crate::session;
+use crate::tasks::TaskPlanning;
+use crate::tasks::plan_file::{PlanFile, Rows};
+
+use fragments::Fragments;
+
+pub use crate::error::{ClusterError, RemoteError};
+pub use job::{EncodedFragment, FragmentExec};
+pub(crate) use planning::{divide, prepare};
+pub use worker::{Worker, WorkerOptions};
+
+/// An engine that runs plans in other processes.
+#[async_trait]
+pub trait Cluster: fmt::Debug + Send + Sync {
+    /// Computes all partitions of a plan, and discards the rows. If the future is dropped, the engine stops.
+    ///
+    /// # Errors
+    /// The engine cannot be reached, or the plan failed.
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError>;
+}
+
+/// Returns the cluster at an address of `--cluster`, without connecting to it.
+pub type Connect = Arc<dyn Fn(&str) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
+
+/// Writes the rows of a query on a cluster. Returns the exit status instead after a signal.
+pub(crate) async fn write(
+    planning: TaskPlanning<'_>,
+    cluster: &dyn Cluster,
+    context: &SessionContext,
+    query: Query,
+    interrupt: &Interrupt,
+) -> Result<Result<Report, ExitStatus>> {
+    let TaskPlanning { arguments, text, partitions, write } = planning;
+    let options = match write.counted(context, &query, interrupt).await? {
+        Ok(options) => options,
+        Err(status) => return Ok(Err(status)),
+    };
+    let out = PathBuf::from(options.out.to_string());
+    let (commit, fragments) = planning::first(context, &query, &options).await?;
+    let warnings = commit.mapping().map(|mapping| mapping.warnings()).unwrap_or_default();
+    warnings.iter().for_each(|warning| write.printer.loss(warning));
+    if query.inputs.contains("-") {
+        return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
+    }
+    let (input, stored) = commit.task_input()?;
+    let task = session::task_context(context, commit.as_ref());
+    let staging = match commit.detach(&task).await? {
+        Detached::Ignored(found) => {
+            let outcome = Outcome::Ignored(IgnoredReport::new(&out, found));
+            return Ok(Ok(Report::new(outcome, write.started.elapsed())));
+        }
+        Detached::Tasks(staging) => staging,
+    };
+    let work = async {
+        let plan = PlanFile::new(arguments, text, partitions, Rows::of(&input), stored, staging.clone())?;
+        let plan = plan.to_json().map_err(|source| Error::Start { what: "the job", source })?;
+        let job =
+            Job { cluster, commit: &commit, fragments: &fragments, plan: plan.into(), staging: &staging, task: &task };
+        job.run().await?;
+        commit.finish_tasks(&staging, &task).await?;
+        Ok::<_, Error>(())
+    };
+    let ended = tokio::select! {
+        done = work => done.map(|()| None),
+        status = interrupt.received() => Ok(Some(status)),
+    };
+    commit.settled().await;
+    // Even if the signal came just before the set was published.
+    if let Some(manifest) = commit.summary() {
+        let outcome = Outcome::Shards(ShardsReport::new(&out, &manifest, warnings));
+        return Ok(Ok(Report::new(outcome, write.started.elapsed())));
+    }
+    staging.abandon(&options.out, options.mode, &task).await?;
+    match ended? {
+        Some(status) => Ok(Err(status)),
+        None => Err(Error::Panic("the shards were written, but no set came of it".to_owned())),
+    }
+}
+
+/// The jobs of one write.
+struct Job<'a> {
+    cluster: &'a dyn Cluster,
+    commit: &'a TfRecordCommitExec,
+    fragments: &'a Fragments,
+    plan: Arc<[u8]>,
+    staging: &'a SharedWrite,
+    task: &'a TaskContext,
+}
+
+impl Job<'_> {
+    /// Stages all shards.
+    async fn run(&self) -> Result<()> {
+        let tasks = self.commit.tasks()? as usize;
+        self.cluster.run(FragmentExec::write(self.fragments, &self.plan, tasks)?).await?;
+        if self.commit.sorts_in_tasks()? {
+            let writers = self.commit.cut_tasks(self.staging, self.task).await?;
+            if writers > 0 {
+                self.cluster.run(FragmentExec::write_sorted(&self.plan, writers)?).await?;
+            }
+        }
+        Ok(())
+    }
+}

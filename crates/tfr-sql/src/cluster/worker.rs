@@ -1,0 +1,260 @@
+//! [`Worker`]: computes fragments of plans in a process of a cluster.
+
+use std::collections::VecDeque;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result as EngineResult};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion_tfrecord::TfRecordCommitExec;
+use futures::{Stream, StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::{self, Runtime};
+use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::fragments::{Fragment, Fragments};
+use super::input::FragmentInput;
+use super::planning::{self, Planned};
+use crate::cli::Resources;
+use crate::error::{Error, RemoteError, Result, TaskError};
+use crate::session::{self, Limits};
+use crate::spill::SpillDirectory;
+use crate::tasks::plan_file::PlanFile;
+
+/// Plans that a worker keeps for further partitions.
+const KEPT_PLANS: usize = 4;
+
+/// Stack size in bytes of threads that plan, which traverse plans recursively.
+const PLANNING_STACK: usize = 256 << 20;
+
+/// What a worker may use.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerOptions {
+    /// Number of threads. `None` means all cores.
+    pub threads: Option<NonZeroUsize>,
+    /// Bytes of memory for the operators of a query before they spill. `None` means 60 % of the memory.
+    pub memory_limit: Option<NonZeroU64>,
+    /// Where to spill. `None` means the system's directory for temporary files.
+    pub temp_dir: Option<PathBuf>,
+}
+
+/// Computes fragments. Plans each query once, as the process that started it did.
+#[derive(Debug)]
+pub struct Worker {
+    options: WorkerOptions,
+    spill: SpillDirectory,
+    /// Has threads with large stacks. `None` once it is dropped.
+    runtime: Option<Runtime>,
+    plans: Mutex<VecDeque<KeptPlan>>,
+    /// Held while the process is in the directory of a plan.
+    directory: tokio::sync::Mutex<()>,
+}
+
+/// A plan, as it arrived, and what became of it.
+type KeptPlan = (Arc<[u8]>, Arc<OnceCell<Arc<Planned>>>);
+
+/// What a job does with a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Step {
+    /// Computes its rows.
+    Rows {
+        /// The number of the fragment.
+        fragment: usize,
+    },
+    /// Computes the rows of the root, and writes or sorts them. Yields the number of rows of each task.
+    Write,
+    /// Writes shards of sorted rows. Yields the number of rows of each task.
+    WriteSorted,
+}
+
+/// A partition to compute.
+pub(super) struct Part {
+    pub plan: Arc<[u8]>,
+    pub step: Step,
+    pub partition: usize,
+    pub inputs: Vec<FragmentInput>,
+    /// The expected columns.
+    pub schema: SchemaRef,
+}
+
+impl Worker {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The directory for temporary files cannot be used, or threads cannot be started.
+    pub fn start(options: WorkerOptions) -> Result<Arc<Self>, RemoteError> {
+        let start = || {
+            let spill = SpillDirectory::create(options.temp_dir.as_deref())?;
+            let mut threads = runtime::Builder::new_multi_thread();
+            if let Some(number) = options.threads {
+                threads.worker_threads(number.get());
+            }
+            let runtime = threads
+                .thread_name("fragments")
+                .thread_stack_size(session::WORKER_STACK)
+                .enable_all()
+                .build()
+                .map_err(|source| Error::Start { what: "the threads of a worker", source })?;
+            Ok::<_, Error>(Arc::new(Self {
+                options: options.clone(),
+                spill,
+                runtime: Some(runtime),
+                plans: Mutex::default(),
+                directory: tokio::sync::Mutex::default(),
+            }))
+        };
+        start().map_err(|error| RemoteError::of(&error))
+    }
+
+    /// Computes a partition on the threads of the worker. Dropping the rows stops it.
+    pub(super) fn compute(
+        self: Arc<Self>,
+        part: Part,
+    ) -> EngineResult<impl Stream<Item = EngineResult<RecordBatch>> + Send + 'static> {
+        let Some(runtime) = &self.runtime else {
+            return Err(DataFusionError::Execution("the worker has stopped".to_owned()));
+        };
+        let (sender, receiver) = mpsc::channel(2);
+        let worker = Arc::clone(&self);
+        let task = runtime.spawn(async move {
+            if let Err(error) = worker.run(part, &sender).await {
+                // If the reader is gone, so is the need for the error.
+                let _ = sender.send(Err(described(&error).into())).await;
+            }
+        });
+        let rows = stream::unfold((receiver, Stopped(Some(task))), |(mut receiver, mut task)| async {
+            if let Some(batch) = receiver.recv().await {
+                return Some((batch, (receiver, task)));
+            }
+            // A panic must not look like the end of the rows.
+            let ended = task.0.take()?.await.err()?;
+            Some((Err(RemoteError::of(&Error::stopped(ended)).into()), (receiver, task)))
+        });
+        Ok(rows)
+    }
+
+    async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
+        let Part { plan, step, partition, inputs, schema } = part;
+        let planned = self.planned(&plan).await?;
+        let Planned { fragments, commit, task, plan } = planned.as_ref();
+        let count = match step {
+            Step::Rows { fragment } => {
+                let fragment = fragments.get(fragment)?;
+                check_columns(fragment, &schema)?;
+                let plan = reset_plan_states(fragment.with_inputs(inputs)?)?;
+                let mut batches = plan.execute(partition, Arc::clone(task))?;
+                while let Some(batch) = batches.next().await {
+                    if rows.send(Ok(batch?)).await.is_err() {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+            Step::Write => {
+                let input = reset_plan_states(fragments.get(Fragments::ROOT)?.with_inputs(inputs)?)?;
+                run_task(&commit.with_task_input(input)?, plan, partition, task).await?
+            }
+            Step::WriteSorted => run_task(commit, plan, partition, task).await?,
+        };
+        let counts = RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![count]))]);
+        let _ = rows.send(counts.map_err(Into::into)).await;
+        Ok(())
+    }
+
+    /// Returns a plan, which is made only once.
+    async fn planned(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
+        let cell = {
+            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            match plans.iter().find(|(known, _)| known == bytes) {
+                Some((_, cell)) => Arc::clone(cell),
+                None => {
+                    let cell = Arc::<OnceCell<_>>::default();
+                    plans.push_back((Arc::clone(bytes), Arc::clone(&cell)));
+                    if plans.len() > KEPT_PLANS {
+                        plans.pop_front();
+                    }
+                    cell
+                }
+            }
+        };
+        let planned = cell.get_or_try_init(|| self.plan(bytes)).await?;
+        Ok(Arc::clone(planned))
+    }
+
+    /// Plans the query of a job, on a thread with a large stack.
+    async fn plan(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
+        let plan = PlanFile::from_json(bytes)?;
+        let WorkerOptions { threads, memory_limit, temp_dir } = self.options.clone();
+        let limits = Limits::new(&Resources { threads, partitions: Some(plan.partitions()), memory_limit, temp_dir })?;
+        let _directory = self.directory.lock().await;
+        let (args, text) = plan.query_anywhere()?;
+        let context = session::open(limits, self.spill.path(), args.stores.options(), CancellationToken::new())?;
+        let (sender, receiver) = oneshot::channel();
+        let (runtime, worker) = (runtime::Handle::current(), Arc::clone(self));
+        let planning = move || {
+            let _ = sender.send(runtime.block_on(planning::again(&context, &args, &text, &worker.spill, plan)));
+        };
+        let thread = thread::Builder::new().name("planning".to_owned()).stack_size(PLANNING_STACK);
+        thread.spawn(planning).map_err(|source| Error::Start { what: "a thread", source })?;
+        receiver.await.unwrap_or_else(|stopped| Err(Error::stopped(stopped))).map(Arc::new)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // May be called from a thread of another runtime, which must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Aborts a task when dropped.
+struct Stopped(Option<JoinHandle<()>>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Describes an error for the process that started the job.
+fn described(error: &Error) -> RemoteError {
+    let described = RemoteError::of(error);
+    match error {
+        Error::Task(TaskError::Input { .. } | TaskError::Plan { .. }) => {
+            RemoteError { hint: Some("run the query again, while its inputs do not change".to_owned()), ..described }
+        }
+        _ => described,
+    }
+}
+
+/// Runs a task of a write, and returns the number of its rows.
+async fn run_task(
+    commit: &TfRecordCommitExec,
+    plan: &PlanFile,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<u64> {
+    let task = u32::try_from(partition).unwrap_or(u32::MAX);
+    let done = commit.run_task(&plan.staging, task, context).await;
+    commit.settled().await;
+    Ok(done?.rows)
+}
+
+fn check_columns(fragment: &Fragment, expected: &SchemaRef) -> Result<(), TaskError> {
+    let found = fragment.plan.schema();
+    if found == *expected {
+        return Ok(());
+    }
+    Err(TaskError::Plan { expected: expected.to_string(), found: found.to_string() })
+}
