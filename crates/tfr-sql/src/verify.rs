@@ -17,15 +17,15 @@ use crate::tool::Work;
 /// Checks files and shard sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let removes = args.remove_leftovers;
-    let (paths, mut removed) = if removes {
+    let Cleared { mut removed, left } = if removes {
         match remove_in_stores(args, &work)? {
-            Ok(done) => done,
+            Ok(cleared) => cleared,
             Err(status) => return Ok(status),
         }
     } else {
-        (args.paths.clone(), Vec::new())
+        Cleared { removed: Vec::new(), left: args.paths.clone() }
     };
-    let inputs = match inputs::open(&paths, &args.stores, &mut work)? {
+    let inputs = match inputs::open(&left, &args.stores, &mut work)? {
         Ok(inputs) => inputs,
         Err(status) => return Ok(status),
     };
@@ -66,9 +66,15 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-/// Removes leftovers in object stores. Returns the paths and URLs to check, and the leftovers; or the exit status after a
-/// signal.
-fn remove_in_stores(args: &VerifyArgs, work: &Work<'_>) -> Result<Result<(Vec<PathBuf>, Vec<Leftover>), ExitStatus>> {
+/// The leftovers that were removed from object stores.
+struct Cleared {
+    removed: Vec<Leftover>,
+    /// Paths and URLs to check.
+    left: Vec<PathBuf>,
+}
+
+/// Removes leftovers in object stores. Returns the exit status instead after a signal.
+fn remove_in_stores(args: &VerifyArgs, work: &Work<'_>) -> Result<Result<Cleared, ExitStatus>> {
     let mut stores = None;
     let (mut paths, mut removed) = (Vec::new(), Vec::new());
     for path in &args.paths {
@@ -93,7 +99,7 @@ fn remove_in_stores(args: &VerifyArgs, work: &Work<'_>) -> Result<Result<(Vec<Pa
         }
         paths.push(path.clone());
     }
-    Ok(Ok((paths, removed)))
+    Ok(Ok(Cleared { removed, left: paths }))
 }
 
 /// The removed leftovers, and the remaining inputs to check.

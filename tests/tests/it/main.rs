@@ -9,6 +9,7 @@
     reason = "a test may panic and print"
 )]
 
+mod ballista;
 mod calendar;
 mod came_back;
 mod checker;

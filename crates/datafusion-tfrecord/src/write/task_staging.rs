@@ -111,7 +111,7 @@ pub(super) struct TaskReports {
 
 enum Reports {
     Directory(StagingArea),
-    Store(ControlArea),
+    Store(Box<ControlArea>),
 }
 
 impl TaskReports {
@@ -128,7 +128,7 @@ impl TaskReports {
                 at.check_format().map_err(shards_error)?;
                 let control = control_area(&options.out, at, context)?;
                 control.check_open().await?;
-                Reports::Store(control)
+                Reports::Store(Box::new(control))
             }
         };
         let rows = match (&at.scratch, &reports) {
