@@ -51,7 +51,7 @@ impl Job {
 
     /// Plans tasks, and returns the plan file and the number of tasks.
     fn plan(&self, name: &str, key: &str, arguments: &[&str], sorts: bool) -> (PathBuf, u32) {
-        let file = self.scratch.join(&format!("{name}.tfrplan"));
+        let file = self.scratch.join(format!("{name}.tfrplan"));
         let mut command = self.write(name, key, arguments);
         command.arg("--plan").arg(&file);
         if sorts {
