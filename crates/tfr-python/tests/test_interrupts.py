@@ -17,10 +17,12 @@ import tfr_sql as tfr
 PROMISED = 0.5
 
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, time
 import pyarrow as pa
 import tfr_sql as tfr
 
+# Programs that a shell starts in the background ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 kind, out, records = sys.argv[1:]
 ENDLESS = "SELECT value AS n FROM generate_series(1, 1000000000000)"
 ROWS = pa.schema([("n", pa.int64())])

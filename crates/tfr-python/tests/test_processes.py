@@ -69,6 +69,8 @@ def test_an_interrupt_ends_a_wait(tmp_path: Path) -> None:
     path.write_bytes(frame(example(id=[1])) * 300_000)
     program = f"""
 import os, signal, threading, tfr_sql
+# Programs that a shell starts in the background ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT)).start()
     while True:
