@@ -17,6 +17,7 @@ mod pipes;
 mod print;
 mod read;
 mod signals;
+mod stats;
 mod table;
 mod tools;
 mod usage;
