@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// How long a scheduler may not answer before a job counts as failed.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How long to wait until a cancelled job has ended.
+/// How long the scheduler may take to answer that a job is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
 
 /// A Ballista cluster, known by its scheduler.

@@ -1,6 +1,5 @@
 //! [`FragmentCodec`]: [`FragmentExec`] as bytes.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
@@ -89,10 +88,4 @@ impl PhysicalExtensionCodec for FragmentCodec {
 
 fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
     DataFusionError::External(Box::new(error))
-}
-
-impl fmt::Display for FragmentCodec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FragmentCodec")
-    }
 }

@@ -102,8 +102,15 @@ pub(crate) async fn write(
         let outcome = Outcome::Shards(ShardsReport::new(&out, &manifest, warnings));
         return Ok(Ok(Report::new(outcome, write.started.elapsed())));
     }
-    staging.abandon(&options.out, options.mode, &task).await?;
-    match ended? {
+    let abandoned = staging.abandon(&options.out, options.mode, &task).await;
+    let ended = ended.inspect_err(|_| {
+        // The reason why the write failed is more useful than that of what is left behind.
+        if let Err(error) = &abandoned {
+            log::warn!("what was staged could not be removed: {error}");
+        }
+    })?;
+    abandoned?;
+    match ended {
         Some(status) => Ok(Err(status)),
         None => Err(Error::Panic("the shards were written, but no set came of it".to_owned())),
     }

@@ -149,16 +149,7 @@ impl Query {
 
     /// Whether the query specifies an order: its outermost operators keep the order of a sort.
     pub fn is_ordered(&self) -> bool {
-        fn sorted(plan: &LogicalPlan) -> bool {
-            match plan {
-                LogicalPlan::Sort(_) => true,
-                LogicalPlan::Limit(limit) => sorted(&limit.input),
-                LogicalPlan::Projection(projection) => sorted(&projection.input),
-                LogicalPlan::SubqueryAlias(alias) => sorted(&alias.input),
-                _ => false,
-            }
-        }
-        sorted(&self.logical)
+        is_sorted(&self.logical)
     }
 
     /// Whether the requested order does not affect which rows are returned, as it would with a LIMIT.
@@ -188,6 +179,27 @@ impl Query {
     pub fn statistics(&self) -> Result<Arc<Statistics>> {
         Ok(StatisticsContext::new().compute(self.physical.as_ref(), &StatisticsArgs::new())?)
     }
+}
+
+/// Whether the outermost operators of a plan keep the order of a sort.
+fn is_sorted(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) => true,
+        LogicalPlan::Limit(limit) => is_sorted(&limit.input),
+        LogicalPlan::Projection(projection) => is_sorted(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_sorted(&alias.input),
+        _ => false,
+    }
+}
+
+/// Whether a plan, or a subquery in one of its expressions, has a LIMIT; with `unordered`, only one without ORDER BY counts.
+pub fn has_limit(plan: &LogicalPlan, unordered: bool) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Limit(limit) if !unordered || !is_sorted(&limit.input));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Returns the table name for `path`: the path itself, without secrets. A number distinguishes paths that differ only

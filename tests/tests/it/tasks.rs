@@ -276,6 +276,8 @@ fn queries_whose_tasks_depend_on_each_other_are_refused() {
 
     hint: use --partitions 1, which makes one task of the query
     ");
+    let in_subquery = format!("SELECT * FROM {trips} WHERE zone_id IN (SELECT zone FROM {zones} LIMIT 5)");
+    assert_eq!(refused(&in_subquery), refused(&limited));
     // Zones without trips are known only when all partitions of the trips are read.
     let outer = format!("SELECT * FROM {zones} z LEFT JOIN {trips} t ON t.zone_id = z.zone");
     insta::assert_snapshot!(refused(&outer), @r"

@@ -15,8 +15,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use super::input::{Exchange, FragmentInput};
 use crate::error::{Result, TaskError};
-use crate::query::is_volatile;
-use crate::tasks::partitions::keeps_right;
+use crate::query::{has_limit, is_volatile};
+use crate::tasks::partitions::{REPEATABLE, keeps_right};
 
 /// Operators of which each partition needs only the same partition of its inputs. Joins have rules of their own.
 const BY_PARTITION: &[&str] = &[
@@ -41,9 +41,6 @@ const BY_PARTITION: &[&str] = &[
     "UnnestExec",
     "WindowAggExec",
 ];
-
-/// Operators without an input whose rows every process can make.
-const REPEATABLE: &[&str] = &["DataSourceExec", "EmptyExec", "PlaceholderRowExec"];
 
 /// A part of a plan between exchanges.
 #[derive(Debug)]
@@ -87,8 +84,7 @@ impl Fragments {
             let reason = "an expression has another value each time, such as random()";
             return Err(TaskError::Varies { reason }.into());
         }
-        let unordered = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Limit(limit) if !matches!(*limit.input, LogicalPlan::Sort(_)));
-        if logical.exists(|plan| Ok(unordered(plan)))? {
+        if has_limit(logical, true)? {
             return Err(TaskError::Varies { reason: "LIMIT without ORDER BY chooses rows" }.into());
         }
         Ok(fragments)

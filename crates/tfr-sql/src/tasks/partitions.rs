@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::TreeNode as _;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::{Result, TaskError};
-use crate::query::is_volatile;
+use crate::query::{has_limit, is_volatile};
 
 /// Operators that make the rows of a partition from those of the same partition of their inputs, or from files.
 const BY_PARTITION: &[&str] = &[
@@ -27,7 +26,7 @@ const BY_PARTITION: &[&str] = &[
 ];
 
 /// Operators without an input whose rows every process can make.
-const REPEATABLE: &[&str] = &["DataSourceExec", "EmptyExec", "PlaceholderRowExec"];
+pub const REPEATABLE: &[&str] = &["DataSourceExec", "EmptyExec", "PlaceholderRowExec"];
 
 /// Checks that each partition of a plan can run on its own, in a process of its own.
 ///
@@ -42,7 +41,7 @@ pub fn check(plan: &Arc<dyn ExecutionPlan>, logical: &LogicalPlan) -> Result<()>
     if is_volatile(logical)? {
         return Err(TaskError::Varies { reason: "an expression has another value each time, such as random()" }.into());
     }
-    if logical.exists(|plan| Ok(matches!(plan, LogicalPlan::Limit(_))))? {
+    if has_limit(logical, false)? {
         return Err(TaskError::Varies { reason: "LIMIT chooses rows" }.into());
     }
     Ok(())

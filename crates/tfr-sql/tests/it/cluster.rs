@@ -206,6 +206,7 @@ fn queries_that_exchange_rows_have_the_rows_of_one_process() {
             "SELECT city, count(*) AS n FROM {trips} GROUP BY city UNION ALL SELECT city, -1 FROM {trips} WHERE fare > 50"
         ),
         format!("SELECT trip_id, fare FROM {trips} ORDER BY fare DESC, trip_id LIMIT 10"),
+        format!("SELECT zone_id FROM {trips} ORDER BY fare DESC, trip_id LIMIT 10"),
         format!("SELECT trip_id, fare FROM {trips} WHERE fare > (SELECT avg(fare) FROM {trips})"),
         format!("SELECT count(*) AS n, max(fare) AS m FROM {trips}"),
     ] {
@@ -266,6 +267,7 @@ fn what_a_cluster_cannot_run_is_refused_before_it_starts() {
     let refusals = [
         format!("SELECT *, random() AS r FROM {trips}"),
         format!("SELECT a.fare FROM {trips} a JOIN (SELECT * FROM {trips} LIMIT 5) b ON a.trip_id = b.trip_id"),
+        format!("SELECT fare FROM {trips} WHERE trip_id IN (SELECT trip_id FROM {trips} LIMIT 5)"),
         format!("SELECT a.fare, b.fare AS other FROM {trips} a FULL JOIN {trips} b ON a.fare < b.fare"),
         format!("SELECT rank() OVER (PARTITION BY lower(city) ORDER BY fare) AS r FROM {trips}"),
     ];
