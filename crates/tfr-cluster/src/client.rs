@@ -20,6 +20,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use prost::Message as _;
 use tfr_sql::cluster::{Cluster, ClusterError};
 use tokio::time::Instant;
+use tonic::Code;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
@@ -31,6 +32,9 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// How long a scheduler may not answer before a job counts as failed.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long a scheduler may not know a job that it has accepted. It does not at once, nor after it was started again.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// How long the scheduler may take to answer that a job is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
@@ -85,7 +89,10 @@ impl BallistaCluster {
             query: Some(query),
         });
         insert_version_header(request.metadata_mut());
-        let response = client.execute_query(request).await.map_err(|status| failed(&status))?;
+        let response = client.execute_query(request).await.map_err(|status| match status.code() {
+            Code::Unavailable => self.unreachable(status),
+            _ => failed(&status),
+        })?;
         check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()))
             .map_err(|message| ClusterError::failed(&message))?;
         match response.into_inner().result {
@@ -97,7 +104,7 @@ impl BallistaCluster {
 
     /// Waits until a job has ended. Asks again if the scheduler does not answer for a while.
     async fn wait(&self, client: &mut Client, job_id: &str) -> Result<(), ClusterError> {
-        let mut answered = Instant::now();
+        let (mut answered, mut known) = (Instant::now(), Instant::now());
         loop {
             match client.get_job_status(GetJobStatusParams { job_id: job_id.to_owned() }).await {
                 Ok(response) => {
@@ -105,7 +112,11 @@ impl BallistaCluster {
                     match response.into_inner().status.and_then(|job| job.status) {
                         Some(Status::Successful(_)) => return Ok(()),
                         Some(Status::Failed(job)) => return Err(ClusterError::failed(&job.error)),
-                        Some(Status::Queued(_) | Status::Running(_)) | None => {}
+                        Some(Status::Queued(_) | Status::Running(_)) => known = Instant::now(),
+                        None if known.elapsed() > UNKNOWN => {
+                            return Err(ClusterError::Lost { address: self.address.clone() });
+                        }
+                        None => {}
                     }
                 }
                 Err(status) if answered.elapsed() > SILENCE => return Err(self.unreachable(status)),

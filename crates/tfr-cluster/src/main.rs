@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ballista_core::error::BallistaError;
-use clap::{Parser, Subcommand};
+use clap::{Command, Parser, Subcommand};
+use tfr_sql::cluster::ClusterSupport;
 use tokio::runtime;
 
 /// As in the command without a cluster.
@@ -35,7 +36,8 @@ enum Process {
 fn main() -> ExitCode {
     let first = std::env::args().nth(1);
     if !matches!(first.as_deref(), Some("scheduler" | "executor")) {
-        return tfr_sql::command(Some(Arc::new(client::connect)));
+        let processes = Process::augment_subcommands(Command::new("")).get_subcommands().cloned().collect();
+        return tfr_sql::command(Some(ClusterSupport { connect: Arc::new(client::connect), processes }));
     }
     let Cli { process } = Cli::parse();
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();

@@ -30,6 +30,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
+use crate::cluster::ClusterSupport;
+
 pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
@@ -128,8 +130,8 @@ pub enum Tool {
 
 impl Cli {
     /// Parses the arguments and checks the rules that clap cannot express.
-    pub fn parse_from_arguments(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        match Self::command().try_get_matches_from(&arguments) {
+    pub fn parse(arguments: Vec<OsString>, cluster: Option<&ClusterSupport>) -> Result<Self, clap::Error> {
+        match with_cluster(Self::command(), cluster).try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),
         }
@@ -147,6 +149,12 @@ impl Cli {
             Err(Misuse { kind, message }) => Err(usage_of(cli.tool.as_ref()).error(kind, message)),
         }
     }
+}
+
+/// Shows in the help what only a build with clusters has.
+fn with_cluster(command: Command, cluster: Option<&ClusterSupport>) -> Command {
+    let Some(ClusterSupport { processes, .. }) = cluster else { return command };
+    command.mut_arg("cluster", |option| option.hide(false)).subcommands(processes)
 }
 
 impl Tool {

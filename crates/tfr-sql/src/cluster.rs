@@ -16,18 +16,23 @@ mod worker;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
-use datafusion_tfrecord::write::{Detached, SharedWrite};
+use datafusion_tfrecord::write::{Detached, SharedWrite, TaskProgress, TaskStep};
+use tokio::time;
 
 use crate::error::{Error, Result, TaskError};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
+use crate::listener::Progress;
+use crate::printer::Printer;
+use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session;
@@ -53,6 +58,21 @@ pub trait Cluster: fmt::Debug + Send + Sync {
 
 /// Returns the cluster at an address of `--cluster`, without connecting to it.
 pub type Connect = Arc<dyn Fn(&str) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
+
+/// What a build of the command with clusters has more than one without.
+#[derive(Clone)]
+pub struct ClusterSupport {
+    /// Finds the cluster of `--cluster`.
+    pub connect: Connect,
+    /// The processes of a cluster, for the list of tools. The build runs them itself.
+    pub processes: Vec<clap::Command>,
+}
+
+impl From<Connect> for ClusterSupport {
+    fn from(connect: Connect) -> Self {
+        Self { connect, processes: Vec::new() }
+    }
+}
 
 /// Writes the rows of a query on a cluster. Returns the exit status instead after a signal.
 pub(crate) async fn write(
@@ -86,10 +106,10 @@ pub(crate) async fn write(
     let work = async {
         let plan = PlanFile::new(arguments, text, partitions, Rows::of(&input), stored, staging.clone())?;
         let plan = plan.to_json().map_err(|source| Error::Start { what: "the job", source })?;
-        let job =
-            Job { cluster, commit: &commit, fragments: &fragments, plan: plan.into(), staging: &staging, task: &task };
+        let (commit, fragments, staging, task) = (commit.as_ref(), &fragments, &staging, task.as_ref());
+        let job = Job { cluster, commit, fragments, plan: plan.into(), staging, task, printer: write.printer };
         job.run().await?;
-        commit.finish_tasks(&staging, &task).await?;
+        commit.finish_tasks(staging, task).await?;
         Ok::<_, Error>(())
     };
     let ended = tokio::select! {
@@ -116,6 +136,20 @@ pub(crate) async fn write(
     }
 }
 
+/// How often the reports of tasks are counted, each time by a request if they are in an object store.
+const WATCH: Duration = Duration::from_secs(2);
+
+fn progress(found: &TaskProgress) -> Progress {
+    let TaskProgress { step, done, tasks } = *found;
+    let what = match step {
+        TaskStep::Write => "have written their rows",
+        TaskStep::Sort => "have sorted their rows",
+        TaskStep::WriteSorted => "have written their shards",
+    };
+    let share = (tasks > 0).then(|| done as f64 / tasks as f64);
+    Progress { share, rows: None, message: format!("{done} of {tasks} tasks {what}") }
+}
+
 /// The jobs of one write.
 struct Job<'a> {
     cluster: &'a dyn Cluster,
@@ -124,19 +158,46 @@ struct Job<'a> {
     plan: Arc<[u8]>,
     staging: &'a SharedWrite,
     task: &'a TaskContext,
+    printer: &'a Printer,
 }
 
 impl Job<'_> {
     /// Stages all shards.
     async fn run(&self) -> Result<()> {
         let tasks = self.commit.tasks()? as usize;
-        self.cluster.run(FragmentExec::write(self.fragments, &self.plan, tasks)?).await?;
+        self.step(FragmentExec::write(self.fragments, &self.plan, tasks)?).await?;
         if self.commit.sorts_in_tasks()? {
             let writers = self.commit.cut_tasks(self.staging, self.task).await?;
             if writers > 0 {
-                self.cluster.run(FragmentExec::write_sorted(&self.plan, writers)?).await?;
+                self.step(FragmentExec::write_sorted(&self.plan, writers)?).await?;
             }
         }
         Ok(())
+    }
+
+    /// Runs a step of the write, and shows how many of its tasks are complete.
+    async fn step(&self, plan: Arc<dyn ExecutionPlan>) -> Result<()> {
+        if self.printer.progress_interval().is_none() {
+            return Ok(self.cluster.run(plan).await?);
+        }
+        let found = Arc::new(Mutex::new(self.commit.task_progress(self.staging, self.task).await?));
+        let shown = Arc::clone(&found);
+        let _progress = ShownProgress::start(self.printer, move || {
+            progress(&shown.lock().unwrap_or_else(PoisonError::into_inner))
+        })?;
+        let watch = async {
+            loop {
+                time::sleep(WATCH).await;
+                match self.commit.task_progress(self.staging, self.task).await {
+                    Ok(newer) => *found.lock().unwrap_or_else(PoisonError::into_inner) = newer,
+                    // The job has errors of its own.
+                    Err(error) => log::debug!("the progress is not known: {error}"),
+                }
+            }
+        };
+        tokio::select! {
+            done = self.cluster.run(plan) => Ok(done?),
+            () = watch => Ok(()),
+        }
     }
 }

@@ -363,6 +363,7 @@ impl Error {
             Self::Cluster(ClusterError::Unreachable { .. }) => {
                 Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
             }
+            Self::Cluster(ClusterError::Lost { .. }) => Some("run the query again".to_owned()),
             Self::NoCluster => Some("build the command of crates/tfr-cluster".to_owned()),
             Self::TryAgain(error) => error.hint(),
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),

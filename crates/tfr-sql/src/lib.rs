@@ -57,7 +57,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use crate::cli::Cli;
-use crate::cluster::Connect;
+use crate::cluster::ClusterSupport;
 use crate::error::{Error, Explanation};
 use crate::printer::Printer;
 
@@ -86,9 +86,9 @@ pub fn run(
     run_on(None, arguments, interrupt, listener)
 }
 
-/// As [`run`], of a command that has `--cluster` if it can `connect`.
+/// As [`run`], of a command that has `--cluster` if it is built with clusters.
 pub fn run_on(
-    connect: Option<Connect>,
+    cluster: Option<ClusterSupport>,
     arguments: impl IntoIterator<Item = OsString>,
     interrupt: impl FnOnce() -> io::Result<Interrupt>,
     listener: Arc<dyn Listener>,
@@ -98,7 +98,7 @@ pub fn run_on(
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
     let messages = MessageTarget::of_arguments(&arguments);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
-        let cli = match Cli::parse_from_arguments(arguments.clone()) {
+        let cli = match Cli::parse(arguments.clone(), cluster.as_ref()) {
             Ok(cli) => cli,
             Err(error) => {
                 printer.begin(&Display { messages, ..Display::default() });
@@ -107,7 +107,7 @@ pub fn run_on(
         };
         printer.begin(&cli.display);
         match cli.tool {
-            None => run::query(&cli.query, &arguments, connect, &printer, interrupt),
+            None => run::query(&cli.query, &arguments, cluster.map(|cluster| cluster.connect), &printer, interrupt),
             Some(tool) => toolbox::run(tool, &printer, interrupt),
         }
     }));

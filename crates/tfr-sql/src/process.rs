@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
-use crate::cluster::Connect;
+use crate::cluster::ClusterSupport;
 use crate::exit::ExitStatus;
 use crate::interrupt::watch_signals;
 use crate::terminal::Terminal;
@@ -16,25 +16,25 @@ use crate::terminal::Terminal;
 const PLANNING_STACKS: [usize; 2] = [256 << 20, 32 << 20];
 
 /// Calls [`run_on`](crate::run_on) with this process's arguments, signals and terminal. To be called by `main`, once.
-pub fn command(connect: Option<Connect>) -> ExitCode {
+pub fn command(cluster: Option<ClusterSupport>) -> ExitCode {
     for bytes in PLANNING_STACKS {
-        let connect = connect.clone();
-        let run = move || run(connect);
+        let cluster = cluster.clone();
+        let run = move || run(cluster);
         if let Ok(thread) = thread::Builder::new().name("main".to_owned()).stack_size(bytes).spawn(run) {
             // The thread catches every panic that can occur.
             return thread.join().unwrap_or(ExitStatus::Failed).into();
         }
     }
-    run(connect).into()
+    run(cluster).into()
 }
 
-fn run(connect: Option<Connect>) -> ExitStatus {
+fn run(cluster: Option<ClusterSupport>) -> ExitStatus {
     // A panic becomes an error that is printed once. The backtrace goes to the log.
     panic::set_hook(Box::new(|panic| log::info!("{panic}\n{}", Backtrace::capture())));
     // The shards of `--shards N` are all open until the last row. If the limit cannot be raised, opening them reports
     // the error.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    crate::run_on(connect, std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
+    crate::run_on(cluster, std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
 }
 
 /// Exits immediately, for the second Ctrl-C.

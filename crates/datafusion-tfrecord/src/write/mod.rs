@@ -68,6 +68,6 @@ pub use plan::{local_inputs, plan_tasks, plan_write, record_schema, reproducible
 pub use shared::{SharedWrite, UploadLeftovers, remove_upload_leftovers};
 pub use stored_options::StoredOptions;
 pub use target::WriteTarget;
-pub use tasks::{Detached, TaskOutcome, TaskStep};
+pub use tasks::{Detached, TaskOutcome, TaskProgress, TaskStep};
 pub use tfrecord_sidecars::snapshot::SnapshotNulls;
 pub use tfrecord_sidecars::{Emit, SidecarKind};

@@ -1,6 +1,7 @@
 //! [`TaskStaging`]: where an attempt of a task stages its shards and sorted rows; [`TaskReports`]: what attempts have
 //! staged.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, SubsecRound, Utc};
@@ -150,6 +151,15 @@ impl TaskReports {
     /// Returns how the sorted rows are cut into shards, if that is decided.
     pub(super) fn cut(&self) -> Result<Option<Vec<u8>>> {
         self.rows.as_ref().map_or(Ok(None), |rows| rows.cut().map_err(shards_error))
+    }
+
+    /// Returns the tasks that have a complete attempt. Those that write sorted rows have the numbers after the others.
+    pub(super) async fn complete(&self) -> Result<BTreeSet<u32>> {
+        let attempts = match &self.reports {
+            Reports::Directory(area) => area.complete_attempts().map_err(shards_error)?,
+            Reports::Store(control) => control.complete_attempts().await?,
+        };
+        Ok(attempts.into_iter().map(|(task, _)| task).collect())
     }
 
     /// Returns the reports of all complete attempts, in the order of tasks and attempts.

@@ -76,6 +76,17 @@ pub enum TaskStep {
     WriteSorted,
 }
 
+/// How far a step of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskProgress {
+    /// The step.
+    pub step: TaskStep,
+    /// Number of tasks that are complete.
+    pub done: usize,
+    /// Number of tasks.
+    pub tasks: usize,
+}
+
 impl TfRecordCommitExec {
     /// Returns the number of tasks: one for each write partition.
     ///
@@ -240,6 +251,23 @@ impl TfRecordCommitExec {
             Ok(SetCut::parse(&bytes)?.0.tasks.len())
         };
         run.compute(job).await
+    }
+
+    /// Returns how many tasks of the step that the run is in are complete.
+    ///
+    /// # Errors
+    /// The set is published or abandoned, or the file system or the store fails.
+    pub async fn task_progress(&self, at: &SharedWrite, context: &TaskContext) -> Result<TaskProgress> {
+        let tasks = self.tasks()?;
+        let reports = TaskReports::open(at, self.options(), context).await?;
+        let complete = reports.complete().await?;
+        let done = |numbers: &dyn Fn(u32) -> bool| complete.iter().filter(|task| numbers(**task)).count();
+        if let Some(cut) = reports.cut()? {
+            let writers = SetCut::parse(&cut)?.0.tasks.len();
+            return Ok(TaskProgress { step: TaskStep::WriteSorted, done: done(&|task| task >= tasks), tasks: writers });
+        }
+        let step = if self.sorts_in_tasks()? { TaskStep::Sort } else { TaskStep::Write };
+        Ok(TaskProgress { step, done: done(&|task| task < tasks), tasks: tasks as usize })
     }
 
     /// Publishes the set. Sorted rows that are not written yet are written here.

@@ -4,7 +4,7 @@ use tfrecord_shards::Sharding;
 use super::{Cli, QueryArgs, TableFormat, TableTarget, Target, Tool, values};
 
 fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
-    Cli::parse_from_arguments(["tfr-sql"].iter().chain(arguments).map(Into::into).collect())
+    Cli::parse(["tfr-sql"].iter().chain(arguments).map(Into::into).collect(), None)
 }
 
 fn query(arguments: &[&str]) -> QueryArgs {

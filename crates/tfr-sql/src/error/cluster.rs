@@ -34,6 +34,12 @@ pub enum ClusterError {
         /// The cause.
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// The engine does not know a query that it has accepted.
+    #[error("{address}: the scheduler has lost the query, as it does when it is started again")]
+    Lost {
+        /// The address.
+        address: String,
+    },
     /// The engine gave up for a reason of its own.
     #[error("the cluster could not run the query: {message}")]
     Failed {
@@ -49,7 +55,7 @@ impl ClusterError {
     /// Whether trying again later may help.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } => true,
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
             Self::Worker(error) => error.transient,
             Self::Address { .. } | Self::Failed { .. } => false,
         }

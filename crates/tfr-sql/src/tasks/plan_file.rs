@@ -204,7 +204,7 @@ impl PlanFile {
 
     fn arguments(&self) -> Result<(QueryArgs, String)> {
         let arguments = ["tfr-sql"].into_iter().chain(self.arguments.iter().map(String::as_str)).map(OsString::from);
-        let cli = Cli::parse_from_arguments(arguments.collect()).map_err(|error| {
+        let cli = Cli::parse(arguments.collect(), None).map_err(|error| {
             let what = match error.kind() {
                 UsageKind::DisplayHelp | UsageKind::DisplayVersion => "help".to_owned(),
                 _ => error.to_string(),

@@ -104,7 +104,12 @@ impl Inputs {
             arguments.extend(["--cluster", "here:1"]);
         }
         let arguments = arguments.into_iter().map(Into::into);
-        let status = tfr_sql::run_on(cluster, arguments, || Ok(Interrupt::default()), Arc::clone(&listener) as _);
+        let status = tfr_sql::run_on(
+            cluster.map(Into::into),
+            arguments,
+            || Ok(Interrupt::default()),
+            Arc::clone(&listener) as _,
+        );
         (status, listener.events())
     }
 

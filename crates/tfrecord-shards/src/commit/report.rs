@@ -166,15 +166,21 @@ impl TaskReport {
         Ok(report)
     }
 
-    /// Reads and checks all reports in a directory of attempts.
-    pub(crate) fn read_all(attempts: &Path, run: &RunId) -> Result<Vec<Self>> {
+    /// Returns the complete attempts in a directory of attempts, in the order of tasks and attempts.
+    pub(crate) fn list(attempts: &Path) -> Result<Vec<(u32, AttemptId)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(attempts).at("list", attempts)? {
             let name = entry.at("list", attempts)?.file_name();
             found.extend(name.to_str().and_then(staging_names::parse_report_name));
         }
         found.sort_unstable();
-        found.into_iter().map(|(partition, attempt)| Self::read(attempts, run, partition, attempt)).collect()
+        Ok(found)
+    }
+
+    /// Reads and checks all reports in a directory of attempts.
+    pub(crate) fn read_all(attempts: &Path, run: &RunId) -> Result<Vec<Self>> {
+        let found = Self::list(attempts)?.into_iter();
+        found.map(|(partition, attempt)| Self::read(attempts, run, partition, attempt)).collect()
     }
 
     /// Checks that the report is of this run and agrees with itself and with the files of its attempt. It may name no

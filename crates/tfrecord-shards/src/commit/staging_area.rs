@@ -217,6 +217,14 @@ impl StagingArea {
         TaskReport::read_all(&self.area.dir, &self.area.run)
     }
 
+    /// Returns the attempts that are complete, in the order of tasks and attempts.
+    ///
+    /// # Errors
+    /// If the file system fails.
+    pub fn complete_attempts(&self) -> Result<Vec<(u32, AttemptId)>> {
+        TaskReport::list(&self.area.dir)
+    }
+
     /// Reads the report of one attempt, and checks it against the files of the attempt.
     ///
     /// # Errors

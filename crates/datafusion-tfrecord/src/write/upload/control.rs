@@ -62,15 +62,20 @@ impl ControlArea {
         Ok(names)
     }
 
-    /// Reads the reports of all complete attempts, in the order of tasks and attempts.
-    pub(crate) async fn reports(&self) -> Result<Vec<TaskReport>> {
+    /// Returns the attempts that are complete, in the order of tasks and attempts.
+    pub(crate) async fn complete_attempts(&self) -> Result<Vec<(u32, AttemptId)>> {
         let names = self.list().await?.into_iter();
         let complete = names.filter_map(|name| match name {
             ControlName::Report { partition, attempt } => Some((partition, attempt)),
             _ => None,
         });
+        Ok(complete.collect())
+    }
+
+    /// Reads the reports of all complete attempts, in the order of tasks and attempts.
+    pub(crate) async fn reports(&self) -> Result<Vec<TaskReport>> {
         let read = |(partition, attempt)| self.report_of(partition, attempt);
-        stream::iter(complete).map(read).buffered(MOST_AT_ONCE).try_collect().await
+        stream::iter(self.complete_attempts().await?).map(read).buffered(MOST_AT_ONCE).try_collect().await
     }
 
     /// Reads the report of an attempt.
