@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ballista_core::BALLISTA_VERSION;
+use ballista_core::client::BallistaClient;
+use ballista_core::error::BallistaError;
 use ballista_core::extension::{SessionConfigExt as _, SessionConfigHelperExt as _};
 use ballista_core::serde::protobuf::execute_query_params::Query;
 use ballista_core::serde::protobuf::execute_query_result::Result as Submitted;
 use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
-use ballista_core::serde::protobuf::{CancelJobParams, ExecuteQueryParams, GetJobStatusParams};
+use ballista_core::serde::protobuf::{CancelJobParams, ExecuteQueryParams, GetJobStatusParams, PartitionLocation};
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::AsExecutionPlan as _;
 use datafusion_proto::protobuf::PhysicalPlanNode;
+use futures::TryStreamExt as _;
 use prost::Message as _;
 use tfr_sql::cluster::{Cluster, ClusterError};
 use tokio::time::Instant;
@@ -102,15 +106,15 @@ impl BallistaCluster {
         }
     }
 
-    /// Waits until a job has ended. Asks again if the scheduler does not answer for a while.
-    async fn wait(&self, client: &mut Client, job_id: &str) -> Result<(), ClusterError> {
+    /// Waits until a job has ended, and returns where its rows are. Asks again if the scheduler does not answer for a while.
+    async fn wait(&self, client: &mut Client, job_id: &str) -> Result<Vec<PartitionLocation>, ClusterError> {
         let (mut answered, mut known) = (Instant::now(), Instant::now());
         loop {
             match client.get_job_status(GetJobStatusParams { job_id: job_id.to_owned() }).await {
                 Ok(response) => {
                     answered = Instant::now();
                     match response.into_inner().status.and_then(|job| job.status) {
-                        Some(Status::Successful(_)) => return Ok(()),
+                        Some(Status::Successful(job)) => return Ok(job.partition_location),
                         Some(Status::Failed(job)) => return Err(ClusterError::failed(&job.error)),
                         Some(Status::Queued(_) | Status::Running(_)) => known = Instant::now(),
                         None if known.elapsed() > UNKNOWN => {
@@ -125,11 +129,9 @@ impl BallistaCluster {
             tokio::time::sleep(POLL).await;
         }
     }
-}
 
-#[async_trait]
-impl Cluster for BallistaCluster {
-    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+    /// Runs a plan, and returns where its rows are.
+    async fn finish(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<PartitionLocation>, ClusterError> {
         let mut client = self.client().await?;
         let job_id = self.submit(&mut client, plan).await?;
         log::info!("job {job_id} on {}", self.address);
@@ -137,6 +139,41 @@ impl Cluster for BallistaCluster {
         let done = self.wait(&mut client, &job_id).await;
         running.job = None;
         done
+    }
+
+    /// Reads the rows of a partition, which the scheduler passes on.
+    async fn fetch(&self, location: PartitionLocation) -> Result<Vec<RecordBatch>, BallistaError> {
+        let config = session().ballista_config();
+        let (host, port) = self.address.rsplit_once(':').unwrap_or_default();
+        let port = port.parse().unwrap_or_default();
+        let (retries, wait) =
+            (config.io_retries_times().min(u8::MAX.into()) as u8, config.io_retry_wait_time_ms() as u64);
+        let mut client =
+            BallistaClient::try_new(host, port, MESSAGE_BYTES as usize, false, None, retries, wait, 0, 0).await?;
+        let layout = location.layout();
+        let missing = || BallistaError::General("a partition without a place".to_owned());
+        let executor = location.executor_meta.ok_or_else(missing)?;
+        let partition = location.partition_id.ok_or_else(missing)?.into();
+        let (host, port) = (executor.host.as_str(), executor.port as u16);
+        let rows = client
+            .fetch_partition_proxied(&executor.id, &partition, location.file_id, layout, host, port, true)
+            .await?;
+        rows.try_collect().await.map_err(BallistaError::from)
+    }
+}
+
+#[async_trait]
+impl Cluster for BallistaCluster {
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+        self.finish(plan).await.map(drop)
+    }
+
+    async fn collect(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+        let mut rows = Vec::new();
+        for location in self.finish(plan).await? {
+            rows.extend(self.fetch(location).await.map_err(|error| self.unreachable(error))?);
+        }
+        Ok(rows)
     }
 }
 

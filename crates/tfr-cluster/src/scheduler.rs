@@ -54,6 +54,8 @@ pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
         grpc_server_max_decoding_message_size: MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
+        // The command need not reach the executors.
+        enable_embedded_flight_proxy: true,
         override_config_producer: Some(produce),
         override_physical_codec: Some(Arc::new(FragmentCodec::default())),
         ..SchedulerConfig::default()

@@ -11,15 +11,20 @@
 mod fragments;
 mod input;
 mod job;
+mod job_plan;
 mod planning;
 mod worker;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
@@ -31,15 +36,18 @@ use crate::error::{Error, Result, TaskError};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::listener::Progress;
+use crate::mapping::Vocabularies;
 use crate::printer::Printer;
 use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session;
-use crate::tasks::TaskPlanning;
-use crate::tasks::plan_file::{PlanFile, Rows};
+use crate::tasks::plan_file::PlanFile;
+use crate::tasks::stored_query::{Rows, StoredQuery};
+use crate::write::WriteShards;
 
 use fragments::Fragments;
+use job_plan::JobPlan;
 
 pub use crate::error::{ClusterError, RemoteError};
 pub use job::{EncodedFragment, FragmentExec};
@@ -54,6 +62,12 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// # Errors
     /// The engine cannot be reached, or the plan failed.
     async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError>;
+
+    /// As [`run`](Self::run), and returns the rows, which are few.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), or the rows were lost on the way.
+    async fn collect(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError>;
 }
 
 /// Returns the cluster at an address of `--cluster`, without connecting to it.
@@ -74,65 +88,103 @@ impl From<Connect> for ClusterSupport {
     }
 }
 
-/// Writes the rows of a query on a cluster. Returns the exit status instead after a signal.
-pub(crate) async fn write(
-    planning: TaskPlanning<'_>,
-    cluster: &dyn Cluster,
-    context: &SessionContext,
-    query: Query,
-    interrupt: &Interrupt,
-) -> Result<Result<Report, ExitStatus>> {
-    let TaskPlanning { arguments, text, partitions, write } = planning;
-    let options = match write.counted(context, &query, interrupt).await? {
-        Ok(options) => options,
-        Err(status) => return Ok(Err(status)),
-    };
-    let out = PathBuf::from(options.out.to_string());
-    let (commit, fragments) = planning::first(context, &query, &options).await?;
-    let warnings = commit.mapping().map(|mapping| mapping.warnings()).unwrap_or_default();
-    warnings.iter().for_each(|warning| write.printer.loss(warning));
-    if query.inputs.contains("-") {
-        return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
+/// A query that runs on a cluster.
+pub(crate) struct ClusterQuery<'a> {
+    /// The cluster.
+    pub cluster: &'a dyn Cluster,
+    /// The session that plans it.
+    pub context: &'a SessionContext,
+    /// The arguments of the command, from the program name on.
+    pub arguments: &'a [OsString],
+    /// The SQL text.
+    pub text: &'a str,
+    /// Number of partitions.
+    pub partitions: NonZeroUsize,
+}
+
+impl ClusterQuery<'_> {
+    fn stored(&self, query: &Query, rows: &Arc<dyn ExecutionPlan>) -> Result<StoredQuery> {
+        if query.inputs.contains("-") {
+            return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
+        }
+        StoredQuery::new(self.arguments, self.text, self.partitions, Rows::of(rows))
     }
-    let (input, stored) = commit.task_input()?;
-    let task = session::task_context(context, commit.as_ref());
-    let staging = match commit.detach(&task).await? {
-        Detached::Ignored(found) => {
-            let outcome = Outcome::Ignored(IgnoredReport::new(&out, found));
+
+    /// Collects the vocabularies of a query.
+    pub async fn collect_values(&self, query: &Query, vocabularies: &mut Vocabularies) -> Result<()> {
+        let (rows, fragments) = planning::rows(self.context, &vocabularies.columns(&query.logical)?).await?;
+        let plan = JobPlan::Values(self.stored(query, &rows)?).to_json()?;
+        let found = self.cluster.collect(FragmentExec::values(&fragments, &plan)?).await?;
+        found.iter().try_for_each(|batch| vocabularies.merge(batch))
+    }
+
+    /// Counts the rows of a query.
+    pub async fn count(&self, query: &Query) -> Result<u64> {
+        let (rows, fragments) = planning::rows(self.context, &planning::count(query)?).await?;
+        let plan = JobPlan::Count(self.stored(query, &rows)?).to_json()?;
+        let found = self.cluster.collect(FragmentExec::rows(&fragments, Fragments::ROOT, &plan)?).await?;
+        let counts = found.iter().filter(|batch| batch.num_rows() > 0).flat_map(RecordBatch::columns).next();
+        let count = counts.and_then(|counts| counts.as_primitive_opt::<Int64Type>()).map(|counts| counts.value(0));
+        let expected = || Error::Cluster(ClusterError::failed("expected the number of rows, found nothing"));
+        count.and_then(|count| u64::try_from(count).ok()).ok_or_else(expected)
+    }
+
+    /// Writes the rows of a query. Returns the exit status instead after a signal.
+    pub async fn write(
+        &self,
+        write: WriteShards<'_>,
+        query: Query,
+        interrupt: &Interrupt,
+    ) -> Result<Result<Report, ExitStatus>> {
+        let context = self.context;
+        let options = match write.counted(context, &query, interrupt, Some(self)).await? {
+            Ok(options) => options,
+            Err(status) => return Ok(Err(status)),
+        };
+        let out = PathBuf::from(options.out.to_string());
+        let (commit, fragments) = planning::write(context, &query, &options).await?;
+        let warnings = commit.mapping().map(|mapping| mapping.warnings()).unwrap_or_default();
+        warnings.iter().for_each(|warning| write.printer.loss(warning));
+        let (input, stored) = commit.task_input()?;
+        let stored_query = self.stored(&query, &input)?;
+        let task = session::task_context(context, commit.as_ref());
+        let staging = match commit.detach(&task).await? {
+            Detached::Ignored(found) => {
+                let outcome = Outcome::Ignored(IgnoredReport::new(&out, found));
+                return Ok(Ok(Report::new(outcome, write.started.elapsed())));
+            }
+            Detached::Tasks(staging) => staging,
+        };
+        let work = async {
+            let plan = JobPlan::Write(Box::new(PlanFile::new(stored_query, stored, staging.clone()))).to_json()?;
+            let (commit, fragments, staging, task) = (commit.as_ref(), &fragments, &staging, task.as_ref());
+            let job = Job { cluster: self.cluster, commit, fragments, plan, staging, task, printer: write.printer };
+            job.run().await?;
+            commit.finish_tasks(staging, task).await?;
+            Ok::<_, Error>(())
+        };
+        let ended = tokio::select! {
+            done = work => done.map(|()| None),
+            status = interrupt.received() => Ok(Some(status)),
+        };
+        commit.settled().await;
+        // Even if the signal came just before the set was published.
+        if let Some(manifest) = commit.summary() {
+            let outcome = Outcome::Shards(ShardsReport::new(&out, &manifest, warnings));
             return Ok(Ok(Report::new(outcome, write.started.elapsed())));
         }
-        Detached::Tasks(staging) => staging,
-    };
-    let work = async {
-        let plan = PlanFile::new(arguments, text, partitions, Rows::of(&input), stored, staging.clone())?;
-        let plan = plan.to_json().map_err(|source| Error::Start { what: "the job", source })?;
-        let (commit, fragments, staging, task) = (commit.as_ref(), &fragments, &staging, task.as_ref());
-        let job = Job { cluster, commit, fragments, plan: plan.into(), staging, task, printer: write.printer };
-        job.run().await?;
-        commit.finish_tasks(staging, task).await?;
-        Ok::<_, Error>(())
-    };
-    let ended = tokio::select! {
-        done = work => done.map(|()| None),
-        status = interrupt.received() => Ok(Some(status)),
-    };
-    commit.settled().await;
-    // Even if the signal came just before the set was published.
-    if let Some(manifest) = commit.summary() {
-        let outcome = Outcome::Shards(ShardsReport::new(&out, &manifest, warnings));
-        return Ok(Ok(Report::new(outcome, write.started.elapsed())));
-    }
-    let abandoned = staging.abandon(&options.out, options.mode, &task).await;
-    let ended = ended.inspect_err(|_| {
-        // The reason why the write failed is more useful than that of what is left behind.
-        if let Err(error) = &abandoned {
-            log::warn!("what was staged could not be removed: {error}");
+        let abandoned = staging.abandon(&options.out, options.mode, &task).await;
+        let ended = ended.inspect_err(|_| {
+            // The reason why the write failed is more useful than that of what is left behind.
+            if let Err(error) = &abandoned {
+                log::warn!("what was staged could not be removed: {error}");
+            }
+        })?;
+        abandoned?;
+        match ended {
+            Some(status) => Ok(Err(status)),
+            None => Err(Error::Panic("the shards were written, but no set came of it".to_owned())),
         }
-    })?;
-    abandoned?;
-    match ended {
-        Some(status) => Ok(Err(status)),
-        None => Err(Error::Panic("the shards were written, but no set came of it".to_owned())),
     }
 }
 

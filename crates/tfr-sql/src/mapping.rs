@@ -1,24 +1,22 @@
 //! Builds the mapping options of a query from the command line and `--map-file`.
 
 mod parts;
+mod vocabularies;
 
-use std::collections::BTreeSet;
-
-use arrow::datatypes::{Field, Schema};
-use arrow_tfrecord::{Choice, Mapping, MappingOptions, Vocabulary};
+use arrow::datatypes::Schema;
+use arrow_tfrecord::{Choice, Mapping, MappingOptions};
 use datafusion::dataframe::DataFrame;
-use datafusion::prelude::{Expr, SessionContext};
+use datafusion::prelude::SessionContext;
 use futures::StreamExt as _;
 
-use self::parts::{has_text, observe, rest_of};
 use crate::cli::MappingArgs;
+use crate::cluster::ClusterQuery;
 use crate::error::Result;
 use crate::map_file::MapFile;
 use crate::printer::Printer;
 use crate::query::Query;
 
-/// Maximum number of distinct values of a column written as ranks. A column with more values hardly contains labels.
-const MOST_VALUES: usize = 1 << 20;
+pub use vocabularies::Vocabularies;
 
 /// Returns the options of the mapping. The command line takes precedence over the file. A column name matches
 /// regardless of case if only one column fits, as in SQL.
@@ -83,68 +81,40 @@ impl Names<'_> {
     }
 }
 
-/// A column, or a part of one, that is written as ranks.
-struct Ranked {
-    /// Its name in the options.
-    name: String,
-    /// The index of the column in the schema.
-    column: usize,
-}
-
-/// Returns the ranked columns and parts without a vocabulary.
-fn without_vocabulary(options: &MappingOptions, schema: &Schema) -> Vec<Ranked> {
-    let ranked = options.choices.iter().filter(|(_, choice)| **choice == Choice::Index).map(|(name, _)| name);
-    let ranked = ranked.filter(|name| !options.vocabularies.contains_key(*name));
-    let is_of = |field: &Field, name: &str| {
-        has_text(field.data_type()) && rest_of(name, field.name(), &options.separator).is_some()
-    };
-    let column = |name: &str| schema.fields().iter().position(|field| is_of(field, name));
-    ranked.filter_map(|name| Some(Ranked { name: name.clone(), column: column(name)? })).collect()
-}
-
 /// Adds an empty vocabulary where one is still to be collected, which is enough for planning.
 pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
-    for ranked in without_vocabulary(&options, schema) {
-        options.vocabularies.insert(ranked.name, Vec::new());
-    }
+    Vocabularies::of(&options, schema).finish(&mut options);
     options
 }
 
-/// Adds the sorted distinct values of each ranked column, collected by running the query once more.
+/// Adds the sorted distinct values of each ranked column, collected by running the query once more: on a cluster, if there
+/// is one.
 pub async fn with_vocabularies(
     mut options: MappingOptions,
     context: &SessionContext,
     query: &Query,
     printer: &Printer,
+    cluster: Option<&ClusterQuery<'_>>,
 ) -> Result<MappingOptions> {
     let schema = query.physical.schema();
-    let columns = without_vocabulary(&options, &schema);
-    if columns.is_empty() {
+    let mut vocabularies = Vocabularies::of(&options, &schema);
+    if vocabularies.is_empty() {
         return Ok(options);
     }
     // Reject invalid mappings before running the query.
     Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
-    let names: Vec<_> = columns.iter().map(|ranked| ranked.name.as_str()).collect();
-    printer.note(format!("gathering the vocabulary of {}", names.join(", ")));
+    printer.note(format!("gathering the vocabulary of {}", vocabularies.names().join(", ")));
     query.keep_pipes().await?;
-    let known = query.logical.schema().columns();
-    let read: BTreeSet<usize> = columns.iter().map(|ranked| ranked.column).collect();
-    let wanted: Vec<_> = read.iter().map(|column| Expr::Column(known[*column].clone())).collect();
-    let frame = DataFrame::new(context.state(), query.logical.clone()).select(wanted)?;
-    let mut vocabularies = vec![Vocabulary::new(MOST_VALUES); columns.len()];
-    let mut batches = frame.execute_stream().await?;
-    while let Some(batch) = batches.next().await {
-        let batch = batch?;
-        for (column, array) in read.iter().zip(batch.columns()) {
-            let ranked = columns.iter().zip(&mut vocabularies).filter(|(ranked, _)| ranked.column == *column);
-            for (ranked, vocabulary) in ranked {
-                let rest = rest_of(&ranked.name, schema.field(*column).name(), &options.separator);
-                observe(vocabulary, array, rest.unwrap_or_default(), &options.separator)?;
+    match cluster {
+        Some(cluster) => cluster.collect_values(query, &mut vocabularies).await?,
+        None => {
+            let logical = vocabularies.columns(&query.logical)?;
+            let mut batches = DataFrame::new(context.state(), logical).execute_stream().await?;
+            while let Some(batch) = batches.next().await {
+                vocabularies.observe(&batch?)?;
             }
         }
     }
-    for (ranked, vocabulary) in columns.into_iter().zip(vocabularies) {
-        options.vocabularies.insert(ranked.name, vocabulary.finish());
-    }
+    vocabularies.finish(&mut options);
     Ok(options)
 }

@@ -15,7 +15,7 @@ use tokio::runtime;
 use tokio::task::spawn_blocking;
 
 use crate::cli::{QueryArgs, QuerySource, ReportFormat, RowFormat, Target};
-use crate::cluster::{self, Cluster, Connect};
+use crate::cluster::{self, Cluster, ClusterQuery, Connect};
 use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -142,31 +142,33 @@ async fn run(
         Some(Target::Shards(out)) => {
             let mapping = mapping::options(&args.mapping, &query.physical.schema())?;
             query.check_strict(mapping.strict)?;
+            let cluster = match &cluster {
+                None => None,
+                Some(cluster) => {
+                    let partitions = match args.resources.partitions {
+                        Some(partitions) => partitions,
+                        None => cluster::divide(&context, &mut query).await?,
+                    };
+                    let (cluster, context) = (cluster.as_ref(), &context);
+                    Some(ClusterQuery { cluster, context, arguments, text, partitions })
+                }
+            };
             let mapping = tokio::select! {
-                mapping = mapping::with_vocabularies(mapping, &context, &query, printer) => mapping?,
+                mapping = mapping::with_vocabularies(mapping, &context, &query, printer, cluster.as_ref()) => mapping?,
                 status = interrupt.received() => return Ok(status),
             };
             session::findings(&context).set_strict(mapping.strict);
             let options = write::options(args, limits, &query, out, mapping);
             let write = WriteShards { options, printer, started };
-            if let Some(cluster) = cluster {
-                let partitions = match args.resources.partitions {
-                    Some(partitions) => partitions,
-                    None => cluster::divide(&context, &mut query).await?,
-                };
-                let planning = TaskPlanning { arguments, text, partitions, write };
-                let written = cluster::write(planning, cluster.as_ref(), &context, query, &interrupt).await?;
-                return match written {
-                    Ok(report) => print_report(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
-                    Err(status) => Ok(status),
-                };
-            }
             if let Some(file) = &args.output.plan {
                 let partitions = limits.partitions;
                 let planning = TaskPlanning { arguments, text, partitions, write };
                 return tasks::plan(file, planning, &context, query, &interrupt).await;
             }
-            write.run(&context, query, &interrupt).await?
+            match cluster {
+                Some(cluster) => cluster.write(write, query, &interrupt).await?,
+                None => write.run(&context, query, &interrupt).await?,
+            }
         }
         Some(Target::Table(target)) => {
             let mode = args.output.writing.options().mode;

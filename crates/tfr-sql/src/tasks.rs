@@ -6,6 +6,7 @@
 
 pub mod partitions;
 pub mod plan_file;
+pub mod stored_query;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -33,7 +34,8 @@ use crate::spill::SpillDirectory;
 use crate::tool::Work;
 use crate::write::WriteShards;
 
-use plan_file::{PlanFile, Rows};
+use plan_file::PlanFile;
+use stored_query::{Rows, StoredQuery};
 
 /// A write by tasks.
 pub struct TaskPlanning<'a> {
@@ -68,7 +70,7 @@ pub async fn plan(
     interrupt: &Interrupt,
 ) -> Result<ExitStatus> {
     let TaskPlanning { arguments, text, partitions, write } = planning;
-    let options = match write.counted(context, &query, interrupt).await? {
+    let options = match write.counted(context, &query, interrupt, None).await? {
         Ok(options) => options,
         Err(status) => return Ok(status),
     };
@@ -83,7 +85,7 @@ pub async fn plan(
     }
     let (input, stored) = commit.task_input()?;
     partitions::check(&input, &query.logical)?;
-    let rows = Rows::of(&input);
+    let stored_query = StoredQuery::new(arguments, text, partitions, Rows::of(&input))?;
     // Before there is anything to remove.
     let created = plan_file::create(file)?;
     let written = async {
@@ -91,8 +93,8 @@ pub async fn plan(
             Detached::Ignored(found) => return Ok(Err(found)),
             Detached::Tasks(staging) => staging,
         };
-        let plan = PlanFile::new(arguments, text, partitions, rows, stored, staging.clone());
-        let written = plan.and_then(|plan| plan_file::write(created, file, &plan));
+        let plan = PlanFile::new(stored_query, stored, staging.clone());
+        let written = plan_file::write(created, file, &plan);
         if written.is_err() {
             let options = commit.options();
             staging.abandon(&options.out, options.mode, &context.task_ctx()).await?;
@@ -122,9 +124,10 @@ pub async fn plan(
 pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
     let index = args.index;
     let plan = PlanFile::read(&args.plan)?;
-    if (plan.tasks()..=last_index(plan.partitions())).contains(&index) {
+    if (plan.query.tasks()..=last_index(plan.query.partitions())).contains(&index) {
         // A job array has as many tasks as were asked for.
-        work.printer.note(format!("task {index}: nothing to do, because the rows are in {} partitions", plan.tasks()));
+        work.printer
+            .note(format!("task {index}: nothing to do, because the rows are in {} partitions", plan.query.tasks()));
         return Ok(ExitStatus::Done);
     }
     let ran = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
@@ -193,7 +196,11 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     let one = Some(NonZeroUsize::MIN);
     let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
     let spill = SpillDirectory::create(None)?;
-    let stores = if plan.staging.is_in_store() { plan.query()?.0.stores.options() } else { StoreOptions::default() };
+    let stores = if plan.staging.is_in_store() {
+        plan.query.arguments_there()?.0.stores.options()
+    } else {
+        StoreOptions::default()
+    };
     let abandoned = with_session(Limits::new(&resources)?, &spill, stores, &work, async |context| {
         let task = context.task_ctx();
         until(&work.interrupt, async { Ok(plan.staging.abandon(&options.out, options.mode, &task).await?) }).await
@@ -202,7 +209,7 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
         return Ok(status);
     }
     plan_file::remove(&args.plan)?;
-    work.printer.note(format!("abandoned {}", counted(plan.tasks().into(), "task")));
+    work.printer.note(format!("abandoned {}", counted(plan.query.tasks().into(), "task")));
     Ok(ExitStatus::Done)
 }
 
@@ -214,16 +221,16 @@ fn with_plan<T>(
     job: impl AsyncFnOnce(&TfRecordCommitExec, &PlanFile, &TaskContext) -> Result<T>,
 ) -> Result<Result<T, ExitStatus>> {
     let plan = PlanFile::read(file)?;
-    let limits = Limits::new(&resources.with_partitions(plan.partitions()))?;
+    let limits = Limits::new(&resources.with_partitions(plan.query.partitions()))?;
     log::info!("{limits}");
     let spill = SpillDirectory::create(resources.temp_dir.as_deref())?;
-    let (args, text) = plan.query()?;
+    let (args, text) = plan.query.arguments_there()?;
     with_session(limits, &spill, args.stores.options(), work, async |context| {
         let interrupt = &work.interrupt;
         let commit = match until(interrupt, async {
             let query = Query::plan(context, &args, &text, &spill).await?;
             let commit = plan_tasks(query.physical, plan.options.options()?, &context.state())?;
-            plan.rows.check(&Rows::of(&commit.task_input()?.0))?;
+            plan.query.check_rows(&commit.task_input()?.0)?;
             Ok(commit)
         })
         .await?

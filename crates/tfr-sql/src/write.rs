@@ -14,6 +14,7 @@ use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
 use crate::cli::QueryArgs;
+use crate::cluster::ClusterQuery;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
@@ -79,7 +80,7 @@ impl WriteShards<'_> {
         query: Query,
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
-        let options = match self.counted(context, &query, interrupt).await? {
+        let options = match self.counted(context, &query, interrupt, None).await? {
             Ok(options) => options,
             Err(status) => return Ok(Err(status)),
         };
@@ -133,12 +134,13 @@ impl WriteShards<'_> {
         context: &SessionContext,
         query: &Query,
         interrupt: &Interrupt,
+        cluster: Option<&ClusterQuery<'_>>,
     ) -> Result<Result<WriteOptions, ExitStatus>> {
         let mut options = self.options.clone();
         if shards_to_count_for(&query.physical, &options)?.is_some() {
             let counted = async {
                 check(context, query, options.clone()).await?;
-                self.count_rows(context, query).await
+                self.count_rows(context, query, cluster).await
             };
             options.expected_rows = Some(tokio::select! {
                 rows = counted => rows?,
@@ -148,9 +150,18 @@ impl WriteShards<'_> {
         Ok(Ok(options))
     }
 
-    /// Counts the rows of the query by running it once: ranges of an ordered result require the number beforehand.
-    async fn count_rows(&self, context: &SessionContext, query: &Query) -> Result<u64> {
+    /// Counts the rows of the query by running it once, on a cluster if there is one: ranges of an ordered result require
+    /// the number beforehand.
+    async fn count_rows(
+        &self,
+        context: &SessionContext,
+        query: &Query,
+        cluster: Option<&ClusterQuery<'_>>,
+    ) -> Result<u64> {
         self.printer.note("counting rows, so that each shard can contain a range of them");
+        if let Some(cluster) = cluster {
+            return cluster.count(query).await;
+        }
         query.keep_pipes().await?;
         let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
         Ok(rows as u64)

@@ -61,7 +61,7 @@ impl Job {
         let text = fs::read_to_string(&file).unwrap();
         assert!(!text.contains(SECRET_KEY));
         let plan: Value = serde_json::from_str(&text).unwrap();
-        (file, plan["rows"]["tasks"].as_u64().unwrap() as u32)
+        (file, plan["query"]["rows"]["tasks"].as_u64().unwrap() as u32)
     }
 
     fn task(&self, plan: &Path, index: u32) -> Command {

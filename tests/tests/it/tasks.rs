@@ -68,7 +68,7 @@ impl Job {
         let file = self.path(&format!("{name}.tfrplan"));
         run(self.command(name, &self.path("together").join(name), arguments).arg("--plan").arg(&file)).success();
         let plan: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        (file, plan["rows"]["tasks"].as_u64().unwrap() as u32)
+        (file, plan["query"]["rows"]["tasks"].as_u64().unwrap() as u32)
     }
 }
 

@@ -65,8 +65,10 @@ fn queries_that_exchange_rows_have_the_rows_of_one_process() {
 fn an_ordered_query_keeps_its_order() {
     let cluster = Cluster::new(2);
     let query = format!("SELECT trip_id, fare, zone_id FROM {} ORDER BY trip_id, fare, zone_id", cluster.trips());
-    let (alone, together) = (cluster.path("alone/set"), cluster.path("together/set"));
-    assert_done(&cluster.local(&query, &alone, &["--shard-rows", "5000"]));
-    assert_done(&cluster.command(&query, &together, &["--shard-rows", "5000"]).output().unwrap());
-    assert_same_files("ordered", &together, &alone);
+    for (name, arguments) in [("size", ["--shard-rows", "5000"]), ("count", ["--shards", "3"])] {
+        let (alone, together) = (cluster.path("alone").join(name), cluster.path("together").join(name));
+        assert_done(&cluster.local(&query, &alone, &arguments));
+        assert_done(&cluster.command(&query, &together, &arguments).output().unwrap());
+        assert_same_files(name, &together, &alone);
+    }
 }

@@ -13,11 +13,12 @@ pub const PARTITIONS: &str = "4";
 /// A way to arrange the rows: its name, and the arguments.
 pub type Arrangement = (&'static str, &'static [&'static str]);
 
-pub const ARRANGEMENTS: [Arrangement; 5] = [
+pub const ARRANGEMENTS: [Arrangement; 6] = [
     ("rows", &["--shard-rows", "300", "--compression", "gzip"]),
     ("count", &["--shards", "5", "--emit", "stats,index"]),
     ("shuffle", &["--shuffle", "--seed", "3", "--shards", "6"]),
     ("split", &["--split", "train=0.8,val=0.2", "--split-by", "zone_id", "--shards", "train=3,val=2"]),
+    ("ranks", &["--map", "city: index", "--map", "zone_name: index"]),
     ("directories", &["--partition-by", "city", "--shard-rows", "200"]),
 ];
 

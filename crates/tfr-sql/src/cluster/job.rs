@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::fragments::Fragments;
 use super::input::{Exchange, FragmentInput};
 use super::worker::{Part, Step, Worker};
+use crate::mapping::Vocabularies;
 
 /// Computes partitions of a fragment of a plan, which every process plans again.
 ///
@@ -88,6 +89,14 @@ impl FragmentExec {
         Ok(Arc::new(Self::of(Step::Write, inputs, Arc::clone(plan), counts())?))
     }
 
+    /// Builds the plan of a job that collects the vocabularies of the rows of `fragments`.
+    pub(super) fn values(fragments: &Fragments, plan: &Arc<[u8]>) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
+        let partitions = fragments.get(Fragments::ROOT)?.plan.output_partitioning().partition_count();
+        let inputs = Self::inputs(fragments, Fragments::ROOT, partitions, plan)?;
+        let values = Self::of(Step::Values, inputs, Arc::clone(plan), Vocabularies::schema())?;
+        Ok(Arc::new(CoalescePartitionsExec::new(Arc::new(values))))
+    }
+
     /// Builds the plan of a job that writes shards of sorted rows.
     pub(super) fn write_sorted(plan: &Arc<[u8]>, tasks: usize) -> crate::error::Result<Arc<Self>> {
         let inputs = (vec![numbers(tasks)?], Vec::new());
@@ -104,7 +113,11 @@ impl FragmentExec {
     }
 
     /// Builds the plan of the rows of a fragment.
-    fn rows(fragments: &Fragments, number: usize, plan: &Arc<[u8]>) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
+    pub(super) fn rows(
+        fragments: &Fragments,
+        number: usize,
+        plan: &Arc<[u8]>,
+    ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
         let fragment = fragments.get(number)?;
         let partitions = fragment.plan.output_partitioning().partition_count();
         let inputs = Self::inputs(fragments, number, partitions, plan)?;
@@ -160,6 +173,7 @@ impl DisplayAs for FragmentExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.head.step {
             Step::Rows { fragment } => write!(f, "FragmentExec: rows of fragment {fragment}"),
+            Step::Values => write!(f, "FragmentExec: vocabularies"),
             Step::Write => write!(f, "FragmentExec: write"),
             Step::WriteSorted => write!(f, "FragmentExec: write sorted rows"),
         }

@@ -12,6 +12,7 @@ use datafusion::error::{DataFusionError, Result as EngineResult};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_tfrecord::TfRecordCommitExec;
+use datafusion_tfrecord::write::SharedWrite;
 use futures::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::{self, Runtime};
@@ -21,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::fragments::{Fragment, Fragments};
 use super::input::FragmentInput;
-use super::planning::{self, Planned};
+use super::job_plan::JobPlan;
+use super::planning::{self, Planned, Purpose};
 use crate::cli::Resources;
 use crate::error::{Error, RemoteError, Result, TaskError};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
-use crate::tasks::plan_file::PlanFile;
 
 /// Plans that a worker keeps for further partitions.
 const KEPT_PLANS: usize = 4;
@@ -68,6 +69,8 @@ pub(super) enum Step {
         /// The number of the fragment.
         fragment: usize,
     },
+    /// Computes the rows of the root. Yields their vocabularies.
+    Values,
     /// Computes the rows of the root, and writes or sorts them. Yields the number of rows of each task.
     Write,
     /// Writes shards of sorted rows. Yields the number of rows of each task.
@@ -143,13 +146,12 @@ impl Worker {
     async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
         let Part { plan, step, partition, inputs, schema } = part;
         let planned = self.planned(&plan).await?;
-        let Planned { fragments, commit, task, plan } = planned.as_ref();
-        let count = match step {
-            Step::Rows { fragment } => {
-                let fragment = fragments.get(fragment)?;
-                check_columns(fragment, &schema)?;
-                let plan = reset_plan_states(fragment.with_inputs(inputs)?)?;
-                let mut batches = plan.execute(partition, Arc::clone(task))?;
+        let Planned { fragments, task, purpose } = planned.as_ref();
+        let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
+        let count = match (step, purpose) {
+            (Step::Rows { fragment }, _) => {
+                check_columns(fragments.get(fragment)?, &schema)?;
+                let mut batches = input(fragment)?.execute(partition, Arc::clone(task))?;
                 while let Some(batch) = batches.next().await {
                     if rows.send(Ok(batch?)).await.is_err() {
                         break;
@@ -157,11 +159,24 @@ impl Worker {
                 }
                 return Ok(());
             }
-            Step::Write => {
-                let input = reset_plan_states(fragments.get(Fragments::ROOT)?.with_inputs(inputs)?)?;
-                run_task(&commit.with_task_input(input)?, plan, partition, task).await?
+            (Step::Values, Purpose::Values(vocabularies)) => {
+                let mut vocabularies = vocabularies.clone();
+                let mut batches = input(Fragments::ROOT)?.execute(partition, Arc::clone(task))?;
+                while let Some(batch) = batches.next().await {
+                    vocabularies.observe(&batch?)?;
+                }
+                let _ = rows.send(Ok(vocabularies.into_batch()?)).await;
+                return Ok(());
             }
-            Step::WriteSorted => run_task(commit, plan, partition, task).await?,
+            (Step::Write, Purpose::Write { commit, staging }) => {
+                run_task(&commit.with_task_input(input(Fragments::ROOT)?)?, staging, partition, task).await?
+            }
+            (Step::WriteSorted, Purpose::Write { commit, staging }) => {
+                run_task(commit, staging, partition, task).await?
+            }
+            (Step::Values | Step::Write | Step::WriteSorted, _) => {
+                return Err(TaskError::Plan { expected: format!("{step:?}"), found: "another job".to_owned() }.into());
+            }
         };
         let counts = RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![count]))]);
         let _ = rows.send(counts.map_err(Into::into)).await;
@@ -190,11 +205,12 @@ impl Worker {
 
     /// Plans the query of a job, on a thread with a large stack.
     async fn plan(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
-        let plan = PlanFile::from_json(bytes)?;
+        let plan = JobPlan::from_json(bytes)?;
         let WorkerOptions { threads, memory_limit, temp_dir } = self.options.clone();
-        let limits = Limits::new(&Resources { threads, partitions: Some(plan.partitions()), memory_limit, temp_dir })?;
+        let limits =
+            Limits::new(&Resources { threads, partitions: Some(plan.query().partitions()), memory_limit, temp_dir })?;
         let _directory = self.directory.lock().await;
-        let (args, text) = plan.query_anywhere()?;
+        let (args, text) = plan.query().arguments_anywhere()?;
         let context = session::open(limits, self.spill.path(), args.stores.options(), CancellationToken::new())?;
         let (sender, receiver) = oneshot::channel();
         let (runtime, worker) = (runtime::Handle::current(), Arc::clone(self));
@@ -241,12 +257,12 @@ fn described(error: &Error) -> RemoteError {
 /// Runs a task of a write, and returns the number of its rows.
 async fn run_task(
     commit: &TfRecordCommitExec,
-    plan: &PlanFile,
+    staging: &SharedWrite,
     partition: usize,
     context: &Arc<TaskContext>,
 ) -> Result<u64> {
     let task = u32::try_from(partition).unwrap_or(u32::MAX);
-    let done = commit.run_task(&plan.staging, task, context).await;
+    let done = commit.run_task(staging, task, context).await;
     commit.settled().await;
     Ok(done?.rows)
 }

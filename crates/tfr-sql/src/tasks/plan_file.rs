@@ -1,30 +1,19 @@
 //! [`PlanFile`]: what a task must know.
 
-use std::collections::BTreeMap;
-use std::env;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use clap::error::ErrorKind as UsageKind;
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion_tfrecord::write::{SharedWrite, StoredOptions};
 use serde::{Deserialize, Serialize};
-use tfr_files::redacted;
 
-use crate::cli::{Cli, QueryArgs};
+use super::stored_query::StoredQuery;
 use crate::error::{Result, TaskError};
 
 /// Version of the file's format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
-/// Operators that depend on the memory of the machine. They divide rows into batches, and change nothing else.
-const BY_MEMORY: [&str; 2] = ["BoundedBatchesExec", "HalvingProjectionExec"];
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// A plan for tasks, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,142 +22,35 @@ pub struct PlanFile {
     format: u32,
     /// The release of tfr-sql. Another one may plan the query differently.
     release: String,
-    /// The directory that relative paths refer to.
-    directory: PathBuf,
-    /// The arguments of the command, without the program name.
-    arguments: Vec<String>,
-    /// The SQL text.
-    sql: String,
-    partitions: NonZeroUsize,
     /// The rows to write.
-    pub rows: Rows,
+    pub query: StoredQuery,
     /// How to write them.
     pub options: StoredOptions,
     /// Where.
     pub staging: SharedWrite,
 }
 
-/// The plan of the rows, to be compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rows {
-    /// Number of partitions.
-    tasks: u32,
-    /// The operators, a line each.
-    plan: Vec<String>,
-    /// The state of every file that is read.
-    files: BTreeMap<String, String>,
-}
-
-impl Rows {
-    /// Describes a plan.
-    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        let mut files = BTreeMap::new();
-        collect_files(plan, &mut files);
-        let lines = displayable(plan.as_ref()).set_show_schema(true).indent(true).to_string();
-        let lines = lines.lines().map(str::trim).filter(|line| !BY_MEMORY.iter().any(|name| line.starts_with(name)));
-        let tasks = plan.properties().output_partitioning().partition_count();
-        Self {
-            tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
-            plan: lines.map(|line| redacted(line).into_owned()).collect(),
-            files,
-        }
-    }
-
-    /// Checks that the rows are those that were planned.
-    pub fn check(&self, found: &Self) -> Result<(), TaskError> {
-        let missing = || "no such file".to_owned();
-        let names = self.files.keys().chain(found.files.keys());
-        for name in names {
-            let (expected, found) = (self.files.get(name), found.files.get(name));
-            if expected != found {
-                let state = |state: Option<&String>| state.cloned().unwrap_or_else(missing);
-                let (file, expected, found) = (name.clone(), state(expected), state(found));
-                return Err(TaskError::Input { file, expected, found });
-            }
-        }
-        let lines = self.plan.iter().map(Some).chain([None]).zip(found.plan.iter().map(Some).chain([None]));
-        let text = |line: Option<&String>| line.cloned().unwrap_or_default();
-        match lines.into_iter().find(|(expected, found)| expected != found) {
-            Some((expected, found)) => Err(TaskError::Plan { expected: text(expected), found: text(found) }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Collects the state of all files that a plan reads.
-fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, String>) {
-    let source = plan.downcast_ref::<DataSourceExec>();
-    if let Some(scan) = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>()) {
-        for file in scan.file_groups.iter().flat_map(|group| group.files()) {
-            let meta = &file.object_meta;
-            let store = scan.object_store_url.as_str();
-            let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-")).join(" ");
-            let state = format!("{} bytes of {}, {version}", meta.size, meta.last_modified.to_rfc3339());
-            files.insert(redacted(&format!("{store}{}", meta.location)).into_owned(), state);
-        }
-    }
-    plan.children().into_iter().for_each(|child| collect_files(child, files));
-}
-
 impl PlanFile {
     /// Describes tasks.
-    pub fn new(
-        arguments: &[OsString],
-        sql: &str,
-        partitions: NonZeroUsize,
-        rows: Rows,
-        options: StoredOptions,
-        staging: SharedWrite,
-    ) -> Result<Self> {
-        let secret = |text: &str| redacted(text) != text;
-        let text = |argument: &OsString| match argument.to_str() {
-            Some(text) if secret(text) => Err(TaskError::NotStored { what: redacted(text).into_owned() }),
-            Some(text) => Ok(text.to_owned()),
-            None => Err(TaskError::NotStored { what: argument.display().to_string() }),
-        };
-        let arguments = arguments.iter().skip(1).map(text).collect::<Result<_, _>>()?;
-        if secret(sql) {
-            return Err(TaskError::NotStored { what: "a URL with a user, a password or a query".to_owned() }.into());
-        }
-        let here = |source| TaskError::Directory { path: PathBuf::from("."), source };
-        Ok(Self {
-            format: FORMAT,
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            directory: env::current_dir().map_err(here)?,
-            arguments,
-            sql: sql.to_owned(),
-            partitions,
-            rows,
-            options,
-            staging,
-        })
+    pub fn new(query: StoredQuery, options: StoredOptions, staging: SharedWrite) -> Self {
+        Self { format: FORMAT, release: RELEASE.to_owned(), query, options, staging }
     }
 
     /// Reads a plan.
     pub fn read(path: &Path) -> Result<Self, TaskError> {
-        let json =
-            fs::read(path).map_err(|source| TaskError::File { action: "read", path: path.to_owned(), source })?;
-        Self::parse(&json, path)
-    }
-
-    /// Parses a plan that another process has sent.
-    pub fn from_json(json: &[u8]) -> Result<Self, TaskError> {
-        Self::parse(json, Path::new("the job"))
-    }
-
-    fn parse(json: &[u8], path: &Path) -> Result<Self, TaskError> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
             release: String,
         }
+        let json =
+            fs::read(path).map_err(|source| TaskError::File { action: "read", path: path.to_owned(), source })?;
         let syntax = |source| TaskError::Syntax { path: path.to_owned(), source };
-        let Version { format, release } = serde_json::from_slice(json).map_err(syntax)?;
-        if format != FORMAT || release != env!("CARGO_PKG_VERSION") {
+        let Version { format, release } = serde_json::from_slice(&json).map_err(syntax)?;
+        if format != FORMAT || release != RELEASE {
             return Err(TaskError::Release { path: path.to_owned(), found: release });
         }
-        serde_json::from_slice(json).map_err(syntax)
+        serde_json::from_slice(&json).map_err(syntax)
     }
 
     /// Returns the plan as JSON.
@@ -177,41 +59,6 @@ impl PlanFile {
     /// None that can occur.
     pub fn to_json(&self) -> io::Result<Vec<u8>> {
         serde_json::to_vec_pretty(self).map_err(io::Error::other)
-    }
-
-    /// Returns the number of tasks.
-    pub fn tasks(&self) -> u32 {
-        self.rows.tasks
-    }
-
-    /// Returns the number of partitions of the query.
-    pub fn partitions(&self) -> NonZeroUsize {
-        self.partitions
-    }
-
-    /// Changes to the directory of the plan, and returns the query's arguments and its text.
-    pub fn query(&self) -> Result<(QueryArgs, String)> {
-        let of_directory = |source| TaskError::Directory { path: self.directory.clone(), source };
-        env::set_current_dir(&self.directory).map_err(of_directory)?;
-        self.arguments()
-    }
-
-    /// Like [`query`](Self::query), but the directory need not exist here: only relative paths need it.
-    pub fn query_anywhere(&self) -> Result<(QueryArgs, String)> {
-        let _missing = env::set_current_dir(&self.directory);
-        self.arguments()
-    }
-
-    fn arguments(&self) -> Result<(QueryArgs, String)> {
-        let arguments = ["tfr-sql"].into_iter().chain(self.arguments.iter().map(String::as_str)).map(OsString::from);
-        let cli = Cli::parse(arguments.collect(), None).map_err(|error| {
-            let what = match error.kind() {
-                UsageKind::DisplayHelp | UsageKind::DisplayVersion => "help".to_owned(),
-                _ => error.to_string(),
-            };
-            TaskError::NotStored { what }
-        })?;
-        Ok((cli.query, self.sql.clone()))
     }
 }
 

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, collect, collect_partitioned, replace_children_if_necessary};
+use datafusion::physical_plan::{
+    ExecutionPlan, collect, collect_partitioned, displayable, replace_children_if_necessary,
+};
 use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
 use tfr_sql::cluster::{Cluster, ClusterError, Connect, FragmentExec, Worker, WorkerOptions};
@@ -54,9 +57,13 @@ impl InProcess {
 #[async_trait]
 impl Cluster for InProcess {
     async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+        self.collect(plan).await.map(drop)
+    }
+
+    async fn collect(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
         let context = SessionContext::new().task_ctx();
         let done = async { collect(self.exchanged(plan, &context).await?, Arc::clone(&context)).await };
-        done.await.map(drop).map_err(|error| ClusterError::failed(&format!("{error:?}")))
+        done.await.map_err(|error| ClusterError::failed(&format!("{error:?}")))
     }
 }
 
@@ -221,6 +228,72 @@ fn queries_that_exchange_rows_have_the_rows_of_one_process() {
     }
 }
 
+/// Records which jobs it has run.
+#[derive(Debug)]
+struct Recorded(InProcess, Arc<Mutex<Vec<String>>>);
+
+impl Recorded {
+    fn record(&self, kind: &str, plan: &Arc<dyn ExecutionPlan>) {
+        let plan = displayable(plan.as_ref()).indent(false).to_string();
+        let fragment = plan.lines().find(|line| line.contains("FragmentExec")).unwrap_or_default();
+        self.1.lock().unwrap().push(format!("{kind} {}", fragment.trim()));
+    }
+}
+
+#[async_trait]
+impl Cluster for Recorded {
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+        self.record("run", &plan);
+        self.0.run(plan).await
+    }
+
+    async fn collect(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+        self.record("collect", &plan);
+        self.0.collect(plan).await
+    }
+}
+
+#[test]
+fn what_a_write_must_know_first_is_computed_on_the_cluster() {
+    let inputs = Inputs::new();
+    let trips = inputs.trips();
+    let tagged = format!(
+        "SELECT trip_id, city, make_array(coalesce(city, 'none'), 'z' || coalesce(zone_id, 0)) AS tags FROM {trips} WHERE \
+         fare > 8"
+    );
+    // Both sides of the join are exchanged.
+    let joined = format!(
+        "SELECT a.trip_id, b.city FROM {trips} a FULL JOIN (SELECT trip_id, city FROM {trips} WHERE fare > 30) b ON \
+         a.trip_id = b.trip_id + 1"
+    );
+    let ordered = format!("SELECT trip_id, fare, zone_id FROM {trips} WHERE fare > 8 ORDER BY trip_id, fare, zone_id");
+    let write = "run FragmentExec: write";
+    for (query, options, expected) in [
+        (
+            &tagged,
+            &["--map", "city: index", "--map", "tags: index"][..],
+            &["collect FragmentExec: vocabularies", write],
+        ),
+        (&joined, &["--map", "city: index"], &["collect FragmentExec: vocabularies", write]),
+        (&ordered, &["--shards", "3"], &["collect FragmentExec: rows of fragment 0", write]),
+    ] {
+        let [alone, together] = ["alone", "together"].map(|parent| inputs.out(parent).join("set"));
+        let jobs = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&jobs);
+        let connect: Connect = Arc::new(move |_| {
+            let worker = Worker::start(WorkerOptions::default()).unwrap();
+            Ok(Arc::new(Recorded(InProcess(worker), Arc::clone(&recorded))))
+        });
+        let options = [&["--mode", "overwrite"], options].concat();
+        for (out, cluster) in [(&alone, None), (&together, Some(connect))] {
+            let (status, events) = inputs.write(query, out, cluster, &options);
+            assert_eq!(status, ExitStatus::Done, "{query}: {events:?}");
+        }
+        assert_eq!(*jobs.lock().unwrap(), expected, "{query}");
+        assert!(rows(&alone) == rows(&together), "{query}");
+    }
+}
+
 /// Changes a file before it computes a plan.
 #[derive(Debug)]
 struct Late(PathBuf);
@@ -230,6 +303,10 @@ impl Cluster for Late {
     async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
         fs::copy(example("trips.parquet"), &self.0).unwrap();
         InProcess(Worker::start(WorkerOptions::default()).unwrap()).run(plan).await
+    }
+
+    async fn collect(&self, _: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+        panic!("nothing is collected")
     }
 }
 
@@ -255,6 +332,10 @@ fn what_a_cluster_cannot_run_is_refused_before_it_starts() {
     #[async_trait]
     impl Cluster for Idle {
         async fn run(&self, _: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+            panic!("the plan was run")
+        }
+
+        async fn collect(&self, _: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
             panic!("the plan was run")
         }
     }

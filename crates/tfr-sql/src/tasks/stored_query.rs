@@ -1,0 +1,162 @@
+//! [`StoredQuery`]: what another process must know to plan a query as this one has.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::error::ErrorKind as UsageKind;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use serde::{Deserialize, Serialize};
+use tfr_files::redacted;
+
+use crate::cli::{Cli, QueryArgs};
+use crate::error::{Result, TaskError};
+
+/// Operators that depend on the memory of the machine. They divide rows into batches, and change nothing else.
+const BY_MEMORY: [&str; 2] = ["BoundedBatchesExec", "HalvingProjectionExec"];
+
+/// A query, as another process of the same release can plan it again, and its plan to compare that with.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredQuery {
+    /// The directory that relative paths refer to.
+    directory: PathBuf,
+    /// The arguments of the command, without the program name.
+    arguments: Vec<String>,
+    /// The SQL text.
+    sql: String,
+    partitions: NonZeroUsize,
+    /// The rows to write or to examine.
+    rows: Rows,
+}
+
+/// The plan of the rows, to be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// Number of partitions.
+    tasks: u32,
+    /// The operators, a line each.
+    plan: Vec<String>,
+    /// The state of every file that is read.
+    files: BTreeMap<String, String>,
+}
+
+impl Rows {
+    /// Describes a plan.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        let mut files = BTreeMap::new();
+        collect_files(plan, &mut files);
+        let lines = displayable(plan.as_ref()).set_show_schema(true).indent(true).to_string();
+        let lines = lines.lines().map(str::trim).filter(|line| !BY_MEMORY.iter().any(|name| line.starts_with(name)));
+        let tasks = plan.properties().output_partitioning().partition_count();
+        Self {
+            tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+            plan: lines.map(|line| redacted(line).into_owned()).collect(),
+            files,
+        }
+    }
+
+    /// Checks that the rows are those that were planned.
+    fn check(&self, found: &Self) -> Result<(), TaskError> {
+        let missing = || "no such file".to_owned();
+        let names = self.files.keys().chain(found.files.keys());
+        for name in names {
+            let (expected, found) = (self.files.get(name), found.files.get(name));
+            if expected != found {
+                let state = |state: Option<&String>| state.cloned().unwrap_or_else(missing);
+                let (file, expected, found) = (name.clone(), state(expected), state(found));
+                return Err(TaskError::Input { file, expected, found });
+            }
+        }
+        let lines = self.plan.iter().map(Some).chain([None]).zip(found.plan.iter().map(Some).chain([None]));
+        let text = |line: Option<&String>| line.cloned().unwrap_or_default();
+        match lines.into_iter().find(|(expected, found)| expected != found) {
+            Some((expected, found)) => Err(TaskError::Plan { expected: text(expected), found: text(found) }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects the state of all files that a plan reads.
+fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, String>) {
+    let source = plan.downcast_ref::<DataSourceExec>();
+    if let Some(scan) = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>()) {
+        for file in scan.file_groups.iter().flat_map(|group| group.files()) {
+            let meta = &file.object_meta;
+            let store = scan.object_store_url.as_str();
+            let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-")).join(" ");
+            let state = format!("{} bytes of {}, {version}", meta.size, meta.last_modified.to_rfc3339());
+            files.insert(redacted(&format!("{store}{}", meta.location)).into_owned(), state);
+        }
+    }
+    plan.children().into_iter().for_each(|child| collect_files(child, files));
+}
+
+impl StoredQuery {
+    /// Describes a query: the arguments of the command, its text, the number of partitions, and its rows.
+    ///
+    /// # Errors
+    /// The query contains a password, or an argument is not Unicode.
+    pub fn new(arguments: &[OsString], sql: &str, partitions: NonZeroUsize, rows: Rows) -> Result<Self> {
+        let secret = |text: &str| redacted(text) != text;
+        let text = |argument: &OsString| match argument.to_str() {
+            Some(text) if secret(text) => Err(TaskError::NotStored { what: redacted(text).into_owned() }),
+            Some(text) => Ok(text.to_owned()),
+            None => Err(TaskError::NotStored { what: argument.display().to_string() }),
+        };
+        let arguments = arguments.iter().skip(1).map(text).collect::<Result<_, _>>()?;
+        if secret(sql) {
+            return Err(TaskError::NotStored { what: "a URL with a user, a password or a query".to_owned() }.into());
+        }
+        let here = |source| TaskError::Directory { path: PathBuf::from("."), source };
+        let directory = env::current_dir().map_err(here)?;
+        Ok(Self { directory, arguments, sql: sql.to_owned(), partitions, rows })
+    }
+
+    /// Checks that a plan has the rows of this one.
+    pub fn check_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
+        self.rows.check(&Rows::of(plan))
+    }
+
+    /// Returns the number of tasks.
+    pub fn tasks(&self) -> u32 {
+        self.rows.tasks
+    }
+
+    /// Returns the number of partitions of the query.
+    pub fn partitions(&self) -> NonZeroUsize {
+        self.partitions
+    }
+
+    /// Changes to the directory of the query, and returns its arguments and its text.
+    pub fn arguments_there(&self) -> Result<(QueryArgs, String)> {
+        let of_directory = |source| TaskError::Directory { path: self.directory.clone(), source };
+        env::set_current_dir(&self.directory).map_err(of_directory)?;
+        self.arguments()
+    }
+
+    /// Like [`arguments_there`](Self::arguments_there), but the directory need not exist here: only relative paths need
+    /// it.
+    pub fn arguments_anywhere(&self) -> Result<(QueryArgs, String)> {
+        let _missing = env::set_current_dir(&self.directory);
+        self.arguments()
+    }
+
+    fn arguments(&self) -> Result<(QueryArgs, String)> {
+        let arguments = ["tfr-sql"].into_iter().chain(self.arguments.iter().map(String::as_str)).map(OsString::from);
+        let cli = Cli::parse(arguments.collect(), None).map_err(|error| {
+            let what = match error.kind() {
+                UsageKind::DisplayHelp | UsageKind::DisplayVersion => "help".to_owned(),
+                _ => error.to_string(),
+            };
+            TaskError::NotStored { what }
+        })?;
+        Ok((cli.query, self.sql.clone()))
+    }
+}
