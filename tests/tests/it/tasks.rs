@@ -278,6 +278,14 @@ fn queries_whose_tasks_depend_on_each_other_are_refused() {
     ");
     let in_subquery = format!("SELECT * FROM {trips} WHERE zone_id IN (SELECT zone FROM {zones} LIMIT 5)");
     assert_eq!(refused(&in_subquery), refused(&limited));
+    // Each task would number the zones in an order of its own.
+    let numbered = format!("(SELECT zone, row_number() OVER () AS number FROM (SELECT DISTINCT zone FROM {zones}))");
+    let joined = format!("SELECT t.trip_id, z.number FROM {numbered} z JOIN {trips} t ON t.zone_id = z.zone");
+    insta::assert_snapshot!(refused(&joined), @r"
+    error: the rows of this query may differ from task to task: BoundedWindowAggExec depends on the order of rows
+
+    hint: write the rows of that subquery to a table first
+    ");
     // Zones without trips are known only when all partitions of the trips are read.
     let outer = format!("SELECT * FROM {zones} z LEFT JOIN {trips} t ON t.zone_id = z.zone");
     insta::assert_snapshot!(refused(&outer), @r"

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as EngineResult};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::expressions::Column;
@@ -11,12 +10,12 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, replace_children_if_necessary};
 
 use super::input::{Exchange, FragmentInput};
 use crate::error::{Result, TaskError};
 use crate::query::{has_limit, is_volatile};
-use crate::tasks::partitions::{REPEATABLE, keeps_right};
+use crate::tasks::partitions::{REPEATABLE, depends_on_order, keeps_right};
 
 /// Operators of which each partition needs only the same partition of its inputs. Joins have rules of their own.
 const BY_PARTITION: &[&str] = &[
@@ -40,6 +39,17 @@ const BY_PARTITION: &[&str] = &[
     "UnionExec",
     "UnnestExec",
     "WindowAggExec",
+];
+
+/// Operators that make each row from one row: in whichever order, the rows are the same.
+const BY_ROW: &[&str] = &[
+    "BoundedBatchesExec",
+    "CoalesceBatchesExec",
+    "CooperativeExec",
+    "FilterExec",
+    "HalvingProjectionExec",
+    "ProjectionExec",
+    "UnnestExec",
 ];
 
 /// A part of a plan between exchanges.
@@ -87,7 +97,23 @@ impl Fragments {
         if has_limit(logical, true)? {
             return Err(TaskError::Varies { reason: "LIMIT without ORDER BY chooses rows" }.into());
         }
+        fragments.check_order()?;
         Ok(fragments)
+    }
+
+    /// Checks that partitions that run again have the rows that others have seen. After a failure, an engine computes only
+    /// the lost partitions of a fragment again, but all those of the root. So what depends on the order of rows may be in
+    /// the root or be read by it.
+    fn check_order(&self) -> Result<(), TaskError> {
+        let of_root = self.0.first().map(|root| root.inputs.as_slice()).unwrap_or_default();
+        let read_by_root = |number: &usize| of_root.iter().any(|input| input.from.contains(number));
+        for (number, fragment) in self.0.iter().enumerate().skip(1) {
+            // Rows of files come in one order.
+            if !fragment.inputs.is_empty() && !read_by_root(&number) {
+                check_order(&fragment.plan)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns a fragment by its number.
@@ -111,12 +137,20 @@ impl Fragments {
     }
 
     fn collect(&mut self, node: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<Input>) -> Result<(), TaskError> {
-        let Some(exchange) = exchange(node)? else {
-            check(node)?;
-            return node.children().into_iter().try_for_each(|child| self.collect(child, inputs));
-        };
-        let from = node.children().into_iter().map(|child| self.cut(child)).collect::<Result<_, _>>()?;
-        inputs.push(Input { exchange, node: Arc::clone(node), from });
+        if let Some(exchange) = exchange(node)? {
+            let from = node.children().into_iter().map(|child| self.cut(child)).collect::<Result<_, _>>()?;
+            inputs.push(Input { exchange, node: Arc::clone(node), from });
+            return Ok(());
+        }
+        check(node)?;
+        for child in node.children() {
+            if is_shared(node, child)? {
+                let from = vec![self.cut(child)?];
+                inputs.push(Input { exchange: Exchange::Share, node: Arc::clone(child), from });
+            } else {
+                self.collect(child, inputs)?;
+            }
+        }
         Ok(())
     }
 }
@@ -124,17 +158,44 @@ impl Fragments {
 impl Fragment {
     /// Returns the operators, with their inputs in place of the exchanges.
     pub fn with_inputs(&self, inputs: Vec<FragmentInput>) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let mut inputs = inputs.into_iter();
-        let done = Arc::clone(&self.plan).transform_down(|node| {
-            let Some(exchange) = exchange(&node).map_err(|error| DataFusionError::External(Box::new(error)))? else {
-                return Ok(Transformed::no(node));
-            };
-            let input =
-                inputs.next().ok_or_else(|| DataFusionError::Internal("an exchange has no input".to_owned()))?;
-            let read = input.in_place_of(node, exchange)?;
-            Ok(Transformed::new(read, true, TreeNodeRecursion::Jump))
-        })?;
-        Ok(done.data)
+        replace(&self.plan, None, &mut inputs.into_iter())
+    }
+}
+
+/// Puts inputs in the place of the exchanges of a fragment, in the order in which they were collected.
+fn replace(
+    node: &Arc<dyn ExecutionPlan>,
+    parent: Option<&Arc<dyn ExecutionPlan>>,
+    inputs: &mut impl Iterator<Item = FragmentInput>,
+) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    let external = |error| DataFusionError::External(Box::new(error));
+    let is_shared = parent.map_or(Ok(false), |parent| is_shared(parent, node)).map_err(external)?;
+    let exchange = if is_shared { Some(Exchange::Share) } else { exchange(node).map_err(external)? };
+    if let Some(exchange) = exchange {
+        let input = inputs.next().ok_or_else(|| DataFusionError::Internal("an exchange has no input".to_owned()))?;
+        return input.in_place_of(Arc::clone(node), exchange);
+    }
+    let children =
+        node.children().into_iter().map(|child| replace(child, Some(node), inputs)).collect::<EngineResult<_>>()?;
+    replace_children_if_necessary(Arc::clone(node), children)
+}
+
+/// Whether an input of an operator is one partition that several partitions of the operator need, and that must be computed
+/// once: each could otherwise find other rows first.
+fn is_shared(node: &Arc<dyn ExecutionPlan>, input: &Arc<dyn ExecutionPlan>) -> Result<bool, TaskError> {
+    let counts = [node, input].map(|plan| plan.output_partitioning().partition_count());
+    if counts[0] == 1 || counts[1] > 1 {
+        return Ok(false);
+    }
+    let mut input = input;
+    loop {
+        if exchange(input)?.is_some() {
+            return Ok(input.fetch().is_some());
+        }
+        match input.children()[..] {
+            [child] if BY_ROW.contains(&input.name()) && input.fetch().is_none() => input = child,
+            _ => return has_exchange(input),
+        }
     }
 }
 
@@ -159,6 +220,22 @@ fn exchange(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Exchange>, TaskError
         return Ok(Some(Exchange::Union));
     }
     Ok(None)
+}
+
+/// Checks the operators of a fragment, and the exchanges at its end.
+fn check_order(node: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
+    if depends_on_order(node) {
+        return Err(TaskError::Reordered { node: node.name().to_owned() });
+    }
+    if exchange(node)?.is_some() {
+        return Ok(());
+    }
+    for child in node.children() {
+        if !is_shared(node, child)? {
+            check_order(child)?;
+        }
+    }
+    Ok(())
 }
 
 fn has_exchange(node: &Arc<dyn ExecutionPlan>) -> Result<bool, TaskError> {

@@ -21,6 +21,8 @@ pub enum Exchange {
     Hash,
     /// All partitions become one.
     Gather,
+    /// One partition, which all need.
+    Share,
     /// The partitions of several fragments one after the other. No row moves.
     Union,
 }
@@ -55,12 +57,13 @@ impl FragmentInput {
                 let properties = Arc::clone(exchange.properties());
                 Ok(Arc::new(FragmentInputExec { rows, context, properties, partition: Some(partition) }))
             }
+            Exchange::Share => {
+                let properties = Arc::clone(exchange.properties());
+                Ok(Arc::new(FragmentInputExec { rows: gathered(rows), context, properties, partition: None }))
+            }
             // The operator itself merges the partitions: it may have to keep their order.
             Exchange::Gather => {
-                let rows = match rows.downcast_ref::<CoalescePartitionsExec>() {
-                    Some(gathered) => Arc::clone(gathered.input()),
-                    None => rows,
-                };
+                let rows = gathered(rows);
                 let [child] = exchange.children()[..] else { return internal_err!("an exchange has one input") };
                 let (planned, found) = (child.properties(), rows.properties());
                 let counts = [planned, found].map(|properties| properties.partitioning.partition_count());
@@ -72,6 +75,14 @@ impl FragmentInput {
                 replace_children_if_necessary(exchange, vec![Arc::new(input)])
             }
         }
+    }
+}
+
+/// Returns the partitions below an operator that engines know.
+fn gathered(rows: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match rows.downcast_ref::<CoalescePartitionsExec>() {
+        Some(gathered) => Arc::clone(gathered.input()),
+        None => rows,
     }
 }
 

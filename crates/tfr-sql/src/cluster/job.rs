@@ -140,7 +140,7 @@ impl FragmentExec {
                 from.push(Self::rows(fragments, below, plan)?);
             }
             inputs.push(exchanged(input.exchange, &input.node, from)?);
-            gathers.push(input.exchange == Exchange::Gather);
+            gathers.push(matches!(input.exchange, Exchange::Gather | Exchange::Share));
         }
         Ok((inputs, gathers))
     }
@@ -289,7 +289,7 @@ fn exchanged(
             let partitioning = planned.output_partitioning().clone();
             Ok(Arc::new(RepartitionExec::try_new(from.swap_remove(0), partitioning)?))
         }
-        (Exchange::Gather, 1) => Ok(Arc::new(CoalescePartitionsExec::new(from.swap_remove(0)))),
+        (Exchange::Gather | Exchange::Share, 1) => Ok(Arc::new(CoalescePartitionsExec::new(from.swap_remove(0)))),
         (_, inputs) => internal_err!("an exchange with {inputs} inputs"),
     }
 }

@@ -77,6 +77,12 @@ pub enum TaskError {
         /// The reason.
         reason: &'static str,
     },
+    /// A part of a query that may be computed several times might have other rows each time.
+    #[error("the rows of this query may differ from task to task: {node} depends on the order of rows")]
+    Reordered {
+        /// The operator.
+        node: String,
+    },
     /// An argument or the query cannot be stored in a plan.
     #[error("cannot be stored in a plan: {what}")]
     NotStored {
@@ -112,6 +118,7 @@ impl TaskError {
             Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
             Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
             Self::Unrepeatable { .. } => Some("write the rows to a file first"),
+            Self::Reordered { .. } => Some("write the rows of that subquery to a table first"),
             Self::NothingToCut => Some("finish it"),
             Self::File { .. } | Self::Syntax { .. } | Self::Release { .. } => None,
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::{Result, TaskError};
@@ -23,6 +25,30 @@ const BY_PARTITION: &[&str] = &[
     "ProjectionExec",
     "UnionExec",
     "UnnestExec",
+];
+
+/// Aggregates whose value does not depend on the order of rows.
+const OF_ANY_ORDER: &[&str] = &[
+    "approx_distinct",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "grouping",
+    "max",
+    "median",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "sum",
+    "var",
+    "var_pop",
 ];
 
 /// Operators without an input whose rows every process can make.
@@ -58,23 +84,44 @@ fn check_leaves(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
 fn check_node(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
     // A single partition is computed as a whole wherever it is needed.
     if plan.output_partitioning().partition_count() == 1 {
-        return Ok(());
+        return if is_divided(plan) { check_order(plan) } else { Ok(()) };
     }
     let exchange = || TaskError::Exchange { node: plan.name().to_owned() };
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        let is_broadcast = *join.partition_mode() == PartitionMode::CollectLeft;
-        return if is_broadcast && keeps_right(*join.join_type()) { check_node(join.right()) } else { Err(exchange()) };
-    }
-    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
-        return if keeps_right(*join.join_type()) { check_node(join.right()) } else { Err(exchange()) };
-    }
-    if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
-        return check_node(join.right());
-    }
-    if !BY_PARTITION.contains(&plan.name()) {
+    // Their left side is collected by each partition.
+    let is_joined = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        *join.partition_mode() == PartitionMode::CollectLeft && keeps_right(*join.join_type())
+    } else if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        keeps_right(*join.join_type())
+    } else {
+        plan.is::<CrossJoinExec>()
+    };
+    if !is_joined && !BY_PARTITION.contains(&plan.name()) {
         return Err(exchange());
     }
     plan.children().into_iter().try_for_each(check_node)
+}
+
+/// Whether an operator of a plan has several partitions, so that the order of the rows of the plan may differ each time.
+fn is_divided(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.output_partitioning().partition_count() > 1 || plan.children().into_iter().any(is_divided)
+}
+
+/// Checks that a plan has the same rows each time, although those that it reads come in another order.
+fn check_order(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
+    if depends_on_order(plan) {
+        return Err(TaskError::Reordered { node: plan.name().to_owned() });
+    }
+    plan.children().into_iter().try_for_each(check_order)
+}
+
+/// Whether the rows of an operator may depend on the order of rows that are equal for it, apart from the last digits of
+/// sums.
+pub fn depends_on_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let functions = plan.downcast_ref::<AggregateExec>().map(AggregateExec::aggr_expr).unwrap_or_default();
+    plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>()
+        || plan.fetch().is_some()
+        || functions.iter().any(|function| !OF_ANY_ORDER.contains(&function.fun().name()))
 }
 
 /// Whether every row of a join that collects its left side comes from a row on its right. Rows of the left side alone are

@@ -294,6 +294,46 @@ fn what_a_write_must_know_first_is_computed_on_the_cluster() {
     }
 }
 
+#[test]
+fn what_depends_on_the_order_of_rows_is_computed_once() {
+    /// Keeps the plan, and does not run it.
+    #[derive(Debug)]
+    struct Planned(Arc<Mutex<String>>);
+
+    #[async_trait]
+    impl Cluster for Planned {
+        async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+            *self.0.lock().unwrap() = displayable(plan.as_ref()).indent(false).to_string();
+            Err(ClusterError::failed("planned"))
+        }
+
+        async fn collect(&self, _: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+            panic!("nothing is collected")
+        }
+    }
+
+    let inputs = Inputs::new();
+    let trips = inputs.trips();
+    // Numbers in any order, and some of the rows with the lowest fare: each partition of the join would have its own.
+    let numbered = format!(
+        "SELECT a.trip_id, b.number FROM {trips} a JOIN (SELECT city, row_number() OVER () AS number FROM (SELECT DISTINCT \
+         city FROM {trips} WHERE fare > 70)) b ON a.city = b.city"
+    );
+    let lowest = format!("SELECT a.trip_id, b.fare FROM {trips} a, (SELECT fare FROM {trips} ORDER BY fare LIMIT 3) b");
+    // Whatever the order, these are the same rows.
+    let joined = format!("SELECT a.trip_id FROM {trips} a JOIN (SELECT city FROM {trips}) b ON a.city = b.city");
+    let plans = [numbered, lowest, joined].map(|query| {
+        let plan = Arc::<Mutex<String>>::default();
+        let planned = Arc::clone(&plan);
+        let connect: Connect = Arc::new(move |_| Ok(Arc::new(Planned(Arc::clone(&planned)))));
+        let (status, events) = inputs.write(&query, &inputs.out("set"), Some(connect), &[]);
+        assert_eq!(status, ExitStatus::Failed, "{query}: {events:?}");
+        let plan = plan.lock().unwrap();
+        plan.lines().filter(|line| !line.contains("DataSourceExec")).collect::<Vec<_>>().join("\n")
+    });
+    insta::assert_snapshot!("computed_once_on_a_cluster", plans.join("\n\n"));
+}
+
 /// Changes a file before it computes a plan.
 #[derive(Debug)]
 struct Late(PathBuf);
@@ -356,6 +396,10 @@ fn what_a_cluster_cannot_run_is_refused_before_it_starts() {
         format!("SELECT fare FROM {trips} WHERE trip_id IN (SELECT trip_id FROM {trips} LIMIT 5)"),
         format!("SELECT a.fare, b.fare AS other FROM {trips} a FULL JOIN {trips} b ON a.fare < b.fare"),
         format!("SELECT rank() OVER (PARTITION BY lower(city) ORDER BY fare) AS r FROM {trips}"),
+        format!(
+            "SELECT number % 7 AS seventh, count(*) AS n FROM (SELECT row_number() OVER (PARTITION BY city ORDER BY fare) \
+             AS number FROM {trips}) GROUP BY number % 7 ORDER BY n"
+        ),
     ];
     insta::assert_snapshot!("refused_on_a_cluster", refusals.map(|query| refused(&query)).join("\n"));
 
