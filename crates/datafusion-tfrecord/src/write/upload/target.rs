@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -20,6 +21,9 @@ use tfrecord_shards::{MANIFEST_NAME, Manifest, RunId, SUCCESS_NAME, SaveMode, St
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::Location;
 use tfr_files::stores::UploadStores;
+
+/// Milliseconds to wait each time before looking for a file whose upload could not be completed.
+const COMPLETION_WAITS: [u64; 5] = [0, 100, 300, 600, 1000];
 
 /// Maximum number of uploads completed or aborted at the same time.
 pub(super) const MOST_AT_ONCE: usize = 16;
@@ -261,11 +265,15 @@ impl UploadTarget {
     pub(super) async fn complete(&self, key: &Path, upload: &StagedUpload, file_bytes: u64) -> Result<()> {
         let parts = upload.parts.iter().map(|part| PartId { content_id: part.clone() }).collect();
         let Err(error) = self.uploads.complete_multipart(key, &upload.id, parts).await else { return Ok(()) };
-        // If only the response was lost, the retried request finds no such upload.
-        match self.store.head(key).await {
-            Ok(found) if found.size == file_bytes => Ok(()),
-            _ => Err(self.error("complete the upload of", key, error).into()),
+        // If only the response was lost, the retried request finds no such upload. Nor does one that another process has just
+        // begun to complete, whose file is not there at once.
+        for wait in COMPLETION_WAITS {
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            if self.store.head(key).await.is_ok_and(|found| found.size == file_bytes) {
+                return Ok(());
+            }
         }
+        Err(self.error("complete the upload of", key, error).into())
     }
 
     /// Aborts an upload, if it still exists.
