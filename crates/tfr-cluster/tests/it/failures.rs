@@ -83,11 +83,18 @@ fn has_reached(phase: Phase, out: &Path) -> bool {
     }
 }
 
-/// Waits until a condition holds, or the process ends.
-fn until(process: &mut Process, condition: impl Fn() -> bool) {
+/// Waits until a condition holds, or the process ends. Returns whether it still runs.
+fn until(process: &mut Process, condition: impl Fn() -> bool) -> bool {
     while !condition() && process.0.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
+    process.0.try_wait().unwrap().is_none()
+}
+
+/// Checks that not more than one of some failures came too late.
+#[track_caller]
+fn assert_in_time(in_time: &[bool]) {
+    assert!(in_time.iter().filter(|in_time| !**in_time).count() <= 1, "came too late: {in_time:?}");
 }
 
 /// Lets the leases of all runs expire, and removes what is left behind.
@@ -109,16 +116,18 @@ fn the_tasks_of_a_killed_executor_run_elsewhere() {
         let query = long_query(&cluster);
         let alone = cluster.path("alone").join(name);
         assert_done(&cluster.local(&query, &alone, arguments));
+        let mut in_time = Vec::new();
         for phase in phases {
             let together = cluster.path("together").join(format!("{phase:?}"));
             let mut driver = Process::spawn(&mut cluster.command(&query, &together, arguments));
-            until(&mut driver, || has_reached(*phase, &together));
+            in_time.push(until(&mut driver, || has_reached(*phase, &together)));
             drop(cluster.executors.remove(0));
             assert!(driver.0.wait().unwrap().success(), "{name}, {phase:?}");
             assert_same_files(&format!("{name}, {phase:?}"), &together, &alone);
             cluster.add_executor();
         }
         assert_eq!(cluster.names("together").len(), phases.len(), "nothing is left over");
+        assert_in_time(&in_time);
     }
 }
 
@@ -130,7 +139,7 @@ fn an_executor_that_was_stopped_changes_nothing_when_it_comes_back() {
         let (alone, together) = (cluster.path("alone").join(name), cluster.path("together").join(name));
         assert_done(&cluster.local(&query, &alone, arguments));
         let mut driver = Process::spawn(&mut cluster.command(&query, &together, arguments));
-        until(&mut driver, || has_reached(Phase::Begun, &together));
+        assert!(until(&mut driver, || has_reached(Phase::Begun, &together)));
         let stopped = &cluster.executors[0];
         stopped.signal("STOP");
         // Until another attempt has begun, so that there are two at once; or, of sorted rows, until the end.
@@ -155,6 +164,7 @@ fn an_executor_that_was_stopped_changes_nothing_when_it_comes_back() {
 #[test]
 fn a_killed_driver_leaves_the_old_set_or_the_new_one() {
     for ((name, arguments), phases) in PHASES {
+        let mut in_time = Vec::new();
         for phase in phases {
             let mut cluster = Cluster::new(2);
             let query = long_query(&cluster);
@@ -170,7 +180,7 @@ fn a_killed_driver_leaves_the_old_set_or_the_new_one() {
                 files(&together)
             });
             let mut driver = Process::spawn(cluster.command(&query, &together, arguments).args(mode));
-            until(&mut driver, || has_reached(*phase, &together));
+            in_time.push(until(&mut driver, || has_reached(*phase, &together)));
             driver.kill();
             cluster.executors.clear();
             remove_leftovers(&together);
@@ -186,6 +196,7 @@ fn a_killed_driver_leaves_the_old_set_or_the_new_one() {
             assert_same_files(&format!("{name}, {phase:?}"), &together, &alone);
             assert_eq!(cluster.names("together"), [name], "{phase:?}: nothing is left over");
         }
+        assert_in_time(&in_time);
     }
 }
 
@@ -211,7 +222,7 @@ fn an_interrupted_driver_leaves_nothing() {
     for (phase, arguments) in [(Phase::Begun, ROWS.1), (Phase::Sorted, SHUFFLE.1)] {
         let out = cluster.path("together/set");
         let mut driver = Process::spawn(&mut cluster.command(&long_query(&cluster), &out, arguments));
-        until(&mut driver, || has_reached(phase, &out));
+        assert!(until(&mut driver, || has_reached(phase, &out)));
         driver.signal("INT");
         assert_eq!(driver.0.wait().unwrap().code(), Some(130));
         assert_eq!(cluster.names("together"), Vec::<String>::new());
@@ -257,7 +268,7 @@ fn a_dead_scheduler_is_an_error_to_try_again() {
         let out = cluster.path("together/set");
         let mut command = cluster.command(&long_query(&cluster), &out, SHUFFLE.1);
         let mut driver = Process(command.stderr(Stdio::piped()).spawn().unwrap());
-        until(&mut driver, || has_reached(Phase::Begun, &out));
+        assert!(until(&mut driver, || has_reached(Phase::Begun, &out)));
         cluster.scheduler.kill();
         if restart {
             cluster.scheduler = start_scheduler(&cluster.address, &cluster.environment).0;

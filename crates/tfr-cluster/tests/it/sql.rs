@@ -98,6 +98,8 @@ fn queries_of_the_sql_tests_have_the_rows_of_one_process() {
     for name in ["subqueries", "equal_values", "answers"] {
         let (compared, refused) = compare(&cluster, name);
         eprintln!("{name}: {compared} compared, {} refused\n{}", refused.len(), refused.join("\n"));
+        // Those that one process runs, and a cluster does not: most have generated rows.
+        assert!(refused.len() <= compared / 2, "{name}: {refused:?}");
         all += compared;
     }
     assert!(all > 100, "{all}");
