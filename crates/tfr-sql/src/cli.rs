@@ -30,8 +30,6 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
-use crate::cluster::ClusterSupport;
-
 pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
@@ -130,8 +128,9 @@ pub enum Tool {
 
 impl Cli {
     /// Parses the arguments and checks the rules that clap cannot express.
-    pub fn parse(arguments: Vec<OsString>, cluster: Option<&ClusterSupport>) -> Result<Self, clap::Error> {
-        match with_cluster(Self::command(), cluster).try_get_matches_from(&arguments) {
+    /// `processes` are those of a build with clusters.
+    pub fn parse(arguments: Vec<OsString>, processes: Option<&[Command]>) -> Result<Self, clap::Error> {
+        match with_cluster(Self::command(), processes).try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),
         }
@@ -152,8 +151,8 @@ impl Cli {
 }
 
 /// Shows in the help what only a build with clusters has.
-fn with_cluster(command: Command, cluster: Option<&ClusterSupport>) -> Command {
-    let Some(ClusterSupport { processes, .. }) = cluster else { return command };
+fn with_cluster(command: Command, processes: Option<&[Command]>) -> Command {
+    let Some(processes) = processes else { return command };
     command.mut_arg("cluster", |option| option.hide(false)).subcommands(processes)
 }
 

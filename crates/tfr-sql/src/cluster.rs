@@ -137,7 +137,7 @@ impl ClusterQuery<'_> {
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
         let context = self.context;
-        let options = match write.counted(context, &query, interrupt, Some(self)).await? {
+        let options = match write.counted(context, &query, interrupt, async || self.count(&query).await).await? {
             Ok(options) => options,
             Err(status) => return Ok(Err(status)),
         };

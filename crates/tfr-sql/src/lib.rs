@@ -98,7 +98,7 @@ pub fn run_on(
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
     let messages = MessageTarget::of_arguments(&arguments);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
-        let cli = match Cli::parse(arguments.clone(), cluster.as_ref()) {
+        let cli = match Cli::parse(arguments.clone(), cluster.as_ref().map(|cluster| cluster.processes.as_slice())) {
             Ok(cli) => cli,
             Err(error) => {
                 printer.begin(&Display { messages, ..Display::default() });

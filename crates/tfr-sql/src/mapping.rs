@@ -10,7 +10,6 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt as _;
 
 use crate::cli::MappingArgs;
-use crate::cluster::ClusterQuery;
 use crate::error::Result;
 use crate::map_file::MapFile;
 use crate::printer::Printer;
@@ -87,14 +86,12 @@ pub fn planned(mut options: MappingOptions, schema: &Schema) -> MappingOptions {
     options
 }
 
-/// Adds the sorted distinct values of each ranked column, collected by running the query once more: on a cluster, if there
-/// is one.
+/// Adds the sorted distinct values of each ranked column. `collect` runs the query once more, for these columns.
 pub async fn with_vocabularies(
     mut options: MappingOptions,
-    context: &SessionContext,
     query: &Query,
     printer: &Printer,
-    cluster: Option<&ClusterQuery<'_>>,
+    collect: impl AsyncFnOnce(&mut Vocabularies) -> Result<()>,
 ) -> Result<MappingOptions> {
     let schema = query.physical.schema();
     let mut vocabularies = Vocabularies::of(&options, &schema);
@@ -105,16 +102,17 @@ pub async fn with_vocabularies(
     Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
     printer.note(format!("gathering the vocabulary of {}", vocabularies.names().join(", ")));
     query.keep_pipes().await?;
-    match cluster {
-        Some(cluster) => cluster.collect_values(query, &mut vocabularies).await?,
-        None => {
-            let logical = vocabularies.columns(&query.logical)?;
-            let mut batches = DataFrame::new(context.state(), logical).execute_stream().await?;
-            while let Some(batch) = batches.next().await {
-                vocabularies.observe(&batch?)?;
-            }
-        }
-    }
+    collect(&mut vocabularies).await?;
     vocabularies.finish(&mut options);
     Ok(options)
+}
+
+/// Collects vocabularies in this process.
+pub async fn collect(context: &SessionContext, query: &Query, vocabularies: &mut Vocabularies) -> Result<()> {
+    let logical = vocabularies.columns(&query.logical)?;
+    let mut batches = DataFrame::new(context.state(), logical).execute_stream().await?;
+    while let Some(batch) = batches.next().await {
+        vocabularies.observe(&batch?)?;
+    }
+    Ok(())
 }

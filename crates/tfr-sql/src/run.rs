@@ -20,7 +20,7 @@ use crate::dry_run::DryRun;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
-use crate::mapping;
+use crate::mapping::{self, Vocabularies};
 use crate::printer::Printer;
 use crate::progress::ShownProgress;
 use crate::query::Query;
@@ -153,8 +153,12 @@ async fn run(
                     Some(ClusterQuery { cluster, context, arguments, text, partitions })
                 }
             };
+            let collect = async |vocabularies: &mut Vocabularies| match &cluster {
+                Some(cluster) => cluster.collect_values(&query, vocabularies).await,
+                None => mapping::collect(&context, &query, vocabularies).await,
+            };
             let mapping = tokio::select! {
-                mapping = mapping::with_vocabularies(mapping, &context, &query, printer, cluster.as_ref()) => mapping?,
+                mapping = mapping::with_vocabularies(mapping, &query, printer, collect) => mapping?,
                 status = interrupt.received() => return Ok(status),
             };
             session::findings(&context).set_strict(mapping.strict);

@@ -32,7 +32,7 @@ use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 use crate::tool::Work;
-use crate::write::WriteShards;
+use crate::write::{WriteShards, count};
 
 use plan_file::PlanFile;
 use stored_query::{Rows, StoredQuery};
@@ -70,7 +70,7 @@ pub async fn plan(
     interrupt: &Interrupt,
 ) -> Result<ExitStatus> {
     let TaskPlanning { arguments, text, partitions, write } = planning;
-    let options = match write.counted(context, &query, interrupt, None).await? {
+    let options = match write.counted(context, &query, interrupt, async || count(context, &query).await).await? {
         Ok(options) => options,
         Err(status) => return Ok(status),
     };

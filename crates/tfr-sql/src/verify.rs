@@ -1,5 +1,6 @@
 //! `verify`: checks files and shard sets, and prints a line for each finding.
 
+use std::fs;
 use std::path::PathBuf;
 
 use tfr_files::stores::Service;
@@ -121,9 +122,11 @@ fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
         };
         let found = remove_leftovers(path)?.removed;
         let is_table = TableTarget::of(path).is_some() && !path.join(MANIFEST_NAME).exists();
-        match path.exists() {
-            true if is_table => removed.tables.push(path.clone()),
-            false if !found.is_empty() => {}
+        // A directory for sorted rows stays, and is empty.
+        let is_empty = fs::read_dir(path).map_or(!path.exists(), |mut entries| entries.next().is_none());
+        match is_empty {
+            false if is_table => removed.tables.push(path.clone()),
+            true if !found.is_empty() => {}
             _ => removed.left.push(input),
         }
         removed.leftovers.extend(found);

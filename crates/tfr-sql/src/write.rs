@@ -14,7 +14,6 @@ use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
 use tfrecord_shards::Sharding;
 
 use crate::cli::QueryArgs;
-use crate::cluster::ClusterQuery;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
@@ -80,7 +79,7 @@ impl WriteShards<'_> {
         query: Query,
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
-        let options = match self.counted(context, &query, interrupt, None).await? {
+        let options = match self.counted(context, &query, interrupt, async || count(context, &query).await).await? {
             Ok(options) => options,
             Err(status) => return Ok(Err(status)),
         };
@@ -129,18 +128,21 @@ impl WriteShards<'_> {
     }
 
     /// Returns the options, with the number of rows if it must be known beforehand; or the exit status after a signal.
+    /// `count` counts the rows by running the query once: ranges of an ordered result require that.
     pub async fn counted(
         &self,
         context: &SessionContext,
         query: &Query,
         interrupt: &Interrupt,
-        cluster: Option<&ClusterQuery<'_>>,
+        count: impl AsyncFnOnce() -> Result<u64>,
     ) -> Result<Result<WriteOptions, ExitStatus>> {
         let mut options = self.options.clone();
         if shards_to_count_for(&query.physical, &options)?.is_some() {
             let counted = async {
                 check(context, query, options.clone()).await?;
-                self.count_rows(context, query, cluster).await
+                self.printer.note("counting rows, so that each shard can contain a range of them");
+                query.keep_pipes().await?;
+                count().await
             };
             options.expected_rows = Some(tokio::select! {
                 rows = counted => rows?,
@@ -149,23 +151,11 @@ impl WriteShards<'_> {
         }
         Ok(Ok(options))
     }
+}
 
-    /// Counts the rows of the query by running it once, on a cluster if there is one: ranges of an ordered result require
-    /// the number beforehand.
-    async fn count_rows(
-        &self,
-        context: &SessionContext,
-        query: &Query,
-        cluster: Option<&ClusterQuery<'_>>,
-    ) -> Result<u64> {
-        self.printer.note("counting rows, so that each shard can contain a range of them");
-        if let Some(cluster) = cluster {
-            return cluster.count(query).await;
-        }
-        query.keep_pipes().await?;
-        let rows = DataFrame::new(context.state(), query.logical.clone()).count().await?;
-        Ok(rows as u64)
-    }
+/// Counts the rows of a query in this process.
+pub async fn count(context: &SessionContext, query: &Query) -> Result<u64> {
+    Ok(DataFrame::new(context.state(), query.logical.clone()).count().await? as u64)
 }
 
 /// Returns how often the plan has spilled, and how many bytes.

@@ -207,7 +207,7 @@ fn a_killed_driver_leaves_nothing_after_a_day() {
         let is_left = fs::read_dir(&sorted).unwrap().next().is_some();
         let scratch = is_left.then(|| sorted.display().to_string());
         for place in scratch.into_iter().chain([server.url(&key)]) {
-            run(command(&server).args(["verify", "--remove-leftovers", "--quiet", &place])).success();
+            run(server.tfr_sql().args(["verify", "--remove-leftovers", "--quiet", &place])).success();
         }
         cluster.assert_no_leftovers(&case);
         let found = cluster.objects(&key);
@@ -240,9 +240,11 @@ fn a_task_runs_again_if_the_store_fails_for_long() {
     cluster.assert_no_leftovers("503");
 }
 
-/// Waits until a condition holds, or the process ends.
+/// Waits until a condition holds. The process must not end before.
+#[track_caller]
 fn until(process: &mut Process, condition: impl Fn() -> bool) {
-    while !condition() && process.0.try_wait().unwrap().is_none() {
+    while !condition() {
+        assert_eq!(process.0.try_wait().unwrap(), None, "ended too early");
         std::thread::yield_now();
     }
 }

@@ -248,6 +248,23 @@ fn what_changed_since_the_plan_is_an_error() {
 }
 
 #[test]
+fn sorted_rows_that_nobody_carries_on_are_removed() {
+    let job = Job::new();
+    let (sorted, out) = (job.path("sorted"), job.path("out"));
+    fs::create_dir(&sorted).unwrap();
+    let mut plan = job.command("rows", &out, &["--shuffle", "--scratch"]);
+    run(plan.arg(&sorted).arg("--plan").arg(job.path("plan"))).success();
+    run(&mut task(&job.path("plan"), 0)).success();
+    let remove = || run(tfr_sql().args(["verify", "--remove-leftovers"]).arg(&sorted));
+    remove().exits_with(1);
+    let [staged] = &names(&sorted)[..] else { panic!("{:?}", names(&sorted)) };
+    // The directory of the tasks has the same name.
+    fs::write(sorted.join(staged).join(staged).join("lease"), "2026-01-01T00:00:00Z").unwrap();
+    remove().success();
+    assert_eq!(names(&sorted), Vec::<String>::new());
+}
+
+#[test]
 fn queries_whose_tasks_depend_on_each_other_are_refused() {
     let job = Job::new();
     let trips = format!("'{}/*.parquet'", job.path("trips").display());
