@@ -102,9 +102,10 @@ impl BallistaCluster {
             query: Some(query),
         });
         insert_version_header(request.metadata_mut());
-        let response = client.execute_query(request).await.map_err(|status| match status.code() {
-            Code::Unavailable => self.unreachable(status),
-            _ => failed(&status),
+        let response = client.execute_query(request).await.map_err(|status| {
+            // Of the connection, as if one side alone has certificates.
+            let is_transport = status.code() == Code::Unavailable || status.source().is_some();
+            if is_transport { self.unreachable(status) } else { failed(&status) }
         })?;
         check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()))
             .map_err(|message| ClusterError::failed(&message))?;
