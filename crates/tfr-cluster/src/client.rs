@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ballista_core::BALLISTA_VERSION;
 use ballista_core::client::BallistaClient;
 use ballista_core::error::BallistaError;
-use ballista_core::extension::{SessionConfigExt as _, SessionConfigHelperExt as _};
+use ballista_core::extension::{BallistaConfigGrpcEndpoint, SessionConfigExt as _, SessionConfigHelperExt as _};
 use ballista_core::serde::protobuf::execute_query_params::Query;
 use ballista_core::serde::protobuf::execute_query_result::Result as Submitted;
 use ballista_core::serde::protobuf::job_status::Status;
@@ -18,6 +18,7 @@ use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::AsExecutionPlan as _;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt as _;
@@ -30,6 +31,7 @@ use uuid::Uuid;
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
+use crate::tls::Tls;
 
 /// How often the scheduler is asked for the state of a job.
 const POLL: Duration = Duration::from_millis(100);
@@ -48,16 +50,18 @@ const CANCEL: Duration = Duration::from_secs(10);
 pub struct BallistaCluster {
     /// `HOST:PORT`.
     address: String,
+    tls: Option<Tls>,
 }
 
 /// Returns the cluster of the scheduler at `HOST:PORT`.
 ///
 /// # Errors
-/// The address has another form.
+/// The address has another form, or the certificates cannot be read.
 pub fn connect(address: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
     match address.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok() => {
-            Ok(Arc::new(BallistaCluster { address: address.to_owned() }))
+            let tls = Tls::from_environment().map_err(|error| ClusterError::Certificates { source: error.into() })?;
+            Ok(Arc::new(BallistaCluster { address: address.to_owned(), tls }))
         }
         _ => Err(ClusterError::Address { address: address.to_owned() }),
     }
@@ -67,14 +71,19 @@ type Client = SchedulerGrpcClient<Channel>;
 
 impl BallistaCluster {
     async fn client(&self) -> Result<Client, ClusterError> {
-        let config = GrpcClientConfig::from(&session().ballista_config());
+        let config = GrpcClientConfig::from(&self.session().ballista_config());
         let endpoint = create_grpc_client_endpoint(format!("http://{}", self.address), Some(&config));
-        let channel = match endpoint {
-            Ok(endpoint) => endpoint.connect().await,
-            Err(error) => return Err(self.unreachable(error)),
-        };
+        let mut endpoint = endpoint.map_err(|error| self.unreachable(error))?;
+        if let Some(tls) = &self.tls {
+            endpoint = tls.clients()(endpoint).map_err(|error| ClusterError::Certificates { source: error })?;
+        }
+        let channel = endpoint.connect().await;
         let client = Client::new(channel.map_err(|error| self.unreachable(error))?);
         Ok(client.max_encoding_message_size(MESSAGE_BYTES as usize).max_decoding_message_size(MESSAGE_BYTES as usize))
+    }
+
+    fn session(&self) -> SessionConfig {
+        session(self.tls.as_ref())
     }
 
     fn unreachable(&self, source: impl StdError + Send + Sync + 'static) -> ClusterError {
@@ -88,14 +97,15 @@ impl BallistaCluster {
         let query = Query::PhysicalPlan(plan.map_err(|error| failed(&error))?.encode_to_vec());
         let mut request = tonic::Request::new(ExecuteQueryParams {
             session_id: Uuid::now_v7().to_string(),
-            settings: session().to_key_value_pairs(),
+            settings: self.session().to_key_value_pairs(),
             operation_id: Uuid::now_v7().to_string(),
             query: Some(query),
         });
         insert_version_header(request.metadata_mut());
-        let response = client.execute_query(request).await.map_err(|status| match status.code() {
-            Code::Unavailable => self.unreachable(status),
-            _ => failed(&status),
+        let response = client.execute_query(request).await.map_err(|status| {
+            // Of the connection, as if one side alone has certificates.
+            let is_transport = status.code() == Code::Unavailable || status.source().is_some();
+            if is_transport { self.unreachable(status) } else { failed(&status) }
         })?;
         check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()))
             .map_err(|message| ClusterError::failed(&message))?;
@@ -143,13 +153,24 @@ impl BallistaCluster {
 
     /// Reads the rows of a partition, which the scheduler passes on.
     async fn fetch(&self, location: PartitionLocation) -> Result<Vec<RecordBatch>, BallistaError> {
-        let config = session().ballista_config();
+        let config = self.session().ballista_config();
         let (host, port) = self.address.rsplit_once(':').unwrap_or_default();
         let port = port.parse().unwrap_or_default();
         let (retries, wait) =
             (config.io_retries_times().min(u8::MAX.into()) as u8, config.io_retry_wait_time_ms() as u64);
-        let mut client =
-            BallistaClient::try_new(host, port, MESSAGE_BYTES as usize, false, None, retries, wait, 0, 0).await?;
+        let customize = self.tls.as_ref().map(|tls| Arc::new(BallistaConfigGrpcEndpoint::new(tls.clients())));
+        let mut client = BallistaClient::try_new(
+            host,
+            port,
+            MESSAGE_BYTES as usize,
+            self.tls.is_some(),
+            customize,
+            retries,
+            wait,
+            0,
+            0,
+        )
+        .await?;
         let layout = location.layout();
         let missing = || BallistaError::General("a partition without a place".to_owned());
         let executor = location.executor_meta.ok_or_else(missing)?;

@@ -6,14 +6,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
+use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::ConfigProducer;
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
+use ballista_core::utils::create_grpc_server;
+use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::flight_service::BallistaFlightService;
 use clap::Args;
 use tfr_sql::cluster::{Worker, WorkerOptions};
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
+use crate::tls::{Tls, with_cause};
 
 /// How often an executor gives a sign of life, in seconds.
 const HEARTBEAT: u64 = 5;
@@ -44,7 +50,7 @@ pub struct ExecutorArgs {
     #[arg(long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
 
-    /// The port for tasks; 0 takes a free one
+    /// The port for tasks; 0 takes a free one. Not used with TLS
     #[arg(long, value_name = "PORT", default_value_t = 50052)]
     task_port: u16,
 
@@ -73,6 +79,7 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
 /// The scheduler cannot be reached, or a port or the temporary directory cannot be used.
 pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
     let ExecutorArgs { scheduler, bind, advertise, port, task_port, threads, memory_limit, temp_dir } = args;
+    let tls = Tls::from_environment().map_err(|error| BallistaError::General(with_cause(&error)))?;
     let worker = Worker::start(WorkerOptions { threads, memory_limit, temp_dir: temp_dir.clone() })
         .map_err(|error| BallistaError::General(error.causes.join(": ")))?;
     let exchanged = match &temp_dir {
@@ -80,7 +87,8 @@ pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
         None => tempfile::tempdir()?,
     };
     let vcores = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let produce: ConfigProducer = Arc::new(session);
+    let of_jobs = tls.clone();
+    let produce: ConfigProducer = Arc::new(move || session(of_jobs.as_ref()));
     let ports = [free(bind, port)?, free(bind, task_port)?];
     crate::tell(&format!("executor of {}:{} on {bind}, ports {} and {}", scheduler.0, scheduler.1, ports[0], ports[1]));
     let config = ExecutorProcessConfig {
@@ -100,11 +108,35 @@ pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
         executor_heartbeat_interval_seconds: HEARTBEAT,
         override_config_producer: Some(produce),
         override_physical_codec: Some(Arc::new(FragmentCodec::of(worker))),
+        // As in the scheduler.
+        task_scheduling_policy: match tls {
+            Some(_) => TaskSchedulingPolicy::PullStaged,
+            None => TaskSchedulingPolicy::PushStaged,
+        },
+        override_create_grpc_client_endpoint: tls.as_ref().map(Tls::clients),
+        override_arrow_flight_service: tls.map(serve),
         ..ExecutorProcessConfig::default()
     };
     let done = start_executor_process(Arc::new(config)).await;
     drop(exchanged);
     done
+}
+
+/// Returns what serves exchanged rows as Ballista's own function does, encrypted.
+fn serve(tls: Tls) -> Arc<ArrowFlightServerProvider> {
+    Arc::new(move |directory, address, mut shutdown, config| {
+        let tls = tls.server();
+        tokio::spawn(async move {
+            let bytes = MESSAGE_BYTES as usize;
+            let rows = FlightServiceServer::new(BallistaFlightService::new(directory));
+            create_grpc_server(&config)
+                .tls_config(tls)?
+                .add_service(rows.max_encoding_message_size(bytes).max_decoding_message_size(bytes))
+                .serve_with_shutdown(address, shutdown.recv())
+                .await
+                .map_err(BallistaError::from)
+        })
+    })
 }
 
 /// Returns a port, which is free if it was 0.

@@ -5,6 +5,7 @@ mod codec;
 mod executor;
 mod scheduler;
 mod settings;
+mod tls;
 
 use std::io::Write as _;
 use std::process::ExitCode;

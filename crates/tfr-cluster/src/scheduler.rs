@@ -3,23 +3,32 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::ConfigProducer;
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
+use ballista_core::extension::BallistaConfigGrpcEndpoint;
+use ballista_core::flight_proxy_service::BallistaFlightProxyService;
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
+use ballista_core::utils::{GrpcServerConfig, create_grpc_server};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use clap::Args;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
+use crate::tls::{Tls, with_cause};
 
 /// Run the scheduler of a cluster
 ///
 /// It distributes the parts of queries among executors, and runs those of dead executors again. It reads and writes no data,
 /// and needs no credentials. Whoever reaches its port can read and write what the executors can: it belongs in a network
-/// of its own.
+/// of its own, or needs TLS.
 #[derive(Debug, Args)]
 pub struct SchedulerArgs {
     /// Listen here
@@ -41,9 +50,11 @@ pub struct SchedulerArgs {
 /// The port cannot be used.
 pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
     let SchedulerArgs { bind, advertise, executor_timeout } = args;
+    let tls = Tls::from_environment().map_err(|error| BallistaError::General(with_cause(&error)))?;
     let listener = TcpListener::bind(bind).await?;
     let address = listener.local_addr()?;
-    let produce: ConfigProducer = Arc::new(session);
+    let of_jobs = tls.clone();
+    let produce: ConfigProducer = Arc::new(move || session(of_jobs.as_ref()));
     let config = SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
@@ -58,14 +69,44 @@ pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
         enable_embedded_flight_proxy: true,
         override_config_producer: Some(produce),
         override_physical_codec: Some(Arc::new(FragmentCodec::default())),
+        // Executors have no encrypted server for tasks, so they ask for them.
+        scheduling_policy: if tls.is_some() {
+            TaskSchedulingPolicy::PullStaged
+        } else {
+            TaskSchedulingPolicy::PushStaged
+        },
+        use_tls: tls.is_some(),
+        override_create_grpc_client_endpoint: tls.as_ref().map(Tls::clients),
         ..SchedulerConfig::default()
     };
     config.validate()?;
-    if !address.ip().is_loopback() {
+    if tls.is_none() && !address.ip().is_loopback() {
         log::warn!("whoever reaches {address} can read and write what the executors can");
     }
     let cluster = BallistaCluster::new_from_config(&config).await?;
     let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
     crate::tell(&format!("scheduler on {address}"));
-    start_grpc_service_with_listener(listener, scheduler).await
+    match tls {
+        Some(tls) => serve(listener, scheduler, &tls).await,
+        None => start_grpc_service_with_listener(listener, scheduler).await,
+    }
+}
+
+/// Serves what Ballista's own function does, encrypted.
+async fn serve(
+    listener: TcpListener,
+    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    tls: &Tls,
+) -> Result<(), BallistaError> {
+    let bytes = MESSAGE_BYTES as usize;
+    let clients = Arc::new(BallistaConfigGrpcEndpoint::new(tls.clients()));
+    let proxy = BallistaFlightProxyService::new(bytes, bytes, true, Some(clients));
+    let jobs = SchedulerGrpcServer::new(scheduler);
+    create_grpc_server(&GrpcServerConfig::default())
+        .tls_config(tls.server())?
+        .add_service(jobs.max_encoding_message_size(bytes).max_decoding_message_size(bytes))
+        .add_service(FlightServiceServer::new(proxy).max_encoding_message_size(bytes).max_decoding_message_size(bytes))
+        .serve_with_incoming(TcpListenerStream::new(listener))
+        .await
+        .map_err(BallistaError::from)
 }

@@ -3,11 +3,23 @@
 use ballista_core::extension::SessionConfigExt as _;
 use datafusion::prelude::SessionConfig;
 
+use crate::tls::Tls;
+
 /// Maximum bytes of a message. A plan contains the state of every file that it reads.
 pub const MESSAGE_BYTES: u32 = 256 << 20;
 
-/// Returns the settings of a job.
-pub fn session() -> SessionConfig {
+/// Returns the settings of a job. With `tls`, executors exchange rows by encrypted connections.
+pub fn session(tls: Option<&Tls>) -> SessionConfig {
+    let config = settings();
+    match tls {
+        Some(tls) => {
+            config.with_ballista_use_tls(true).with_ballista_override_create_grpc_client_endpoint(tls.clients())
+        }
+        None => config,
+    }
+}
+
+fn settings() -> SessionConfig {
     let mut config = SessionConfig::new_with_ballista()
         .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES as usize)
         // Rows are divided by our planner alone.

@@ -328,7 +328,7 @@ impl Error {
                 | Self::StandardInputTwice
                 | Self::ArrowOnTerminal
                 | Self::NoCluster
-                | Self::Cluster(ClusterError::Address { .. })
+                | Self::Cluster(ClusterError::Address { .. } | ClusterError::Certificates { .. })
                 | Self::Pattern { .. }
                 | Self::RemoteInput { .. }
                 | Self::MapFile { .. }

@@ -271,7 +271,7 @@ fn a_dead_scheduler_is_an_error_to_try_again() {
         assert!(until(&mut driver, || has_reached(Phase::Begun, &out)));
         cluster.scheduler.kill();
         if restart {
-            cluster.scheduler = start_scheduler(&cluster.address).0;
+            cluster.scheduler = start_scheduler(&cluster.address, &cluster.environment).0;
         }
         let mut text = String::new();
         driver.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();

@@ -13,3 +13,4 @@ mod failures;
 mod help;
 mod processes;
 mod sql;
+mod tls;

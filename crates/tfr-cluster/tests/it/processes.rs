@@ -71,11 +71,16 @@ pub struct Cluster {
     pub scheduler: Process,
     pub address: String,
     pub executors: Vec<Process>,
+    pub environment: Environment,
 }
 
+/// Variables of an environment.
+pub type Environment = Vec<(&'static str, PathBuf)>;
+
 /// Starts a scheduler, and returns it with its address.
-pub fn start_scheduler(address: &str) -> (Process, String) {
+pub fn start_scheduler(address: &str, environment: &Environment) -> (Process, String) {
     let mut scheduler = tfr_sql();
+    scheduler.envs(environment.clone());
     let (scheduler, line) =
         Process::start(scheduler.args(["scheduler", "--bind", address, "--executor-timeout", "10"]));
     (scheduler, line.rsplit(' ').next().unwrap().to_owned())
@@ -83,20 +88,25 @@ pub fn start_scheduler(address: &str) -> (Process, String) {
 
 impl Cluster {
     pub fn new(executors: usize) -> Self {
+        Self::with_environment(executors, Environment::new())
+    }
+
+    pub fn with_environment(executors: usize, environment: Environment) -> Self {
         let dir = TempDir::new().unwrap();
         let trips = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/trips.parquet");
         fs::create_dir(dir.path().join("trips")).unwrap();
         for copy in 0..8 {
             fs::copy(&trips, dir.path().join("trips").join(format!("{copy}.parquet"))).unwrap();
         }
-        let (scheduler, address) = start_scheduler("127.0.0.1:0");
-        let mut cluster = Self { dir, scheduler, address, executors: Vec::new() };
+        let (scheduler, address) = start_scheduler("127.0.0.1:0", &environment);
+        let mut cluster = Self { dir, scheduler, address, environment, executors: Vec::new() };
         (0..executors).for_each(|_| cluster.add_executor());
         cluster
     }
 
     pub fn add_executor(&mut self) {
         let mut executor = tfr_sql();
+        executor.envs(self.environment.clone());
         executor.args(["executor", "--scheduler", &self.address, "--port", "0", "--task-port", "0", "--threads", "1"]);
         self.executors.push(Process::start(&mut executor).0);
     }
@@ -133,7 +143,7 @@ impl Cluster {
     /// The same on the cluster.
     pub fn command(&self, query: &str, out: &Path, arguments: &[&str]) -> Command {
         let mut command = self.alone(query, out, arguments);
-        command.args(["--cluster", &self.address]);
+        command.args(["--cluster", &self.address]).envs(self.environment.clone());
         command
     }
 

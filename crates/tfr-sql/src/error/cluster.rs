@@ -26,6 +26,12 @@ pub enum ClusterError {
         /// The address.
         address: String,
     },
+    /// The certificates of this process cannot be used.
+    #[error("the certificates for the cluster cannot be used")]
+    Certificates {
+        /// The cause.
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// There is no connection to the engine.
     #[error("{address}: the scheduler cannot be reached")]
     Unreachable {
@@ -57,7 +63,7 @@ impl ClusterError {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
             Self::Worker(error) => error.transient,
-            Self::Address { .. } | Self::Failed { .. } => false,
+            Self::Address { .. } | Self::Certificates { .. } | Self::Failed { .. } => false,
         }
     }
 
