@@ -122,9 +122,9 @@ def main():
     scheduler, line = start([bench.command, "scheduler", "--bind", "127.0.0.1:0"])
     address = line.split()[-1]
     with tempfile.TemporaryDirectory(dir=bench.work) as exchanged:
-        arguments_of = ["--scheduler", address, "--port", "0", "--task-port", "0", "--threads", "1"]
+        options = ["--scheduler", address, "--port", "0", "--task-port", "0", "--threads", "1"]
         executors = [
-            start([bench.command, "executor", *arguments_of, "--temp-dir", exchanged], processor)[0]
+            start([bench.command, "executor", *options, "--temp-dir", exchanged], processor)[0]
             for processor in bench.processors
         ]
         try:

@@ -103,7 +103,7 @@ impl BallistaCluster {
         });
         insert_version_header(request.metadata_mut());
         let response = client.execute_query(request).await.map_err(|status| {
-            // Of the connection, as if one side alone has certificates.
+            // A fault of the connection, for example if only one side has certificates.
             let is_transport = status.code() == Code::Unavailable || status.source().is_some();
             if is_transport { self.unreachable(status) } else { failed(&status) }
         })?;
