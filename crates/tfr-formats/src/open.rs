@@ -76,6 +76,8 @@ pub async fn open_locations(
         listing => listing?,
     };
     warn_of_owners(&listing);
+    let typed = options.partitions.iter().flat_map(|typed| typed.fields()).map(|field| field.name().as_str());
+    let listing = listing.with_partition_names(typed.chain(options.partition_names.iter().map(String::as_str)));
     let declared = schema.iter().chain(&options.partitions);
     let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
     let names = listing.names().clone();
@@ -102,7 +104,7 @@ pub async fn open_locations(
             parquet::format(session, &listing, &options.parquet, options.calendar.clone(), columns, schema.clone())
                 .await?
         }
-        InputFormat::Avro => avro::format(names, columns, options.calendar.clone(), findings),
+        InputFormat::Avro => avro::format(session, names, columns, options.calendar.clone()),
         InputFormat::Arrow => {
             let piped = PipedFiles::of(session.config());
             let is_piped = |file: &ObjectMeta| piped.as_ref().is_some_and(|piped| piped.contains(&file.location));
@@ -348,6 +350,7 @@ impl TableProviderFactory for InputTableFactory {
             }
             options.partitions = Some(Arc::new(Schema::new(partitions.into_iter().cloned().collect::<Fields>())));
         }
+        options.partition_names = partition_columns().map(|column| column.name()).collect();
         // If only partition columns are declared, the other columns come from the files.
         let schema = (!columns.is_empty()).then(|| Arc::clone(declared));
         let locations: Vec<_> = command.locations.iter().map(|text| text.as_str().into()).collect();
@@ -374,9 +377,14 @@ struct PartitionColumn<'a>(&'a str);
 
 impl PartitionColumn<'_> {
     fn is(&self, name: &str) -> bool {
+        self.0 == name || self.name() == name
+    }
+
+    /// Returns the name of the column. One without quotes is in lower case.
+    fn name(&self) -> String {
         match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(quoted) => quoted.replace("\"\"", "\"") == name,
-            None => self.0 == name || self.0.to_lowercase() == name,
+            Some(quoted) => quoted.replace("\"\"", "\""),
+            None => self.0.to_lowercase(),
         }
     }
 }

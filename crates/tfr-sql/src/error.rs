@@ -233,6 +233,16 @@ pub enum Error {
         /// The characters.
         delimiter: String,
     },
+    /// A table property that changes the values that Hive reads.
+    #[error("TBLPROPERTIES ('{key}'='{value}'): this property is not supported")]
+    TableProperty {
+        /// The property.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// `ROW FORMAT` and `OPTIONS` specify the same option.
     #[error("option {key:?} is specified twice, or by both ROW FORMAT and OPTIONS")]
     RowFormatTwice {
@@ -423,6 +433,7 @@ impl Error {
                 "leave the clause out and put OPTIONS ('field.delim' '{delimiter}') behind the location, as for Hive's \
                  MultiDelimitSerDe"
             )),
+            Self::TableProperty { instead, .. } => Some((*instead).to_owned()),
             Self::RowFormatTwice { .. } => Some("specify it once".to_owned()),
             Self::RemoteInput { .. } => {
                 Some("copy the file or directory here, and name the copy; copy the written sidecars back".to_owned())

@@ -1,7 +1,8 @@
 //! Translates Hive clauses of `CREATE EXTERNAL TABLE` that the engine does not support into options.
 //!
 //! `ROW FORMAT DELIMITED` and `TBLPROPERTIES` are removed from the tokens and added to the `OPTIONS` of the statement.
-//! Properties that do not affect how files are read are dropped. The columns of a table `STORED AS TEXTFILE` become an
+//! Properties that do not affect how files are read are dropped, and others that tfr-sql does not have are refused.
+//! Types in `PARTITIONED BY` become an option if a `CHAR` or `VARCHAR` is among them, whose length SQL drops. The columns of a table `STORED AS TEXTFILE` become an
 //! option too, if Hive would understand them: `MAP<STRING,INT>`, `BINARY` and the length of a `VARCHAR` have Hive's
 //! meaning, and so does `TIMESTAMP`, which reaches to the year 9999.
 
@@ -20,7 +21,14 @@ use tfr_formats::hive_text::HiveColumns;
 use crate::error::{Error, Result};
 
 /// Table properties that specify how files are read.
-const PROPERTIES: [&str; 3] = ["skip.header.line.count", "skip.footer.line.count", "serialization.null.format"];
+const PROPERTIES: [&str; 4] =
+    ["skip.header.line.count", "skip.footer.line.count", "serialization.null.format", "serialization.encoding"];
+
+/// Table properties that change the values of text in Hive, and what to do instead.
+const REFUSED: [(&str, &str); 2] = [
+    ("timestamp.formats", "declare the column as STRING, and parse it in the query: to_timestamp(s, '%Y/%m/%d')"),
+    ("serialization.last.column.takes.rest", "declare a column for each cell, and join them: concat_ws(',', a, b)"),
+];
 
 /// Parses the statements of `text`.
 pub fn parse(text: &str) -> Result<VecDeque<Statement>> {
@@ -80,12 +88,23 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                     continue;
                 }
                 if word.keyword == Keyword::TBLPROPERTIES && depth == 0 && creates && is_list(&tokens, index) {
-                    let (options, len) = properties(tokens.get(index..).unwrap_or_default());
+                    let (options, len) = properties(tokens.get(index..).unwrap_or_default())?;
                     clauses.push(Clause { statement, options });
                     index += len;
                     continue;
                 }
                 words.push(word.keyword);
+                if depth == 0
+                    && creates
+                    && words.ends_with(&[Keyword::PARTITIONED, Keyword::BY])
+                    && let Some((names, options, len)) = path(tokens.get(index..).unwrap_or_default())
+                {
+                    clauses.push(Clause { statement, options });
+                    kept.push(token.clone());
+                    kept.extend(names);
+                    index += len;
+                    continue;
+                }
             }
             Token::Whitespace(_) => {}
             // Any token means that the statement is not empty.
@@ -109,16 +128,10 @@ fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'st
     if !creates || [Keyword::STORED, Keyword::PARTITIONED, Keyword::OPTIONS].iter().any(|word| before.contains(word)) {
         return None;
     }
-    let mut depth = 0_usize;
-    let close = columns.iter().position(|token| {
-        match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    })?;
-    let (columns, behind) = (columns.get(1..close)?, columns.get(close + 1..)?);
+    let after_open = columns;
+    let columns = in_parentheses(after_open)?;
+    let close = columns.len() + 1;
+    let behind = after_open.get(close + 1..)?;
     let is_named = |token: &TokenWithSpan, name: &str| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
     // If the option `schema` is given too, the error reports that the columns are declared twice.
     let is_option = |token: &TokenWithSpan| {
@@ -139,6 +152,39 @@ fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'st
     }
     kept.drain(start + open..start + open + close + 1);
     Some(vec![("schema", text)])
+}
+
+/// Returns the names of the columns after `PARTITIONED BY` without their types, the types as an option, and the number
+/// of their tokens; `None` if they are types of SQL.
+fn path(tokens: &[TokenWithSpan]) -> Option<(Vec<TokenWithSpan>, Vec<(&'static str, String)>, usize)> {
+    let open = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)))?;
+    let columns = in_parentheses(tokens.get(open..)?)?;
+    let text = hive_text(columns);
+    let parsed: HiveColumns = text.parse().ok()?;
+    if !parsed.has_lengths() {
+        return None;
+    }
+    let schema = parsed.schema();
+    let names = schema.fields().iter().enumerate().flat_map(|(index, field)| {
+        let comma = (index > 0).then_some(Token::Comma);
+        comma.into_iter().chain([Token::make_word(&field.name().replace('"', "\"\""), Some('"'))])
+    });
+    let names = [Token::LParen].into_iter().chain(names).chain([Token::RParen]).map(TokenWithSpan::wrap);
+    Some((names.collect(), vec![("partitions", text)], open + columns.len() + 2))
+}
+
+/// Returns the tokens between the parenthesis at the start and the one that closes it.
+fn in_parentheses(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
+    let mut depth = 0_usize;
+    let close = tokens.iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    })?;
+    tokens.get(1..close)
 }
 
 fn keywords(tokens: &[TokenWithSpan]) -> impl Iterator<Item = Keyword> {
@@ -163,7 +209,10 @@ fn hive_text(columns: &[TokenWithSpan]) -> String {
 }
 
 /// Returns the properties after `TBLPROPERTIES` that affect how files are read, and the number of their tokens.
-fn properties(tokens: &[TokenWithSpan]) -> (Vec<(&'static str, String)>, usize) {
+///
+/// # Errors
+/// One changes values in a way that tfr-sql does not have.
+fn properties(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usize)> {
     let len = tokens.iter().position(|token| token.token == Token::RParen).map_or(0, |close| close + 1);
     let texts = tokens.iter().take(len).filter_map(|token| match &token.token {
         Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => Some(text),
@@ -171,13 +220,17 @@ fn properties(tokens: &[TokenWithSpan]) -> (Vec<(&'static str, String)>, usize) 
         _ => None,
     });
     let texts: Vec<&String> = texts.collect();
-    let pairs = texts.chunks_exact(2).filter_map(|pair| match pair {
-        [key, value] => {
-            PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(key)).map(|key| (*key, (*value).clone()))
+    let mut options = Vec::new();
+    for pair in texts.chunks_exact(2) {
+        let [key, value] = pair else { continue };
+        let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(key));
+        if let Some((key, instead)) = refused.filter(|_| !value.eq_ignore_ascii_case("false") && !value.is_empty()) {
+            return Err(Error::TableProperty { key, value: (*value).clone(), instead });
         }
-        _ => None,
-    });
-    (pairs.collect(), len)
+        let known = PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(key));
+        options.extend(known.map(|key| (*key, (*value).clone())));
+    }
+    Ok((options, len))
 }
 
 fn is_format(tokens: &[TokenWithSpan], from: usize) -> bool {
@@ -280,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn lengths_of_columns_in_the_path_are_kept() {
+        let text = "CREATE EXTERNAL TABLE t (a INT) PARTITIONED BY (P CHAR(3), `q r` DATE COMMENT 'x') STORED AS TEXTFILE LOCATION 'x'";
+        let schema = "schema='a int'";
+        assert_eq!(options(text), ["partitions='p char(3), `q r` date comment ''x'''", schema]);
+        let Some(Statement::CreateExternalTable(table)) = parse(text).unwrap().pop_front() else { panic!("{text}") };
+        assert_eq!(table.table_partition_cols, ["\"p\"", "\"q r\""]);
+        // SQL has these types.
+        let others = "CREATE EXTERNAL TABLE t (a INT) PARTITIONED BY (p INT, q STRING) STORED AS TEXTFILE LOCATION 'x'";
+        assert_eq!(options(others), [schema]);
+        assert_eq!(options(&others.replace("p INT, q STRING", "p, q")), [schema]);
+    }
+
+    #[test]
     fn other_statements_are_left_alone() {
         assert!(options("SELECT 1 AS row").is_empty());
         assert!(parse("SELECT ROW FORMAT DELIMITED").is_err());
@@ -294,6 +360,13 @@ mod tests {
         let several =
             "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY '||' STORED AS TEXTFILE LOCATION 'x'";
         assert!(matches!(parse(several), Err(Error::RowFormatDelimiter { delimiter }) if delimiter == "||"));
+        for (key, value) in [("timestamp.formats", "yyyy/MM/dd"), ("serialization.last.column.takes.rest", "true")] {
+            let text = format!(
+                "CREATE EXTERNAL TABLE t (a INT) STORED AS TEXTFILE LOCATION 'x' TBLPROPERTIES ('a'='b', '{key}'='{value}')"
+            );
+            assert!(matches!(parse(&text), Err(Error::TableProperty { key: found, .. }) if found == key));
+            assert!(parse(&text.replace(value, "false")).is_ok());
+        }
         let twice = "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE \
             OPTIONS ('field.delim' ';') LOCATION 'x'";
         assert!(matches!(parse(twice), Err(Error::RowFormatTwice { key: "field.delim" })));

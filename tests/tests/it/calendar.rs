@@ -198,6 +198,110 @@ fn shards_hold_rebased_dates() {
     assert_eq!(read(&[&format!("SELECT d FROM '{out}'")]).stdout, "d\n0001-01-01\n");
 }
 
+fn hive(name: &str) -> String {
+    repository().join("tests/data/hive").join(name).display().to_string()
+}
+
+/// Reads a file of Hive's, of which nothing is ambiguous.
+fn of_hive(query: &str, file: &str) -> Vec<String> {
+    let scratch = Scratch::default();
+    let out = scratch.join("rows.csv").display().to_string();
+    let query = query.replace("FILE", &format!("'{}'", hive(file)));
+    let run = read(&[&query, "--out", &out, "--strict"]);
+    assert_eq!(run.stderr.lines().count(), 1, "{file}: {}", run.stderr);
+    fs::read_to_string(out).unwrap().lines().skip(1).map(str::to_owned).collect()
+}
+
+/// Hive 4.0.1 in the time zone America/Los_Angeles wrote these files, and its SELECT shows these rows.
+#[test]
+fn files_of_hive_4_are_read_as_hive_reads_them() {
+    let rows = [
+        "1,0001-01-01T00:00:00,0001-01-01",
+        "2,1500-02-28T23:30:00,1500-02-28",
+        "3,1582-10-04T12:00:00,1582-10-04",
+        "4,1582-10-15T01:00:00,1582-10-15",
+        "5,1899-12-31T10:00:00,1899-12-31",
+        "6,1883-11-18T12:00:00,1883-11-18",
+        "7,1969-12-31T23:59:59.500,1969-12-31",
+        "8,2024-07-01T12:00:00,2024-07-01",
+        "9,9999-12-31T23:59:59,9999-12-31",
+        "10,2500-07-01T12:00:00,2500-07-01",
+        "11,1910-06-01T00:00:00.000001,1910-06-01",
+    ];
+    let local = "SELECT id, ts, d FROM FILE ORDER BY id";
+    // INT96 by both ways in which Hive converts between time zones.
+    assert_eq!(of_hive(local, "int96_all.parquet"), rows);
+    assert_eq!(of_hive(local, "int96_legacy.parquet"), rows);
+    // INT64 stands for the local time.
+    let rows = of_hive("SELECT id, ts, dt FROM FILE WHERE id IN (3, 4, 6, 9) ORDER BY id", "int64.parquet");
+    let expected = [
+        "3,0001-01-01T00:00:00,0001-01-01",
+        "4,1582-10-04T23:59:59.500,1582-10-04",
+        "6,1500-02-28T12:00:00,1500-02-28",
+        "9,2024-07-01T12:00:00,2024-07-01",
+    ];
+    assert_eq!(rows, expected);
+}
+
+/// The timestamps of Avro are instants: local times in Los Angeles, in UTC. Local mean time is 7:52:58 behind UTC.
+#[test]
+fn avro_of_hive_4_is_read_as_hive_reads_it() {
+    let rows = [
+        "1,0001-01-01T07:52:58Z,0001-01-01",
+        "2,1500-03-01T07:22:58Z,1500-02-28",
+        "3,1582-10-04T19:52:58Z,1582-10-04",
+        "4,1582-10-15T08:52:58Z,1582-10-15",
+        "5,1899-12-31T18:00:00Z,1899-12-31",
+        "6,1883-11-18T19:52:58Z,1883-11-18",
+        "7,1970-01-01T07:59:59.500Z,1969-12-31",
+        "8,2024-07-01T19:00:00Z,2024-07-01",
+        "9,+10000-01-01T07:59:59Z,9999-12-31",
+        "10,2500-07-01T19:00:00Z,2500-07-01",
+        "11,1910-06-01T08:00:00Z,1910-06-01",
+    ];
+    let query = "SELECT id, ts, d FROM FILE ORDER BY id";
+    assert_eq!(of_hive(query, "hybrid.avro"), rows);
+    // Hive itself shows these two as 0002-01-01 00:00:00 and 1582-10-24 12:00:00. At 12:00 local mean time, standard
+    // time began.
+    let legacy = rows.map(|row| match row.split_once(',') {
+        Some(("1", _)) => "1,0002-01-01T07:52:58Z,0001-01-01",
+        Some(("3", _)) => "3,1582-10-24T19:52:58Z,1582-10-04",
+        Some(("6", _)) => "6,1883-11-18T20:00:00Z,1883-11-18",
+        _ => row,
+    });
+    assert_eq!(of_hive(query, "legacy.avro"), legacy);
+    let dates = of_hive("SELECT dt FROM FILE WHERE id IN (3, 4, 6) ORDER BY id", "proleptic.avro");
+    assert_eq!(dates, ["0001-01-01", "1582-10-04", "1500-02-28"]);
+}
+
+/// As Hive 2 wrote it: the file `hybrid.avro` without keys.
+#[test]
+fn avro_without_a_calendar_is_ambiguous() {
+    let file = hive("unmarked.avro");
+    let query = format!("SELECT id, d, ts FROM '{file}'");
+    let scratch = Scratch::default();
+    let dry = read(&[&query, "--out", &scratch.join("dry").display().to_string(), "--dry-run"]);
+    assert!(dry.stderr.contains("old dates and timestamps in d, ts are ambiguous"), "{}", dry.stderr);
+    // Read in parts, the rows have the same numbers.
+    let parts = format!("SET datafusion.optimizer.repartition_file_min_size = 1; {query}");
+    for query in [&query, &parts] {
+        let found = read(&[query, "--threads", "2"]);
+        let has = |text: &str| assert!(found.stderr.contains(text), "{text}: {}", found.stderr);
+        has(
+            "column \"d\": dates before 1582-10-15 whose calendar the file does not record (read as proleptic Gregorian): 3, the first in row 0: 0000-12-30",
+        );
+        has(
+            "column \"ts\": timestamps before 1900 whose calendar the file does not record (read as proleptic Gregorian): 6, the first in row 0: ",
+        );
+    }
+    let refused = run(tfr_sql().args([&query, "--out"]).arg(scratch.join("strict")).arg("--strict")).exits_with(1);
+    assert!(refused.stderr.contains("0000-12-30 is one of the dates before 1582-10-15"), "{}", refused.stderr);
+    let hybrid = without_doubts("SELECT d FROM t WHERE id < 3", &format!("t={file},calendar=hybrid"));
+    assert_eq!(hybrid, "d\n0001-01-01\n1500-02-28\n");
+    let unread = read(&[&format!("SELECT id FROM '{file}'"), "--strict"]);
+    assert_eq!(unread.stderr, "");
+}
+
 /// A column that cannot be read blocks the queries that select it.
 #[test]
 fn an_orc_union_blocks_only_the_queries_that_select_it() {

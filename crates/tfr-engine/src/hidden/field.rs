@@ -1,9 +1,10 @@
-//! [`ExactField`]: accesses struct fields and map entries, respecting the nulls of the parents.
+//! [`ExactField`]: accesses struct fields and map entries, respecting the nulls of the parents, and takes a key of a map
+//! in any number type.
 
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion_common::tree_node::{Transformed, TreeNode};
@@ -61,7 +62,23 @@ impl ExactField {
                     None => exec_err!("Field {name} not found in dictionary struct"),
                 }
             }
-            (DataType::Map(..), _) => self.by_engine(without_null_entries(array)?, key, args),
+            (DataType::Map(entries, _), _) => {
+                let key = match (key, entries.data_type()) {
+                    (ColumnarValue::Scalar(key), DataType::Struct(fields)) => {
+                        let [key_field, value_field] = fields.as_ref() else {
+                            return internal_err!("a map without keys");
+                        };
+                        match as_key(key, key_field.data_type())? {
+                            Some(key) => ColumnarValue::Scalar(key),
+                            None => {
+                                return Ok(ColumnarValue::Array(new_null_array(value_field.data_type(), array.len())));
+                            }
+                        }
+                    }
+                    (key, _) => key.clone(),
+                };
+                self.by_engine(without_null_entries(array)?, &key, args)
+            }
             _ => self.by_engine(Arc::clone(array), key, args),
         }
     }
@@ -141,6 +158,22 @@ impl ScalarUDFImpl for ExactField {
 
     fn documentation(&self) -> Option<&Documentation> {
         self.engine.documentation()
+    }
+}
+
+/// Converts a key to the type of a map's keys; `None` if it is a number that the type does not have, and so equal to no
+/// key. The engine compares keys of one type only: `m[1]` fails for a `MAP<INT, ...>`.
+fn as_key(key: &ScalarValue, data_type: &DataType) -> Result<Option<ScalarValue>> {
+    let found = key.data_type();
+    if found == *data_type || found.is_nested() || !(found.is_numeric() && data_type.is_numeric() || found.is_string())
+    {
+        return Ok(Some(key.clone()));
+    }
+    match key.cast_to(data_type) {
+        Ok(cast) if found.is_numeric() && cast.cast_to(&found).ok().as_ref() != Some(key) => Ok(None),
+        Ok(cast) => Ok(Some(cast)),
+        Err(_) if found.is_numeric() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

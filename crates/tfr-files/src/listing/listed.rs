@@ -122,6 +122,12 @@ impl Listing {
         Self { partitions, ..self }
     }
 
+    /// Gives the partition columns the names in `names` from which theirs differ only by case, as in Hive.
+    pub fn with_partition_names<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.partitions = self.partitions.with_names(names);
+        self
+    }
+
     /// Sets the types of the partition columns that `declared` contains. Its other columns are ignored.
     ///
     /// # Errors

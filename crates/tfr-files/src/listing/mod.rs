@@ -15,6 +15,6 @@ pub use location::{FileNames, Location, query_of_store, user_of_store};
 pub use location_text::{LocationText, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;
-pub use partition::PartitionColumns;
+pub use partition::{PartitionColumns, text_of_length};
 pub use search::{FoundFiles, find_files};
 pub use table_format::{Owner, TableFormat};

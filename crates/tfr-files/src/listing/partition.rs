@@ -112,31 +112,56 @@ impl PartitionColumns {
         self
     }
 
+    /// Gives the columns the names in `names` from which theirs differ only by case, unless another column has the name.
+    pub(crate) fn with_names<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        for name in names {
+            let is_same = |field: &FieldRef| field.name().to_lowercase() == name.to_lowercase();
+            let mut same = self.fields.iter_mut().filter(|field| is_same(field));
+            if let (Some(field), None) = (same.next(), same.next()) {
+                *field = Arc::new(field.as_ref().clone().with_name(name));
+            }
+        }
+        self
+    }
+
     /// Sets the types of the columns that `declared` contains. Its other columns are ignored.
     ///
     /// Supported types are text, booleans, integers, decimals, floating point numbers, dates and timestamps. A value
-    /// must be exact in its type: digits or a time of day must not be cut off.
+    /// must be exact in its type: digits or a time of day must not be cut off. A text is cut to the length that
+    /// [`text_of_length`] declares, with a warning.
     pub(crate) fn with_types(&self, declared: &Schema, file_name: impl Fn(usize) -> String) -> Result<Self> {
         let mut typed = self.clone();
         for (position, field) in self.fields.iter().enumerate() {
-            let Ok(declared) = declared.field_with_name(field.name()).map(Field::data_type) else { continue };
+            let Ok(declared) = declared.field_with_name(field.name()) else { continue };
+            let (declared, length) = (declared.data_type(), Length::of(declared));
             let Some(data_type) = type_in_path(declared) else {
                 let (column, declared) = (field.name().clone(), declared.clone());
                 return Err(ErrorKind::PartitionType { column, declared }.into());
             };
-            if data_type == *field.data_type() {
+            if data_type == *field.data_type() && length.is_none() {
                 continue;
             }
+            let mut cut: Option<(usize, String, usize)> = None;
             for (index, values) in typed.values.iter_mut().enumerate() {
                 let value = &mut values[position];
                 // A value read as an integer prints as the text in the path.
-                let text = if value.is_null() { None } else { Some(value.to_string()) };
+                let mut text = if value.is_null() { None } else { Some(value.to_string()) };
+                if let (Some(text), Some(length)) = (&mut text, length)
+                    && length.cut(text)
+                {
+                    let (_, _, count) = cut.get_or_insert_with(|| (index, text.clone(), 0));
+                    *count += 1;
+                }
                 *value = read(text.as_deref(), &data_type).ok_or_else(|| ErrorKind::PartitionValue {
                     file: file_name(index),
                     column: field.name().clone(),
                     value: text.unwrap_or_default(),
                     declared: data_type.clone(),
                 })?;
+            }
+            if let Some((index, value, count)) = cut {
+                let (file, column) = (file_name(index), field.name());
+                log::warn!("{file}: column \"{column}\" of the path is cut to its length, {value:?}; files: {count}");
             }
             typed.fields[position] = Arc::new(Field::new(field.name(), data_type, true));
         }
@@ -151,6 +176,42 @@ impl PartitionColumns {
     /// Returns the values for the file at `index` of the listing, one for each field.
     pub fn values(&self, index: usize) -> &[ScalarValue] {
         self.values.get(index).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The keys of a field's metadata for the length of its texts, and whether trailing spaces are removed.
+const LENGTH: &str = "tfr.length";
+const IS_PADDED: &str = "tfr.is_padded";
+
+/// Declares the maximum length of the texts of a partition column in characters, and whether their trailing spaces are
+/// removed: Hive's VARCHAR and CHAR.
+pub fn text_of_length(field: Field, length: usize, is_padded: bool) -> Field {
+    let declared = [(LENGTH, length.to_string()), (IS_PADDED, is_padded.to_string())];
+    field.with_metadata(declared.map(|(key, value)| (key.to_owned(), value)).into())
+}
+
+/// The maximum length of texts.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    chars: usize,
+    is_padded: bool,
+}
+
+impl Length {
+    fn of(field: &Field) -> Option<Self> {
+        let metadata = field.metadata();
+        let is_padded = metadata.get(IS_PADDED).is_some_and(|is_padded| is_padded == "true");
+        Some(Self { chars: metadata.get(LENGTH)?.parse().ok()?, is_padded })
+    }
+
+    /// Cuts a text. Returns whether it lost more than trailing spaces.
+    fn cut(self, text: &mut String) -> bool {
+        let end = text.char_indices().nth(self.chars).map_or(text.len(), |(end, _)| end);
+        let rest = text.split_off(end);
+        let kept = if self.is_padded { text.trim_end_matches(' ').len() } else { end };
+        text.truncate(kept);
+        let rest = if self.is_padded { rest.trim_end_matches(' ') } else { &rest };
+        !rest.is_empty()
     }
 }
 
@@ -318,6 +379,34 @@ mod tests {
             message,
             "column \"c\" of the path: declared as List(Int8), which a directory name cannot represent"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn declared_names_differ_by_case() -> Result<()> {
+        let names = |directory: &str, declared: &[&str]| {
+            let columns = columns(&[directory])?.with_names(declared.iter().copied());
+            Ok::<_, crate::error::Error>(columns.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(names("P=1/Q=2", &["p", "r"])?, ["p", "Q"]);
+        assert_eq!(names("P=1/p=2", &["p"])?, ["P", "p"]);
+        Ok(())
+    }
+
+    #[test]
+    fn texts_are_cut_to_their_length() -> Result<()> {
+        for (value, is_padded, expected) in [
+            ("abcdef", true, "abc"),
+            ("ab  ", true, "ab"),
+            ("ab  ", false, "ab "),
+            ("äöüß", false, "äöü"),
+            ("12345", false, "123"),
+        ] {
+            let field = text_of_length(Field::new("c", DataType::Utf8, true), 3, is_padded);
+            let typed = columns(&[&format!("c={value}")])?.with_types(&Schema::new(vec![field]), |_| String::new())?;
+            assert_eq!(typed.values(0), [ScalarValue::from(expected)], "{value:?}");
+            assert!(typed.fields()[0].metadata().is_empty());
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ pub(super) struct Block {
     pub(super) byte: u64,
     /// The number of records in the block.
     pub(super) records: u64,
-    pub(super) data: Vec<u8>,
+    pub(super) data: bytes::Bytes,
 }
 
 impl Container {
@@ -108,6 +108,23 @@ impl Container {
 
     /// Returns the next block; `None` at the end of the file.
     pub(super) async fn block(&mut self) -> Result<Option<Block>> {
+        let Some(Block { byte, records, data }) = self.compressed_block().await? else { return Ok(None) };
+        let data = self.codec.decompress(&data).await.map_err(|reason| self.damaged(byte, reason))?;
+        Ok(Some(Block { byte, records, data: data.into() }))
+    }
+
+    /// Returns the number of records before the block at `byte`, by reading the file from its start.
+    pub(super) async fn records_before(file: &Input, byte: u64) -> Result<u64> {
+        let (mut container, mut records) = (Self::open(file).await?, 0_u64);
+        while container.position() < byte {
+            let Some(block) = container.compressed_block().await? else { break };
+            records = records.saturating_add(block.records);
+        }
+        Ok(records)
+    }
+
+    /// Returns the next block as it is in the file.
+    async fn compressed_block(&mut self) -> Result<Option<Block>> {
         let byte = self.bytes.position();
         if self.bytes.left() == 0 {
             return Ok(None);
@@ -122,7 +139,6 @@ impl Container {
         if *self.bytes.take(SYNC_LEN).await? != self.sync {
             return Err(self.damaged(end, "the sync marker behind a block is not that of the file".to_owned()));
         }
-        let data = self.codec.decompress(&data).await.map_err(|reason| self.damaged(byte, reason))?;
         Ok(Some(Block { byte, records, data }))
     }
 

@@ -27,6 +27,7 @@ mod promote;
 mod schema;
 mod values;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -34,6 +35,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
+use datafusion_physical_plan::metrics::Count;
+use datafusion_session::Session;
 use futures::StreamExt;
 use tfr_files::FileNames;
 use tfr_files::Findings;
@@ -42,11 +45,12 @@ use self::bytes::Bytes;
 use self::container::{Block, Container};
 use self::schema::Type;
 use self::values::Values;
-use crate::calendar::{Calendar, CalendarOption, Calendars, Rule, Watch, leaves, note, rebased};
+use crate::calendar::{CalendarOption, Calendars, Rule, Watch, Watched, count, has_doubts, leaves, note, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
+use crate::used::UsedColumns;
 use tfr_files::scan::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::promoted;
@@ -54,45 +58,81 @@ pub(crate) use self::promote::promoted;
 /// Maximum number of records without bytes in a block.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
+/// Number of records that are read when a table is opened to find old dates of an unknown calendar, and about their
+/// bytes.
+const PROBED_RECORDS: usize = 1000;
+const PROBED_LEN: usize = 1 << 20;
+
 /// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(
+    session: &dyn Session,
     names: FileNames,
     columns: ColumnNames,
     calendar: CalendarOption,
-    findings: Option<Arc<Findings>>,
 ) -> Arc<dyn FileFormat> {
-    Arc::new(ReaderFormat::new(ForwardFiles::new(AvroReader { calendar, findings }, names, columns)))
+    let (findings, used) = (Findings::of(session.config()), session.config().get_extension::<UsedColumns>());
+    let reader = AvroReader { calendar, findings, columns: columns.clone(), used };
+    Arc::new(ReaderFormat::new(ForwardFiles::new(reader, names, columns)))
 }
 
 #[derive(Debug)]
 struct AvroReader {
     calendar: CalendarOption,
     findings: Option<Arc<Findings>>,
+    columns: ColumnNames,
+    /// The columns that queries use, if known.
+    used: Option<Arc<UsedColumns>>,
 }
 
 impl AvroReader {
-    /// Returns the calendars of a file. Without keys of Spark or Hive they are those of the specification, ISO 8601.
     fn calendars(&self, container: &Container) -> Calendars {
-        let default = match Calendar::of(&self.calendar) {
-            Calendar::Unknown => Calendar::Proleptic,
-            given => given,
-        };
-        Calendars::of_keys(|key| container.metadata.get(key).map(String::as_str), default, &self.calendar)
+        Calendars::of_avro(|key| container.metadata.get(key).map(String::as_str), &self.calendar)
     }
 
-    /// Adds a note if the file has instants of the hybrid calendar but no time zone.
-    fn note_doubts(&self, file: &Input, schema: &Schema, calendars: &Calendars) {
-        let Some(findings) = &self.findings else { return };
-        let reason = |data_type: &DataType| of_leaf(calendars, data_type).1.reason();
-        let doubtful = schema.fields().iter().filter_map(|field| {
-            let reason = leaves(field.data_type(), reason).into_iter().flatten().next()?;
-            Some((reason, field.name().clone()))
-        });
-        let (reasons, columns): (Vec<_>, Vec<_>) = doubtful.unzip();
-        if let Some(reason) = reasons.first() {
-            findings.note(note(reason.describe(), vec![file.name.to_string()], columns));
+    /// Adds a note if the first records of the file have ambiguous values. A file has no bounds that would rule them
+    /// out in all records.
+    async fn note_doubts(&self, file: &Input, container: Container, schema: &Schema) -> Result<()> {
+        let Some(findings) = &self.findings else { return Ok(()) };
+        let is_used = |name: &str| self.used.as_ref().is_none_or(|used| used.contains(&self.columns.in_table(name)));
+        let calendars = self.calendars(&container);
+        let doubtful =
+            schema.fields().iter().filter(|field| is_used(field.name()) && watched(&calendars, field).is_some());
+        let doubtful: Vec<_> = doubtful.cloned().collect();
+        if doubtful.is_empty() {
+            return Ok(());
         }
+        let part = FilePart {
+            range: 0..file.meta.size,
+            file: file.clone(),
+            wanted: Arc::new(Schema::new(doubtful)),
+            columns: ColumnNames::default(),
+            batch_size: PROBED_RECORDS,
+            batch_len: PROBED_LEN,
+            bytes_scanned: Count::new(),
+        };
+        let mut records = Records::new(container, part, &calendars, None);
+        let Some(batch) = records.next().await? else { return Ok(()) };
+        let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
+            let Some(watched) = watched(&calendars, field).filter(|watched| has_doubts(array, &watched.leaves)) else {
+                continue;
+            };
+            if let Some(reason) = watched.leaves.iter().find_map(|watch| watch.reason()) {
+                columns.entry(reason.describe()).or_default().push(watched.column);
+            }
+        }
+        for (reason, columns) in columns {
+            findings.note(note(reason, vec![file.name.to_string()], columns));
+        }
+        Ok(())
     }
+}
+
+/// Returns which values of a column are ambiguous, if any can be.
+fn watched(calendars: &Calendars, field: &Field) -> Option<Watched> {
+    let leaves = leaves(field.data_type(), |data_type| of_leaf(calendars, data_type).1);
+    let is_any = leaves.iter().any(|watch| *watch != Watch::Nothing);
+    is_any.then(|| Watched { column: field.name().clone(), leaves })
 }
 
 /// Returns how values of a type are read, and which of them are ambiguous.
@@ -125,7 +165,8 @@ impl ForwardReader for AvroReader {
         let fields: Vec<Field> =
             container.schema.columns().into_iter().map(|(name, column)| column.field(name)).collect();
         let schema = Schema::new(fields);
-        self.note_doubts(&file, &schema, &self.calendars(&container));
+        // The scan reports records that cannot be read.
+        let _ = self.note_doubts(&file, container, &schema).await;
         Ok(Arc::new(schema))
     }
 
@@ -134,7 +175,7 @@ impl ForwardReader for AvroReader {
         part.bytes_scanned.add(container.position() as usize);
         container.skip_to(part.range.start).await?;
         let calendars = self.calendars(&container);
-        let records = Records::new(container, part, &calendars);
+        let records = Records::new(container, part, &calendars, self.findings.clone());
         let batches = futures::stream::try_unfold(records, |mut records| async {
             Ok(records.next().await?.map(|batch| (batch, records)))
         });
@@ -157,6 +198,14 @@ struct Records {
     schema: SchemaRef,
     /// The rule for each leaf of the requested columns, if some need rebasing.
     rules: Option<Vec<Vec<Rule>>>,
+    /// Counts the ambiguous values of these columns, by index.
+    findings: Option<Arc<Findings>>,
+    watched: Vec<(usize, Watched)>,
+    /// The offset of the first block, and the number of the next row from there.
+    start: u64,
+    row: u64,
+    /// The number of rows before the first block, if it was determined.
+    rows_before: Option<u64>,
     /// Minimum number of bytes of a record.
     min_len: usize,
     /// The current block, the number of its bytes read, and the number of its records left.
@@ -164,7 +213,7 @@ struct Records {
 }
 
 impl Records {
-    fn new(container: Container, part: FilePart, calendars: &Calendars) -> Self {
+    fn new(container: Container, part: FilePart, calendars: &Calendars, findings: Option<Arc<Findings>>) -> Self {
         let mut fields = Vec::new();
         let columns = container.schema.columns().into_iter().map(|(name, column)| {
             let found = match part.wants(name) {
@@ -181,8 +230,43 @@ impl Records {
         let rule = |data_type: &DataType| of_leaf(calendars, data_type).0;
         let rules: Vec<_> = schema.fields().iter().map(|field| leaves(field.data_type(), rule)).collect();
         let rules = Some(rules).filter(|rules| rules.iter().flatten().any(|rule| !rule.is_keep()));
-        let min_len = container.schema.min_len();
-        Self { container, part, columns, schema, rules, min_len, block: None }
+        let of_fields = schema.fields().iter().enumerate();
+        let watched = of_fields.filter_map(|(index, field)| Some((index, watched(calendars, field)?))).collect();
+        let (min_len, start) = (container.schema.min_len(), container.position());
+        let rows_before = (part.range.start == 0).then_some(0);
+        Self {
+            container,
+            part,
+            columns,
+            schema,
+            rules,
+            findings,
+            watched,
+            start,
+            row: 0,
+            rows_before,
+            min_len,
+            block: None,
+        }
+    }
+
+    /// Counts the ambiguous values of a batch.
+    async fn count_doubts(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let Some(findings) = self.findings.clone() else { return Ok(()) };
+        for (index, watched) in &self.watched {
+            let array = &columns[*index];
+            if !has_doubts(array, &watched.leaves) {
+                continue;
+            }
+            let before = match self.rows_before {
+                Some(before) => before,
+                None => Container::records_before(&self.part.file, self.start).await?,
+            };
+            self.rows_before = Some(before);
+            let first = before + self.row;
+            count(&findings, &self.part.file.name, watched, array, |row| first + row as u64)?;
+        }
+        Ok(())
     }
 
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
@@ -241,6 +325,8 @@ impl Records {
         for (column, rules) in columns.iter_mut().zip(self.rules.iter().flatten()) {
             *column = rebased(column, rules)?;
         }
+        self.count_doubts(&columns).await?;
+        self.row += rows as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }

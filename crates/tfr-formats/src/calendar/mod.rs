@@ -13,10 +13,10 @@ mod writers;
 mod zone;
 
 pub(crate) use days::{GREGORIAN_START, rebased_days};
-pub(crate) use doubts::{Reason, Watch, Watched, count, note};
+pub(crate) use doubts::{Reason, Watch, Watched, count, has_doubts, note};
 pub(crate) use rebase::{Rule, rebased};
-pub(crate) use writers::{Calendar, Calendars};
-pub(crate) use zone::{JavaZone, START_OF_RULES};
+pub(crate) use writers::{Calendar, Calendars, unknown_hive_zone};
+pub(crate) use zone::{JavaZone, START_OF_RULES, ZoneRules};
 
 use std::sync::Arc;
 

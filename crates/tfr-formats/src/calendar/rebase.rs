@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
-use super::{GREGORIAN_START, JavaZone, rebased_days};
+use super::{GREGORIAN_START, JavaZone, ZoneRules, rebased_days};
 
 const SECONDS_OF_DAY: i64 = 86_400;
 
@@ -26,6 +26,8 @@ pub(crate) enum Rule {
     Local,
     /// Instants: keep the local day and time of day in the writer's time zone.
     Instant(Arc<JavaZone>),
+    /// Instants that become the local day and time of day in the writer's time zone, by these rules.
+    LocalOf(Arc<JavaZone>, ZoneRules),
 }
 
 impl Rule {
@@ -106,9 +108,17 @@ fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
             Rule::Keep => Some(seconds),
             Rule::Local => rebased_seconds(seconds),
             Rule::Instant(zone) => zone.rebased(seconds),
+            Rule::LocalOf(zone, rules) => zone.local(seconds, *rules),
         };
         let rebased = seconds.and_then(|seconds| seconds.checked_mul(per_second)?.checked_add(fraction));
-        rebased.ok_or_else(|| out_of_range(&format!("{seconds} seconds", seconds = value.div_euclid(per_second))))
+        rebased.ok_or_else(|| match rule {
+            Rule::LocalOf(..) => ArrowError::ComputeError(format!(
+                "{seconds} seconds since 1970 are beyond the range of {} in the time zone of the writer",
+                array.data_type(),
+                seconds = value.div_euclid(per_second)
+            )),
+            _ => out_of_range(&format!("{seconds} seconds", seconds = value.div_euclid(per_second))),
+        })
     })?;
     // Restore the time zone of the type, which `try_unary` drops.
     let rebased: PrimitiveArray<T> = rebased.with_data_type(array.data_type().clone());

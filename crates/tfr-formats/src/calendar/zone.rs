@@ -14,8 +14,20 @@ pub(crate) const START_OF_RULES: i64 = -2_208_988_800;
 /// 2100-01-01, where the rules of `chrono-tz` end.
 const END_OF_RULES: i64 = 4_102_444_800;
 
+/// Seconds in a day.
+const DAY: i64 = 86_400;
+
 /// Seconds in 400 years, after which dates fall on the same days of the week.
-const CYCLE: i64 = 146_097 * 86_400;
+const CYCLE: i64 = 146_097 * DAY;
+
+/// One of Java's two sets of rules for a time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneRules {
+    /// Those of `java.time`, with local mean times.
+    JavaTime,
+    /// Those of `java.util.TimeZone`, with today's standard offset before 1900. Its dates have the hybrid calendar.
+    JavaUtil,
+}
 
 /// A time zone of Java.
 #[derive(Debug, Clone)]
@@ -71,6 +83,25 @@ impl JavaZone {
     pub(crate) fn offset_of_local(&self, local: NaiveDateTime) -> i64 {
         let offset = self.zone.offset_from_local_datetime(&local).earliest();
         offset.map_or_else(|| offset_at(self.zone, local), |offset| offset.fix().local_minus_utc().into())
+    }
+
+    /// Converts an instant of the hybrid calendar to the local date and time of the proleptic Gregorian calendar, in
+    /// seconds since 1970, as Hive does (`NanoTimeUtils.getTimestamp`); `None` if out of range. By the older rules, a
+    /// February 29 that only the Julian calendar has becomes February 28.
+    pub(crate) fn local(&self, instant: i64, rules: ZoneRules) -> Option<i64> {
+        match rules {
+            ZoneRules::JavaUtil => {
+                let local = instant.checked_add(self.offset(instant))?;
+                let is_same_day_as_next = rebased_seconds(local)? == rebased_seconds(local.checked_add(DAY)?)?;
+                rebased_seconds(if is_same_day_as_next { local - DAY } else { local })
+            }
+            ZoneRules::JavaTime => {
+                let instant = rebased_seconds(instant)?;
+                let mean = DateTime::from_timestamp(instant, 0).filter(|_| instant < START_OF_RULES);
+                let offset = mean.map_or_else(|| self.offset(instant), |mean| offset_at(self.zone, mean.naive_utc()));
+                instant.checked_add(offset)
+            }
+        }
     }
 
     /// Converts an instant of the hybrid calendar to the one with the same local date and time; `None` if out of range.

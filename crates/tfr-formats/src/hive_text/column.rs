@@ -54,11 +54,6 @@ impl Dialect {
         }
     }
 
-    /// Whether the last column takes the rest of the line including separators, as in MultiDelimitSerDe.
-    pub(super) fn takes_rest(&self) -> bool {
-        self.cell_separator.len() > 1
-    }
-
     /// Removes the escapes from a text. An escaped `r` or `n` is a line end, as written by Hive (HIVE-11785).
     fn unescaped<'a>(&self, cell: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(escape) = self.escape else { return Cow::Borrowed(cell) };
@@ -97,13 +92,6 @@ pub(super) struct Split<'a> {
     rest: Option<&'a [u8]>,
     separator: &'a [u8],
     escape: Option<u8>,
-}
-
-impl<'a> Split<'a> {
-    /// Returns the remainder as one part.
-    pub(super) fn rest(&mut self) -> Option<&'a [u8]> {
-        self.rest.take()
-    }
 }
 
 impl<'a> Iterator for Split<'a> {
@@ -172,6 +160,25 @@ enum Values {
     Map(Lists, Box<(Column, Column)>),
     Struct(NullBufferBuilder, Vec<Column>),
     Union(NullBufferBuilder, Int8Builder, Vec<Column>),
+}
+
+/// The value of a map's key.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    /// A number, a date, or the bits of a float.
+    Number(i128),
+    Bytes(Cow<'a, [u8]>),
+    /// Equal to no other key: NaN.
+    Unequal,
+}
+
+/// Returns the characters of a key that its type keeps.
+fn text_key(text: Cow<'_, [u8]>, max: Option<MaxChars>) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(&text) {
+        Ok(all) if max.is_some() => Cow::Owned(value::text(all, max).value.as_bytes().to_vec()),
+        // Text that is not UTF-8 is an error when it is appended.
+        _ => text,
+    }
 }
 
 /// The offsets and nulls of lists.
@@ -287,14 +294,15 @@ impl Column {
                 if !cell.is_empty() {
                     for part in context.dialect.split(cell, level) {
                         let (key, value) = context.dialect.split_once(part, level + 1);
-                        if !keys.holds(key, context.dialect) {
-                            context.odd(Oddity::Unfit, key, &keys.data_type)?;
-                        } else if !seen.insert(key) {
-                            context.odd(Oddity::RepeatedKey, key, &keys.data_type)?;
-                        } else {
-                            keys.append(Some(key), level + 2, context)?;
-                            values.append(value, level + 2, context)?;
-                            len += 1;
+                        let found = keys.key(key, context.dialect);
+                        match found.map(|found| found == Key::Unequal || seen.insert(found)) {
+                            None => context.odd(Oddity::Unfit, key, &keys.data_type)?,
+                            Some(false) => context.odd(Oddity::RepeatedKey, key, &keys.data_type)?,
+                            Some(true) => {
+                                keys.append(Some(key), level + 2, context)?;
+                                values.append(value, level + 2, context)?;
+                                len += 1;
+                            }
                         }
                     }
                 }
@@ -325,21 +333,37 @@ impl Column {
         Ok(())
     }
 
-    /// Whether a cell is a valid value other than null.
-    fn holds(&self, cell: &[u8], dialect: &Dialect) -> bool {
-        cell != dialect.null
-            && match &self.values {
-                Values::Boolean(_) => value::boolean(cell).is_some(),
-                Values::Integer(min, max, _) => {
-                    value::integer(cell).is_some_and(|read| (*min..=*max).contains(&read.value))
-                }
-                Values::Float32(_) => value::float32(cell).is_some(),
-                Values::Float64(_) => value::float64(cell).is_some(),
-                Values::Decimal(precision, scale, _) => value::decimal(cell, *precision, *scale).is_some(),
-                Values::Date(_) => value::date(cell).is_some(),
-                Values::Timestamp(unit, _) => value::timestamp(cell, *unit).is_some(),
-                _ => true,
+    /// Returns the value of a map's key, in which equal keys are equal however they are written; `None` if the cell is
+    /// null or not a value of the type.
+    fn key<'a>(&self, cell: &'a [u8], dialect: &Dialect) -> Option<Key<'a>> {
+        if cell == dialect.null {
+            return None;
+        }
+        let number = |value: i128| Some(Key::Number(value));
+        match &self.values {
+            Values::Boolean(_) => number(value::boolean(cell)?.into()),
+            Values::Integer(min, max, _) => {
+                number(value::integer(cell).filter(|read| (*min..=*max).contains(&read.value))?.value.into())
             }
+            // As in Hive, a double is equal to one that compares as equal, and a float to one of the same bits.
+            Values::Float64(_) => match value::float64(cell)?.value {
+                value if value.is_nan() => Some(Key::Unequal),
+                value => number((value + 0.0).to_bits().into()),
+            },
+            Values::Float32(_) => match value::float32(cell)?.value {
+                value if value.is_nan() => Some(Key::Unequal),
+                value => number(value.to_bits().into()),
+            },
+            Values::Decimal(precision, scale, _) => number(value::decimal(cell, *precision, *scale)?.value),
+            Values::Date(_) => number(value::date(cell)?.value.into()),
+            Values::Timestamp(unit, _) => number(value::timestamp(cell, *unit)?.value.into()),
+            Values::Binary(_) => Some(Key::Bytes(value::binary(cell))),
+            Values::Text(max, _) => Some(Key::Bytes(text_key(dialect.unescaped(cell), *max))),
+            // Not types of keys.
+            Values::List(..) | Values::Map(..) | Values::Struct(..) | Values::Union(..) => {
+                Some(Key::Bytes(Cow::Borrowed(cell)))
+            }
+        }
     }
 
     fn append_null(&mut self) {

@@ -9,14 +9,14 @@
 //! | `DECIMAL(p,s)` | decimal128 | rounded to the scale |
 //! | `STRING`, `VARCHAR(n)`, `CHAR(n)` | utf8 | cut to n characters; a CHAR without trailing spaces |
 //! | `BINARY` | binary | base64 if all of the cell could be that, otherwise the bytes themselves |
-//! | `DATE` | date32 | `YYYY-MM-DD`; a time after it is cut off |
-//! | `TIMESTAMP`, `TIMESTAMP(9)` | microseconds, nanoseconds, no zone | `YYYY-MM-DD[ hh:mm:ss[.f]]`, also with `T` |
+//! | `DATE` | date32 | `YYYY-MM-DD`; what follows is cut off |
+//! | `TIMESTAMP`, `TIMESTAMP(9)` | microseconds, nanoseconds, no zone | `YYYY-MM-DD hh:mm:ss[.f]`, also with `T`; a date alone is null |
 //! | `ARRAY<t>`, `MAP<k,v>`, `STRUCT<n:t>` | list, map, struct | an empty cell is an empty list or map |
 //! | `UNIONTYPE<t,u>` | struct of `tag`, `field0`, `field1` | the index of the type, then the value |
 //!
 //! Cells are read as by Hive, and its silent conversions are reported. A cell that is not a valid value of its type is
-//! null. Values too long or too precise for their type are cut. The second of two equal keys is ignored, as are cells
-//! beyond the columns. Missing cells are null.
+//! null. Values too long or too precise for their type are cut. The second of two keys with equal values is ignored, as
+//! are cells beyond the columns. Missing cells are null.
 //!
 //! One warning per kind and file reports the number of such cells and the position of the first. The scan's metric
 //! `odd_cells` counts them. With `on_error=error` the first one is an error. An empty cell of any type but text, bytes

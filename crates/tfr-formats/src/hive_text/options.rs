@@ -6,8 +6,7 @@ use crate::text::{Compression, Encoding};
 /// The dialect of Hive text files and their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HiveTextOptions {
-    /// The cell delimiter (`field.delim`): one byte, or several as in Hive's MultiDelimitSerDe. With several, the last
-    /// column takes the rest of the line.
+    /// The cell delimiter (`field.delim`): one byte, or several as in Hive's MultiDelimitSerDe.
     pub delimiter: Vec<u8>,
     /// Between elements of an array, entries of a map and fields of a struct (`collection.delim`).
     pub collection_delimiter: u8,

@@ -72,8 +72,7 @@ impl Rows for HiveRows {
         for wanted in columns {
             let mut text = None;
             while found <= wanted.cell {
-                let is_last = found + 1 == *width && dialect.takes_rest();
-                text = if is_last { cells.rest() } else { cells.next() };
+                text = cells.next();
                 if text.is_none() {
                     break;
                 }
@@ -82,10 +81,8 @@ impl Rows for HiveRows {
             let column = schema.field(wanted.index).name();
             wanted.values.append(text, 1, &mut Context { dialect, tally, line: at, column, values })?;
         }
-        // Cells after the requested ones are only counted; the last column may take the rest.
-        let behind = cells.count();
-        let behind = if dialect.takes_rest() { behind.min(width.saturating_sub(found)) } else { behind };
-        tally.width(found + behind, *width, at)?;
+        // Cells after the requested ones are only counted.
+        tally.width(found + cells.count(), *width, at)?;
         Ok(())
     }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
+use tfr_files::text_of_length;
+
 use crate::error::{Error, ErrorKind};
 
 /// Further separators by nesting level, after those of cells, elements and keys (LazySerDeParameters). By default Hive
@@ -37,6 +39,23 @@ impl HiveColumns {
     pub fn schema(&self) -> Schema {
         let fields = self.0.iter().map(|(name, hive_type)| Field::new(name, hive_type.data_type.clone(), true));
         Schema::new(fields.collect::<Vec<_>>())
+    }
+
+    /// Returns the columns as types of partition columns, with the lengths of CHAR and VARCHAR.
+    pub(crate) fn path_schema(&self) -> Schema {
+        let fields = self.0.iter().map(|(name, hive_type)| {
+            let field = Field::new(name, hive_type.data_type.clone(), true);
+            match &hive_type.form {
+                Form::Text(Some(MaxChars { count, padded })) => text_of_length(field, *count, *padded),
+                _ => field,
+            }
+        });
+        Schema::new(fields.collect::<Vec<_>>())
+    }
+
+    /// Whether a column is a CHAR or VARCHAR, whose length SQL's types do not have.
+    pub fn has_lengths(&self) -> bool {
+        self.0.iter().any(|(_, hive_type)| matches!(hive_type.form, Form::Text(Some(_))))
     }
 
     /// Parses the value of the option `key`.

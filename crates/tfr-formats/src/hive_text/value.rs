@@ -83,7 +83,13 @@ pub(super) fn float64(cell: &[u8]) -> Option<Read<f64>> {
     float(cell, |value| value, |value: &f64| *value)
 }
 
-/// Parses a decimal of at most 38 digits as an integer at `scale`, rounding half away from zero.
+/// Maximum number of digits of a decimal, and of those behind its point.
+const MAX_DIGITS: u32 = 38;
+
+/// Parses a decimal as an integer at `scale`, rounding half away from zero.
+///
+/// Like Hive (`FastHiveDecimalImpl.fastSetFromBytes`), first rounds to 38 digits, then to the scale. An exponent of more
+/// than two digits is invalid.
 pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128>> {
     let cell = trimmed(cell);
     let number = cell.strip_prefix(b"-").or_else(|| cell.strip_prefix(b"+")).unwrap_or(cell);
@@ -91,35 +97,39 @@ pub(super) fn decimal(cell: &[u8], precision: u8, scale: i8) -> Option<Read<i128
     let (mantissa, exponent) = number.split_at(mantissa_len);
     let exponent = match exponent {
         [] => 0,
-        [_, digits @ ..] => std::str::from_utf8(digits).ok()?.parse::<i64>().ok()?,
+        [_, digits @ ..] => {
+            let exponent = std::str::from_utf8(digits).ok()?.parse::<i32>().ok()?;
+            Some(exponent).filter(|exponent| exponent.abs() < 100)?
+        }
     };
     let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
     let (whole, fraction) = (&mantissa[..point], mantissa.get(point + 1..).unwrap_or_default());
     if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return None;
     }
-    // Number of leading digits that remain; may exceed the digits, or be negative.
-    let kept = (whole.len() as i64).checked_add(exponent)?.checked_add(scale.into())?;
-    let len = whole.len() + fraction.len();
-    let mut unscaled = 0_u128;
-    let (mut rounds_up, mut is_cut) = (false, false);
-    for (index, byte) in (0_i64..).zip(whole.iter().chain(fraction)) {
-        let digit = byte - b'0';
-        if index < kept {
-            unscaled = unscaled.checked_mul(10)?.checked_add(digit.into())?;
-            if unscaled >= limit(precision) {
-                return None;
-            }
-        } else {
-            rounds_up |= index == kept && digit >= 5;
-            is_cut |= digit != 0;
+    let whole = &whole[whole.iter().position(|byte| *byte != b'0').unwrap_or(whole.len())..];
+    // The digits behind the point that remain.
+    let kept = MAX_DIGITS.checked_sub(u32::try_from(whole.len()).ok()?)?;
+    let (fraction, rest) = fraction.split_at(fraction.len().min(kept as usize));
+    let digits = whole.iter().chain(fraction);
+    let mut unscaled = digits.fold(0_u128, |unscaled, byte| unscaled * 10 + u128::from(byte - b'0'));
+    let mut is_cut = rest.iter().any(|byte| *byte != b'0');
+    unscaled += u128::from(rest.first().is_some_and(|byte| *byte >= b'5'));
+    // At most 38 digits behind the point, and an exponent of two digits.
+    let mut found = fraction.len() as i32 - exponent;
+    for wanted in [MAX_DIGITS as i32, i32::from(scale)] {
+        if found > wanted {
+            let divisor = 10_u128.checked_pow((found - wanted) as u32);
+            let (quotient, rest) = divisor.map_or((0, unscaled), |divisor| (unscaled / divisor, unscaled % divisor));
+            is_cut |= rest != 0;
+            // The divisor is even.
+            unscaled = quotient + u128::from(divisor.is_some_and(|divisor| rest >= divisor / 2));
+            found = wanted;
         }
     }
-    if unscaled != 0 && kept > len as i64 {
-        let zeros = u32::try_from(kept - len as i64).ok().filter(|zeros| *zeros < 39)?;
-        unscaled = unscaled.checked_mul(10_u128.pow(zeros))?;
+    if unscaled != 0 {
+        unscaled = unscaled.checked_mul(10_u128.checked_pow((i32::from(scale) - found).unsigned_abs())?)?;
     }
-    unscaled += u128::from(rounds_up);
     let value = i128::try_from(unscaled).ok().filter(|_| unscaled < limit(precision))?;
     Some(Read { value: if cell.starts_with(b"-") { -value } else { value }, is_cut })
 }
@@ -129,29 +139,30 @@ fn limit(precision: u8) -> u128 {
     10_u128.pow(u32::from(precision).min(38))
 }
 
-/// Parses `YYYY-MM-DD` as days since the epoch. A time after it is cut off.
+/// Parses `YYYY-MM-DD` as days since the epoch, with a year of four digits. Whatever follows is cut off, unless it is
+/// another digit.
 pub(super) fn date(cell: &[u8]) -> Option<Read<i32>> {
-    let (days, rest) = day(trimmed(cell))?;
+    let cell = trimmed(cell);
+    let unsigned = cell.strip_prefix(b"-").unwrap_or(cell);
+    if unsigned.iter().position(|byte| *byte == b'-') != Some(4) {
+        return None;
+    }
+    let (days, rest) = day(cell)?;
     let value = i32::try_from(days).ok()?;
     match rest {
         [] => Some(Read::whole(value)),
-        [b' ' | b'T', rest @ ..] => {
-            let (seconds, nanos) = time(rest)?;
-            Some(Read { value, is_cut: seconds != 0 || nanos != 0 })
-        }
-        _ => None,
+        [b'0'..=b'9', ..] => None,
+        [b' ' | b'T', rest @ ..] => Some(Read { value, is_cut: time(rest) != Some((0, 0)) }),
+        _ => Some(Read { value, is_cut: true }),
     }
 }
 
 /// Parses `YYYY-MM-DD hh:mm:ss.fffffffff`, a time without zone, as units since the epoch. Digits beyond the unit are
-/// cut off.
+/// cut off. A date without a time is not a timestamp.
 pub(super) fn timestamp(cell: &[u8], unit: TimeUnit) -> Option<Read<i64>> {
     let (days, rest) = day(trimmed(cell))?;
-    let (seconds, nanos) = match rest {
-        [] => (0, 0),
-        [b' ' | b'T', rest @ ..] => time(rest)?,
-        _ => return None,
-    };
+    let [b' ' | b'T' | b't', rest @ ..] = rest else { return None };
+    let (seconds, nanos) = time(rest)?;
     let (per_second, nanos_each) = match unit {
         TimeUnit::Second => (1, 1_000_000_000),
         TimeUnit::Millisecond => (1_000, 1_000_000),
@@ -162,9 +173,13 @@ pub(super) fn timestamp(cell: &[u8], unit: TimeUnit) -> Option<Read<i64>> {
     Some(Read { value, is_cut: nanos % nanos_each != 0 })
 }
 
-/// Parses the date at the start of a text as a day since the epoch; also returns the rest.
+/// Parses the date at the start of a text as a day since the epoch; also returns the rest. A year has up to nine digits
+/// and may be negative.
 fn day(text: &[u8]) -> Option<(i64, &[u8])> {
-    let (year, text) = number(text, 4)?;
+    let (year, text) = match text {
+        [b'-', text @ ..] => number(text, 9).filter(|(year, _)| *year > 0).map(|(year, rest)| (-year, rest))?,
+        text => number(text, 9)?,
+    };
     let (month, text) = number(text.strip_prefix(b"-")?, 2)?;
     let (day, text) = number(text.strip_prefix(b"-")?, 2)?;
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -32,6 +32,8 @@ pub struct InputOptions {
     pub format: Option<InputFormat>,
     /// The types of partition columns (`key=value` directories), by name.
     pub partitions: Option<SchemaRef>,
+    /// The names of the columns in the path, of which those of the directories may differ by case.
+    pub partition_names: Vec<String>,
     /// Whether files that belong to a [table format](tfr_files::TableFormat) are read as plain files.
     pub bare_files: bool,
     /// The dialect of CSV files.

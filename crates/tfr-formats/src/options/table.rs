@@ -88,7 +88,7 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
                 "detected",
             ),
             Input::new("partitions", "COLUMNS", |options, value| {
-                set(&mut options.partitions, columns(value).map(|columns| Some(Arc::new(columns.schema()))))
+                set(&mut options.partitions, columns(value).map(|columns| Some(Arc::new(columns.path_schema()))))
             })
             .help(
                 "types of the columns in the path, as Hive declares them: `dt DATE`",

@@ -102,8 +102,8 @@ pub(super) fn delimiter(value: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Parses a byte in the syntax of Hive's declarations: a character, `\t`, `\001` or a number. Bytes above 127 are
-/// written `\xfe` or `\376`.
+/// Parses a byte in the syntax of Hive's declarations: a character, `\t`, `\001`, `\u0001`, `\;` or a number. Bytes above
+/// 127 are written `\xfe` or `\376`.
 pub(super) fn byte(value: &str) -> Result<u8, String> {
     let byte = match value {
         "tab" | "\\t" => Some(b'\t'),
@@ -112,9 +112,13 @@ pub(super) fn byte(value: &str) -> Result<u8, String> {
             // Hive takes a digit for the number of a byte.
             ([digit @ b'0'..=b'9'], _) => Some(digit - b'0'),
             ([byte], _) => Some(*byte),
-            (_, Some(number)) => match number.strip_prefix('x') {
-                Some(hex) => u8::from_str_radix(hex, 16).ok(),
-                None => u8::from_str_radix(number, 8).ok(),
+            (_, Some(escaped)) => match (escaped.as_bytes(), escaped.split_at_checked(1)) {
+                ([sign], _) if sign.is_ascii_punctuation() => Some(*sign),
+                (_, Some(("x", hex))) => u8::from_str_radix(hex, 16).ok(),
+                (_, Some(("u", hex))) if hex.len() == 4 => {
+                    u8::from_str_radix(hex, 16).ok().filter(|code| code.is_ascii())
+                }
+                _ => u8::from_str_radix(escaped, 8).ok(),
             },
             // Hive accepts -128 to 127.
             _ => value.parse::<i8>().ok().map(|number| number as u8),
@@ -144,6 +148,10 @@ mod tests {
             ("-2", 0xfe),
             ("\\376", 0xfe),
             ("\\xfe", 0xfe),
+            ("\\u0001", 1),
+            ("\\u007C", b'|'),
+            ("\\;", b';'),
+            ("\\,", b','),
             ("\u{1}", 1),
             ("\\", b'\\'),
         ] {
@@ -153,7 +161,7 @@ mod tests {
             assert_eq!(delimiter(value)?, expected.as_bytes(), "{value:?}");
             assert!(byte(value).is_err(), "{value:?}");
         }
-        for value in ["", "\\n", "\n", "é", "\\400", "200", "a\nb"] {
+        for value in ["", "\\u00e9", "\\u1", "\\u000a", "\\n", "\n", "é", "\\400", "200", "a\nb"] {
             assert!(delimiter(value).is_err(), "{value:?}");
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! [`FileCalendar`]: the calendar of the dates and timestamps in a Parquet file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
@@ -9,6 +9,7 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::footer::Footer;
+use super::metadata::key_values;
 use super::schema::Leaf;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Reason, Rule, Watch, Watched};
 
@@ -38,14 +39,12 @@ const PROLEPTIC_WRITERS: &[&str] = &[
 
 fn calendars(metadata: &ParquetMetaData, option: &CalendarOption) -> Calendars {
     let file = metadata.file_metadata();
-    let pairs = file.key_value_metadata().into_iter().flatten();
-    let keys: HashMap<&str, &str> =
-        pairs.map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap_or_default())).collect();
+    let keys = key_values(metadata);
     let writer = file.created_by().unwrap_or_default().to_ascii_lowercase();
     let is_proleptic =
         keys.contains_key(ICEBERG_SCHEMA) || PROLEPTIC_WRITERS.iter().any(|known| writer.starts_with(known));
     let default = if is_proleptic { Calendar::Proleptic } else { Calendar::of(option) };
-    Calendars::of_keys(|key| keys.get(key).copied(), default, option)
+    Calendars::of_parquet(|key| keys.get(key).copied(), default, option)
 }
 
 /// Returns how values of a column are read, and which of them are ambiguous.
@@ -81,6 +80,7 @@ impl FileCalendar {
             let needs_look = !rule.is_keep() || watch != Watch::Nothing;
             // Instants are rebased up to 1900, other values up to 1582.
             let end = match &rule {
+                Rule::LocalOf(..) => i64::MAX,
                 Rule::Instant(_) => Watch::Instants(Reason::NoZone).end(),
                 _ => Watch::Julian(Reason::NoZone).end().max(watch.end()),
             };

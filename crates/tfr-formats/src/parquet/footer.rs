@@ -23,12 +23,13 @@ use parquet::file::metadata::{
 
 use super::hint::with_hint;
 use super::index::with_index;
-use super::metadata::with_file_metadata;
+use super::metadata::{key_values, with_file_metadata};
 use super::old::{with_dictionary_headers, with_possible_dictionaries};
 use super::pages::PageSizes;
 use super::schema::{Layout, Leaf};
 use super::statistics::without_meaningless;
 use super::thrift;
+use crate::calendar::unknown_hive_zone;
 
 /// Number of bytes at the end of a file fetched first, unless the session specifies it: most footers are shorter.
 const TAIL: usize = 64 << 10;
@@ -160,6 +161,7 @@ impl Footers {
         let metadata = with_index(metadata, file.size, Fetch { store, file }).await?;
         let mut unreadable = layout.unreadable;
         let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
+        unreadable.extend(without_zone(&metadata, &layout.leaves));
         Ok(Footer {
             pages: PageSizes::new(&metadata, self.page_bound),
             metadata: Arc::new(metadata),
@@ -169,6 +171,16 @@ impl Footers {
             columns: layout.columns,
         })
     }
+}
+
+/// Returns the columns whose INT96 timestamps Hive wrote in a time zone that is unknown, with the reason.
+fn without_zone(metadata: &ParquetMetaData, leaves: &[Leaf]) -> Vec<(String, String)> {
+    let keys = key_values(metadata);
+    let Some(zone) = unknown_hive_zone(|key| keys.get(key).copied()) else { return Vec::new() };
+    let schema = metadata.file_metadata().schema_descr();
+    let int96 = leaves.iter().enumerate().filter(|(_, leaf)| **leaf == Leaf::Int96);
+    let column = |index| schema.get_column_root(index).name().to_owned();
+    int96.map(|(index, _)| (column(index), format!("an INT96 timestamp of Hive in the time zone {zone:?}"))).collect()
 }
 
 /// Fetches the encoded footer of a file.

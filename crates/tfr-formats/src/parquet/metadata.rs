@@ -1,5 +1,7 @@
 //! Replaces parts of a file's metadata.
 
+use std::collections::HashMap;
+
 use parquet::errors::Result;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ColumnChunkMetaDataBuilder, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder,
@@ -20,6 +22,12 @@ pub(super) fn with_chunks(
         }
     }
     Ok(builder.set_row_groups(groups).build())
+}
+
+/// Returns the key-value pairs of a file.
+pub(super) fn key_values(metadata: &ParquetMetaData) -> HashMap<&str, &str> {
+    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    pairs.map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap_or_default())).collect()
 }
 
 /// Replaces the number of rows and the key-value pairs.

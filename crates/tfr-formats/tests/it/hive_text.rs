@@ -129,6 +129,7 @@ async fn cells_that_do_not_fit_are_null_or_errors() -> Result<()> {
         ("1\x01abc\x01", ["1", "ab", "{}"], "column \"v\": expected Utf8, found \"abc\""),
         ("1\x01a\x01x\x03y", ["1", "a", "{}"], "column \"m\": expected Int32, found \"x\""),
         ("1\x01a\x011\x03x\x021\x03y", ["1", "a", "{1: x}"], "column \"m\": the key \"1\" occurs twice in a map"),
+        ("1\x01a\x011\x03x\x02+01\x03y", ["1", "a", "{1: x}"], "column \"m\": the key \"+01\" occurs twice in a map"),
         ("1\x01a", ["1", "a", "NULL"], "expected 3 cells, found 2"),
         ("1\x01a\x01\x01b", ["1", "a", "{}"], "expected 3 cells, found 4"),
     ] {

@@ -1,9 +1,9 @@
 //! Formats rows as JSON objects. Numbers that JSON cannot represent are strings, as in protobuf's JSON: `"NaN"`,
-//! `"Infinity"`, `"-Infinity"`. A union is written as its value, without its type.
+//! `"Infinity"`, `"-Infinity"`. A union is written as its value, without its type. A key of a map is the text of its JSON.
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrowPrimitiveType, AsArray as _, PrimitiveArray, UnionArray};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray as _, MapArray, PrimitiveArray, UnionArray};
 use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type, UnionFields};
 use arrow::error::ArrowError;
 use arrow::json::writer::{
@@ -35,6 +35,7 @@ impl EncoderFactory for OwnTypes {
             DataType::Float32 => floats::<Float32Type>(field, array).map(Some),
             DataType::Float64 => floats::<Float64Type>(field, array).map(Some),
             DataType::Union(fields, _) => union(fields, array, options).map(Some),
+            DataType::Map(entries, _) => map(entries, array, options),
             _ => Ok(None),
         }
     }
@@ -75,6 +76,55 @@ where
             };
             out.extend_from_slice(text);
         }
+    }
+}
+
+/// Encodes a map whose keys are not text, which Arrow's encoder refuses.
+fn map<'a>(
+    entries: &'a FieldRef,
+    array: &'a dyn Array,
+    options: &'a EncoderOptions,
+) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+    let DataType::Struct(fields) = entries.data_type() else { return Ok(None) };
+    let [key, value] = fields.as_ref() else { return Ok(None) };
+    if key.data_type().is_string() {
+        return Ok(None);
+    }
+    let maps = array.as_map();
+    let keys = make_encoder(key, maps.keys().as_ref(), options)?;
+    let values = make_encoder(value, maps.values().as_ref(), options)?;
+    Ok(Some(NullableEncoder::new(Box::new(MapEncoder { maps, keys, values }), maps.nulls().cloned())))
+}
+
+struct MapEncoder<'a> {
+    maps: &'a MapArray,
+    keys: NullableEncoder<'a>,
+    values: NullableEncoder<'a>,
+}
+
+impl Encoder for MapEncoder<'_> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        let offsets = self.maps.value_offsets();
+        // Offsets are not negative.
+        let (start, end) = (offsets[idx] as usize, offsets[idx + 1] as usize);
+        out.push(b'{');
+        for entry in start..end {
+            if entry > start {
+                out.push(b',');
+            }
+            let key = out.len();
+            self.keys.encode(entry, out);
+            if out.get(key) != Some(&b'"') {
+                let text = String::from_utf8_lossy(&out.split_off(key)).into_owned();
+                out.extend_from_slice(serde_json::Value::String(text).to_string().as_bytes());
+            }
+            out.push(b':');
+            match self.values.is_null(entry) {
+                true => out.extend_from_slice(b"null"),
+                false => self.values.encode(entry, out),
+            }
+        }
+        out.push(b'}');
     }
 }
 

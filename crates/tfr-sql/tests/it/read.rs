@@ -415,6 +415,27 @@ fn columns_of_hive_text_are_declared_as_hive_declares_them() {
     "##);
 }
 
+/// What Hive's own SHOW CREATE TABLE prints.
+#[test]
+fn clauses_of_hive_have_its_meaning() {
+    let bench = Workbench::new();
+    fs::create_dir_all(bench.path().join("t/P=abcdef")).unwrap();
+    fs::write(bench.path().join("t/P=abcdef/f"), b"caf\xe9\x011=a;01=b;2=c\n").unwrap();
+    let table = "CREATE EXTERNAL TABLE t (s STRING, m MAP<INT,STRING>) PARTITIONED BY (p CHAR(3))
+        ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\u0001' COLLECTION ITEMS TERMINATED BY '\\;' MAP KEYS TERMINATED BY '='
+        STORED AS TEXTFILE LOCATION 't/' TBLPROPERTIES ('serialization.encoding'='ISO-8859-1', 'bucketing_version'='2');";
+    let query = format!("{table} SELECT p, s, m, m[2] AS two FROM t WHERE p = 'abc'");
+    assert_told!(bench.tell(&[&query, "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"p":"abc","s":"café","m":{"1":"a","2":"c"},"two":"c"}
+    "##);
+    let refused = table.replace("bucketing_version'='2", "timestamp.formats'='yyyy/MM/dd");
+    assert_told!(bench.tell(&[&format!("{refused} SELECT * FROM t")]), @r##"
+    exit 1
+    "##);
+}
+
 #[test]
 fn a_declared_timestamp_keeps_its_zone() {
     let bench = Workbench::new();

@@ -83,6 +83,13 @@ fn decimals() {
         ("1E+99", None),
         ("1E9999999999999999999", None),
         ("1E9223372036854775807", None),
+        ("1e-100", None),
+        ("0e100", None),
+        ("1e-400", None),
+        ("0.004999999999999999999999999999999999999999999", cut(1)),
+        ("0.00499999999999999999999999999999999999", cut(0)),
+        ("100000000000000000000000000000000000000e-38", None),
+        ("0000000000000000000000000000000000000000000001", whole(100)),
         ("", None),
         (".", None),
         ("1.2.3", None),
@@ -93,6 +100,12 @@ fn decimals() {
     }
     assert_eq!(decimal(digits.as_bytes(), 38, 0).map(|read| read.value.to_string()), Some(digits));
     assert_eq!(decimal("9".repeat(100_000).as_bytes(), 38, 0), None);
+    let ones = "1".repeat(38);
+    assert_eq!(decimal(format!("{ones}.4").as_bytes(), 38, 0).map(|read| read.value.to_string()), Some(ones));
+    assert_eq!(decimal(format!("{}.5", "9".repeat(38)).as_bytes(), 38, 0), None);
+    assert_eq!(decimal(format!("0.{}", "9".repeat(39)).as_bytes(), 38, 2), cut(100));
+    assert_eq!(decimal(b"1e-38", 38, 38), whole(1));
+    assert_eq!(decimal(b"1e-39", 38, 38), cut(0));
 }
 
 #[test]
@@ -106,12 +119,24 @@ fn dates_and_times() {
         ("2024-2-3", whole(19756)),
         ("2024-02-03 00:00:00", whole(19756)),
         ("2024-02-03 10:00:00", cut(19756)),
+        // As in Hive 4.
+        ("2024-02-03T25:61:00", cut(19756)),
+        ("2024-02-03x", cut(19756)),
+        ("2024-2-3 10", cut(19756)),
+        ("2024-02-03-", cut(19756)),
+        ("-0001-01-01", whole(-719_893)),
+        ("0000-02-29", whole(-719_469)),
+        ("2024-02-031", None),
+        ("-0000-01-01", None),
+        ("24-2-3", None),
+        ("02024-02-03", None),
+        ("10000-01-01", None),
+        ("+2024-02-03", None),
         ("1900-02-29", None),
         ("2024-13-01", None),
         ("2024-00-01", None),
         ("2024-04-31", None),
         ("20240203", None),
-        ("2024-02-03x", None),
         ("", None),
     ] {
         assert_eq!(date(cell.as_bytes()), expected, "{cell:?}");
@@ -119,12 +144,19 @@ fn dates_and_times() {
     let micros = |cell: &str| timestamp(cell.as_bytes(), TimeUnit::Microsecond);
     assert_eq!(micros("1970-01-01 00:00:01.5"), whole(1_500_000));
     assert_eq!(micros("1969-12-31T23:59:59.9"), whole(-100_000));
-    assert_eq!(micros("1970-01-01"), whole(0));
+    assert_eq!(micros("1970-01-01t00:00:00"), whole(0));
+    assert_eq!(micros("70-1-1 0:0:0"), micros("0070-01-01 00:00:00"));
+    assert_eq!(micros("-0001-01-01 00:00:00"), whole(-719_893 * 86_400_000_000));
+    assert_eq!(micros("10000-01-01 00:00:00"), whole(253_402_300_800_000_000));
     assert_eq!(micros("1970-01-01 00:00:00.0000019"), cut(1));
     assert_eq!(micros("9999-12-31 23:59:59"), whole(253_402_300_799_000_000));
     assert_eq!(timestamp(b"9999-12-31 23:59:59", TimeUnit::Nanosecond), None);
     assert_eq!(timestamp(b"1970-01-01 0:0:0.123456789", TimeUnit::Nanosecond), whole(123_456_789));
     for cell in [
+        "1970-01-01",
+        "1970-01-01 ",
+        "-0000-01-01 00:00:00",
+        "999999999-01-01 00:00:00",
         "2016-12-31 23:59:60",
         "1970-01-01 24:00:00",
         "1970-01-01 00:00",
