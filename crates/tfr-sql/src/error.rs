@@ -424,6 +424,16 @@ impl Error {
             Self::SidecarThere { .. } => {
                 Some("write to another directory with --out, or in its place with --replace".to_owned())
             }
+            Self::RowFormatSerde { class } if class.ends_with("OpenCSVSerde") => Some(
+                "STORED AS CSV OPTIONS (header 'false') is another format: there an empty cell without quotes is NULL, a quoted \
+                 cell may have several lines, and a line with more cells than columns is an error"
+                    .to_owned(),
+            ),
+            Self::RowFormatSerde { class } if class.ends_with("JsonSerDe") => Some(
+                "STORED AS JSON OPTIONS (names 'insensitive') is another format: there a value that is not of its column's \
+                 type, such as \"5\" for INT, is an error, and texts are not cut to the length of a CHAR or VARCHAR"
+                    .to_owned(),
+            ),
             Self::RowFormatSerde { .. } => Some(
                 "leave the clause out and name the format, as in STORED AS TEXTFILE, PARQUET, ORC, AVRO, JSON or CSV; \
                  properties of the SerDe stand in OPTIONS ('field.delim' ',')"

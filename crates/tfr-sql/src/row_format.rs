@@ -1,10 +1,11 @@
 //! Translates Hive clauses of `CREATE EXTERNAL TABLE` that the engine does not support into options.
 //!
 //! `ROW FORMAT DELIMITED` and `TBLPROPERTIES` are removed from the tokens and added to the `OPTIONS` of the statement.
-//! Properties that do not affect how files are read are dropped, and others that tfr-sql does not have are refused.
-//! Types in `PARTITIONED BY` become an option if a `CHAR` or `VARCHAR` is among them, whose length SQL drops. The columns of a table `STORED AS TEXTFILE` become an
-//! option too, if Hive would understand them: `MAP<STRING,INT>`, `BINARY` and the length of a `VARCHAR` have Hive's
-//! meaning, and so does `TIMESTAMP`, which reaches to the year 9999.
+//! Properties that do not affect how files are read are dropped, and others that tfr-sql does not have are refused. So is
+//! `ROW FORMAT SERDE`, except for the classes of formats that tfr-sql has; `STORED AS INPUTFORMAT` becomes their name. Types
+//! in `PARTITIONED BY` become an option if a `CHAR` or `VARCHAR` is among them, whose length SQL drops. The columns of a
+//! table `STORED AS TEXTFILE` become an option too, if Hive would understand them: `MAP<STRING,INT>`, `BINARY` and the
+//! length of a `VARCHAR` have Hive's meaning, and so does `TIMESTAMP`, which reaches to the year 9999.
 
 use std::collections::VecDeque;
 
@@ -21,8 +22,29 @@ use tfr_formats::hive_text::HiveColumns;
 use crate::error::{Error, Result};
 
 /// Table properties that specify how files are read.
-const PROPERTIES: [&str; 4] =
-    ["skip.header.line.count", "skip.footer.line.count", "serialization.null.format", "serialization.encoding"];
+const PROPERTIES: [&str; 10] = [
+    "skip.header.line.count",
+    "skip.footer.line.count",
+    "serialization.null.format",
+    "serialization.encoding",
+    "field.delim",
+    "collection.delim",
+    "colelction.delim",
+    "mapkey.delim",
+    "escape.delim",
+    "line.delim",
+];
+
+/// The SerDes of Hive whose tables are read by their format.
+const SERDES: [&str; 5] = ["LazySimpleSerDe", "MultiDelimitSerDe", "ParquetHiveSerDe", "OrcSerde", "AvroSerDe"];
+
+/// The input formats of Hive that `SHOW CREATE TABLE` prints, and their names in `STORED AS`.
+const INPUT_FORMATS: [(&str, &str); 4] = [
+    ("TextInputFormat", "TEXTFILE"),
+    ("MapredParquetInputFormat", "PARQUET"),
+    ("OrcInputFormat", "ORC"),
+    ("AvroContainerInputFormat", "AVRO"),
+];
 
 /// Table properties that change the values of text in Hive, and what to do instead.
 const REFUSED: [(&str, &str); 2] = [
@@ -90,6 +112,16 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                 if word.keyword == Keyword::TBLPROPERTIES && depth == 0 && creates && is_list(&tokens, index) {
                     let (options, len) = properties(tokens.get(index..).unwrap_or_default())?;
                     clauses.push(Clause { statement, options });
+                    index += len;
+                    continue;
+                }
+                if word.keyword == Keyword::INPUTFORMAT
+                    && depth == 0
+                    && creates
+                    && let Some((name, len)) = stored_as(tokens.get(index..).unwrap_or_default())
+                {
+                    words.push(Keyword::NoKeyword);
+                    kept.push(TokenWithSpan::wrap(Token::make_word(name, None)));
                     index += len;
                     continue;
                 }
@@ -208,6 +240,51 @@ fn hive_text(columns: &[TokenWithSpan]) -> String {
     text
 }
 
+/// Returns the name of the format whose class follows `INPUTFORMAT`, and the number of the tokens up to the class of
+/// `OUTPUTFORMAT`; `None` if it is another class.
+fn stored_as(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
+    let is_word = |(_, token): &(usize, &TokenWithSpan)| !matches!(token.token, Token::Whitespace(_));
+    let mut words = tokens.iter().enumerate().filter(is_word).map(|(index, token)| (index, &token.token));
+    let (_, Token::SingleQuotedString(class)) = words.next()? else { return None };
+    let (_, name) = INPUT_FORMATS.iter().find(|(known, _)| class.rsplit('.').next() == Some(known))?;
+    let (_, Token::Word(word)) = words.next()? else { return None };
+    let (end, Token::SingleQuotedString(_)) = words.next()? else { return None };
+    (word.keyword == Keyword::OUTPUTFORMAT).then_some((name, end + 1))
+}
+
+/// Returns the properties of a SerDe as options, and the number of their tokens. Those of binary formats are dropped.
+fn serde(class: String, tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usize)> {
+    let name = class.rsplit('.').next().unwrap_or_default();
+    if !SERDES.contains(&name) {
+        return Err(Error::RowFormatSerde { class });
+    }
+    let is_word = |(_, token): &(usize, &TokenWithSpan)| !matches!(token.token, Token::Whitespace(_));
+    let mut words = tokens.iter().enumerate().filter(is_word).map(|(index, token)| (index, &token.token));
+    let mut next = |keyword| match words.next() {
+        Some((index, Token::Word(word))) if word.keyword == keyword => Some(index),
+        _ => None,
+    };
+    let Some(list) = next(Keyword::WITH).and_then(|_| next(Keyword::SERDEPROPERTIES)) else {
+        return Ok((Vec::new(), 0));
+    };
+    let (mut options, len) = properties(tokens.get(list + 1..).unwrap_or_default())?;
+    let delimiter = options.iter().find(|(key, _)| *key == "field.delim").map(|(_, value)| value.clone());
+    match (name, delimiter) {
+        ("LazySimpleSerDe", Some(delimiter)) if is_several(&delimiter) => {
+            return Err(Error::RowFormatDelimiter { delimiter });
+        }
+        ("LazySimpleSerDe" | "MultiDelimitSerDe", _) => {}
+        _ => options.clear(),
+    }
+    Ok((options, list + 1 + len))
+}
+
+/// Whether a delimiter has several characters.
+fn is_several(delimiter: &str) -> bool {
+    let is_number = delimiter.starts_with('\\') || delimiter.parse::<i64>().is_ok();
+    delimiter.chars().count() > 1 && !is_number
+}
+
 /// Returns the properties after `TBLPROPERTIES` that affect how files are read, and the number of their tokens.
 ///
 /// # Errors
@@ -252,13 +329,14 @@ fn clause(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usiz
     let format = parser.parse_row_format().map_err(DataFusionError::from)?;
     let delimiters = match format {
         HiveRowFormat::DELIMITED { delimiters } => delimiters,
-        HiveRowFormat::SERDE { class } => return Err(Error::RowFormatSerde { class }),
+        HiveRowFormat::SERDE { class } => {
+            let (options, len) = serde(class, tokens.get(parser.index()..).unwrap_or_default())?;
+            return Ok((options, parser.index() + len));
+        }
     };
-    let several = delimiters.iter().find(|given| {
-        let text = &given.char.value;
-        let is_number = text.starts_with('\\') || text.parse::<i64>().is_ok();
-        matches!(given.delimiter, HiveDelimiter::FieldsTerminatedBy) && text.chars().count() > 1 && !is_number
-    });
+    let several = delimiters
+        .iter()
+        .find(|given| matches!(given.delimiter, HiveDelimiter::FieldsTerminatedBy) && is_several(&given.char.value));
     if let Some(given) = several {
         return Err(Error::RowFormatDelimiter { delimiter: given.char.value.clone() });
     }
@@ -330,6 +408,35 @@ mod tests {
         assert!(options("CREATE EXTERNAL TABLE t (a INT) STORED AS CSV LOCATION 'x'").is_empty());
         let two = "CREATE EXTERNAL TABLE t (a INT) STORED AS CSV LOCATION 'x'; CREATE EXTERNAL TABLE u (a INT) STORED AS TEXTFILE LOCATION 'x'; SELECT (1)";
         assert_eq!(options(two), ["schema='a int'"]);
+    }
+
+    #[test]
+    fn what_hive_prints_is_read() {
+        let text = r"CREATE EXTERNAL TABLE `w`(
+              `id` int,
+              `st` string)
+            ROW FORMAT SERDE
+              'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe'
+            WITH SERDEPROPERTIES (
+              'escape.delim'='\\', 'field.delim'='\u0001', 'serialization.format'='\u0001', 'serialization.null.format'='NULL')
+            STORED AS INPUTFORMAT
+              'org.apache.hadoop.mapred.TextInputFormat'
+            OUTPUTFORMAT
+              'org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat'
+            LOCATION 'data' TBLPROPERTIES ('bucketing_version'='2'); SELECT 1";
+        let schema = "schema=' `id` int, `st` string'";
+        let expected = [r"escape.delim='\\'", r"field.delim='\u0001'", "serialization.null.format='NULL'", schema];
+        assert_eq!(options(text), expected);
+        let Some(Statement::CreateExternalTable(table)) = parse(text).unwrap().pop_front() else { panic!("{text}") };
+        assert_eq!(table.file_type, "TEXTFILE");
+        let orc = "CREATE EXTERNAL TABLE t (a INT) ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde' WITH SERDEPROPERTIES \
+            ('serialization.format'='1') STORED AS INPUTFORMAT 'org.apache.hadoop.hive.ql.io.orc.OrcInputFormat' OUTPUTFORMAT 'x' \
+            LOCATION 'x'";
+        assert!(options(orc).is_empty());
+        assert!(parse(&orc.replace("orc.OrcInputFormat", "RCFileInputFormat")).is_err());
+        let several = text.replace(r"\u0001", "||");
+        assert!(matches!(parse(&several), Err(Error::RowFormatDelimiter { delimiter }) if delimiter == "||"));
+        assert!(parse(&several.replace("lazy.LazySimple", "MultiDelimit")).is_ok());
     }
 
     #[test]

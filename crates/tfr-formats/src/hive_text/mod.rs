@@ -5,10 +5,10 @@
 //! |---|---|---|
 //! | `BOOLEAN` | boolean | `true`, `false` |
 //! | `TINYINT` to `BIGINT` | int8 to int64 | digits; a fraction is cut off |
-//! | `FLOAT`, `DOUBLE` | float32, float64 | parsed as in Java |
+//! | `FLOAT`, `DOUBLE` | float32, float64 | parsed as in Java, but not in hexadecimal |
 //! | `DECIMAL(p,s)` | decimal128 | rounded to the scale |
 //! | `STRING`, `VARCHAR(n)`, `CHAR(n)` | utf8 | cut to n characters; a CHAR without trailing spaces |
-//! | `BINARY` | binary | base64 if all of the cell could be that, otherwise the bytes themselves |
+//! | `BINARY` | binary | base64 if the cell is valid base64, otherwise the bytes themselves |
 //! | `DATE` | date32 | `YYYY-MM-DD`; what follows is cut off |
 //! | `TIMESTAMP`, `TIMESTAMP(9)` | microseconds, nanoseconds, no zone | `YYYY-MM-DD hh:mm:ss[.f]`, also with `T`; a date alone is null |
 //! | `ARRAY<t>`, `MAP<k,v>`, `STRUCT<n:t>` | list, map, struct | an empty cell is an empty list or map |

@@ -228,17 +228,22 @@ fn number(text: &[u8], max: usize) -> Option<(i64, &[u8])> {
     (len > 0).then_some((value, rest))
 }
 
-/// Decodes base64 if all of the cell could be base64; otherwise returns the cell unchanged.
+/// Decodes base64 in the alphabet and padding of Java's basic decoder, in which the padding may be missing; otherwise
+/// returns the cell unchanged, like Hive 4. Hive 2 decoded more cells.
 pub(super) fn binary(cell: &[u8]) -> Cow<'_, [u8]> {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
         b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
+        b'+' => Some(62),
+        b'/' => Some(63),
         _ => None,
     };
     let unpadded = cell.iter().rposition(|byte| *byte != b'=').map_or(&[][..], |last| &cell[..=last]);
+    let is_padded = matches!((unpadded.len() % 4, cell.len() - unpadded.len()), (0, 0) | (2, 0 | 2) | (3, 0 | 1));
+    if !is_padded {
+        return Cow::Borrowed(cell);
+    }
     let mut bytes = Vec::with_capacity(unpadded.len() / 4 * 3 + 2);
     let (mut bits, mut count) = (0_u32, 0);
     for byte in unpadded {
@@ -250,8 +255,7 @@ pub(super) fn binary(cell: &[u8]) -> Cow<'_, [u8]> {
             bytes.push((bits >> count) as u8);
         }
     }
-    // Hive takes the cell itself if nothing can be decoded.
-    if bytes.is_empty() { Cow::Borrowed(cell) } else { Cow::Owned(bytes) }
+    Cow::Owned(bytes)
 }
 
 /// Returns the first characters of a text, up to its type's maximum.

@@ -176,6 +176,13 @@ fn bytes() {
         (b"two words", b"two words"),
         (b"\xff\x00", b"\xff\x00"),
         (b"A", b"A"),
+        (b"YW+/", b"ao\xbf"),
+        (b"YWK", b"ab"),
+        (b"YW-_", b"YW-_"),
+        (b"YWJj=", b"YWJj="),
+        (b"YWJjZA=", b"YWJjZA="),
+        (b"YWJjZA===", b"YWJjZA==="),
+        (b"YQ==YQ==", b"YQ==YQ=="),
         (b"", b""),
         (b"==", b"=="),
     ] {
