@@ -89,7 +89,8 @@ pub fn check(expr: &mut Expr, names: &mut rows::Names) -> Checked {
             }
         }
         Expr::Function(function) => functions::check(function),
-        Expr::Case { case_token: _, end_token: _, operand: _, conditions, else_result: _ } => {
+        Expr::Case { case_token: _, end_token: _, operand, conditions, else_result: _ } => {
+            rows::case(operand, conditions)?;
             for CaseWhen { condition, result: _ } in conditions {
                 rows::filter(condition, names)?;
             }

@@ -11,8 +11,8 @@ use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::functions_nested::{all_default_higher_order_functions, all_default_nested_functions};
 use datafusion::functions_window::all_default_window_functions;
 use datafusion::sql::sqlparser::ast::{
-    DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, ObjectNamePart,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, ObjectNamePart, Value, ValueWithSpan,
 };
 
 use super::{Checked, order_by, refused, windows};
@@ -126,6 +126,10 @@ fn check_arguments(name: &str, args: &[FunctionArg], modifiers: &Modifiers) -> C
     Ok(())
 }
 
+fn is_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Number(..), span: _ }))
+}
+
 /// What a call has besides its arguments.
 #[derive(Default)]
 struct Modifiers {
@@ -144,6 +148,10 @@ impl Modifiers {
             FunctionArgumentClause::IgnoreOrRespectNulls(_) => self.nulls = true,
             FunctionArgumentClause::OrderBy(exprs) => {
                 self.order_by = true;
+                // The planner takes it for the number of a column of the table.
+                if let Some(number) = exprs.iter().find(|order| is_number(&order.expr)) {
+                    return refused(format!("the number {} in ORDER BY of {name}", number.expr), "name the column");
+                }
                 order_by::check(exprs)?;
             }
             FunctionArgumentClause::Limit(_) => {

@@ -77,11 +77,7 @@ fn sets_of_keys(sets: Expr, keys: &[Expr]) -> Checked<Expr> {
 
 fn check_key(key: &mut Expr, projection: &[SelectItem]) -> Checked {
     let (Expr::Rollup(parts) | Expr::Cube(parts) | Expr::GroupingSets(parts)) = key else { return Ok(()) };
-    for part in parts.iter_mut().flatten() {
-        if let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = part {
-            *part = item(&number.to_string(), projection)?;
-        }
-    }
+    parts.iter_mut().flatten().try_for_each(|part| resolve(part, projection, "grouping sets"))?;
     let is_composite = |parts: &[Vec<Expr>]| parts.iter().any(|part| part.len() != 1);
     match key {
         Expr::Rollup(parts) if is_composite(parts) => {
@@ -103,13 +99,18 @@ fn check_key(key: &mut Expr, projection: &[SelectItem]) -> Checked {
     Ok(())
 }
 
-/// Returns the item of the SELECT list that a number names.
-fn item(number: &str, projection: &[SelectItem]) -> Checked<Expr> {
+/// Replaces a number by the item of the SELECT list that it names.
+pub fn resolve(expr: &mut Expr, projection: &[SelectItem], clause: &str) -> Checked {
+    let Expr::Value(ValueWithSpan { value: Value::Number(number, _), span: _ }) = expr else { return Ok(()) };
+    let number = number.to_string();
     let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     let before = place.and_then(|place| projection.get(..=place));
     let is_single = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     match before.and_then(|items| items.last().filter(|_| items.iter().all(is_single))) {
-        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ }) => Ok(expr.clone()),
-        _ => refused(format!("the number {number} in grouping sets"), "write the expression instead"),
+        Some(SelectItem::UnnamedExpr(found) | SelectItem::ExprWithAlias { expr: found, alias: _ }) => {
+            *expr = found.clone();
+            Ok(())
+        }
+        _ => refused(format!("the number {number} in {clause}"), "write the expression instead"),
     }
 }

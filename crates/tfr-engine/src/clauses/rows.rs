@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, visit_expressions, visit_expressions_mut,
+    BinaryOperator, CaseWhen, Expr, Function, Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, TableWithJoins, UnaryOperator, Value, visit_expressions, visit_expressions_mut,
 };
 
 use super::{Checked, parts, refused};
@@ -120,6 +120,22 @@ pub fn filter(condition: &mut Expr, names: &mut Names) -> Checked {
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Rewrites `CASE (a, b) WHEN (1, 2) THEN ...`.
+pub fn case(operand: &mut Option<Box<Expr>>, conditions: &mut [CaseWhen]) -> Checked {
+    let Some(values) = operand.as_deref().and_then(row) else { return Ok(()) };
+    reject_volatile(values)?;
+    for CaseWhen { condition, result: _ } in conditions {
+        let Some(items) = row(condition) else {
+            return refused(format!("CASE ({}) WHEN {condition}", list(values)), "write a row of as many values");
+        };
+        if let Some(compared) = compare(values, &BinaryOperator::Eq, items)? {
+            *condition = compared;
+        }
+    }
+    *operand = None;
     Ok(())
 }
 
@@ -251,7 +267,17 @@ fn compared_with_rows(values: &[Expr], subquery: &Query, names: &mut Names) -> C
         ));
     }
     let table = names.next();
-    let columns: Vec<_> = (1..=values.len()).map(|number| Ident::with_quote('"', format!("c{number}"))).collect();
+    let name = |number: usize| Ident::with_quote('"', format!("{} value {number}", table.value));
+    let columns: Vec<_> = (1..=values.len()).map(name).collect();
+    let mut subquery = subquery.clone();
+    // Two columns may be the same here.
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
+        for (item, alias) in select.projection.iter_mut().zip(&columns) {
+            if let SelectItem::UnnamedExpr(expr) = item {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: alias.clone() };
+            }
+        }
+    }
     let column = |column: &Ident| Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
     let pairs = columns.iter().zip(values);
     let terms = pairs.map(|(name, value)| nested(binary(column(name), BinaryOperator::Eq, value.clone()))).collect();
@@ -259,7 +285,7 @@ fn compared_with_rows(values: &[Expr], subquery: &Query, names: &mut Names) -> C
     let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None }).collect();
     let alias = TableAlias { explicit: true, name: table, columns, at: None };
     let relation =
-        TableFactor::Derived { lateral: false, subquery: Box::new(subquery.clone()), alias: Some(alias), sample: None };
+        TableFactor::Derived { lateral: false, subquery: Box::new(subquery), alias: Some(alias), sample: None };
     Ok((equal, TableWithJoins { relation, joins: Vec::new() }))
 }
 

@@ -116,14 +116,18 @@ pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) 
         rows::filter(expr, names)?;
     }
     match distinct {
-        None | Some(Distinct::All | Distinct::Distinct | Distinct::On(_)) => {}
+        None | Some(Distinct::All | Distinct::Distinct) => {}
+        // The planner takes numbers for constants.
+        Some(Distinct::On(exprs)) => {
+            exprs.iter_mut().try_for_each(|expr| group_by::resolve(expr, projection, "DISTINCT ON"))?;
+        }
     }
     windows::inline(distinct, named_window)?;
     windows::inline(from, named_window)?;
-    windows::inline(group_by, named_window)?;
-    for expr in [selection, having, qualify] {
-        windows::inline(expr, named_window)?;
-    }
+    windows::reject(selection, "WHERE")?;
+    windows::reject(group_by, "GROUP BY")?;
+    windows::reject(having, "HAVING")?;
+    windows::inline(qualify, named_window)?;
     for item in projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ }) = item else { continue };
         match in_expression {

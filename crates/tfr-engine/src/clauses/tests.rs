@@ -45,8 +45,9 @@ fn equivalents_replace_clauses() {
         ),
         (
             "SELECT a FROM t WHERE (a, b) IN (SELECT x, y FROM u)",
-            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM (SELECT x, y FROM u) AS \"rows 1\" (\"c1\", \"c2\") \
-             WHERE (\"rows 1\".\"c1\" = a) AND (\"rows 1\".\"c2\" = b))",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM (SELECT x AS \"rows 1 value 1\", y AS \"rows 1 value 2\" FROM u) \
+             AS \"rows 1\" (\"rows 1 value 1\", \"rows 1 value 2\") \
+             WHERE (\"rows 1\".\"rows 1 value 1\" = a) AND (\"rows 1\".\"rows 1 value 2\" = b))",
         ),
         ("SELECT a FROM t WHERE (a, b) < (1, 2)", "SELECT a FROM t WHERE ((a < 1) OR ((a = 1) AND (b < 2)))"),
         ("SELECT * FROM t, UNNEST(t.l) AS u", "SELECT * FROM t, LATERAL (SELECT unnest(t.l)) AS u (u)"),

@@ -39,20 +39,47 @@ pub fn extend<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition]) 
 }
 
 fn replace<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition], whole: bool) -> Checked {
-    match node.visit(&mut Windows { definitions, whole, queries: 0 }) {
+    each_expr(node, |expr| match expr {
+        Expr::Function(Function { over: Some(over), .. }) => match over {
+            WindowType::NamedWindow(name) => {
+                let spec = find(name, definitions)?;
+                if whole {
+                    *over = WindowType::WindowSpec(spec.clone());
+                }
+                Ok(())
+            }
+            WindowType::WindowSpec(spec) => resolve(spec, definitions),
+        },
+        _ => Ok(()),
+    })
+}
+
+/// Rejects window functions in a clause that is evaluated before them.
+pub fn reject<T: VisitMut>(node: &mut T, clause: &str) -> Checked {
+    each_expr(node, |expr| match expr {
+        Expr::Function(Function { name, over: Some(_), .. }) => refused(
+            format!("the window function {name} in {clause}"),
+            "write the condition in QUALIFY, or compute the value in a subquery",
+        ),
+        _ => Ok(()),
+    })
+}
+
+/// Calls `f` for the expressions of a part of a query, except for its subqueries, which have windows of their own.
+fn each_expr<T: VisitMut>(node: &mut T, f: impl FnMut(&mut Expr) -> Checked) -> Checked {
+    match node.visit(&mut OutsideOfSubqueries { f, queries: 0 }) {
         ControlFlow::Break(message) => Err(message),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
-struct Windows<'a> {
-    definitions: &'a [NamedWindowDefinition],
-    whole: bool,
-    /// The number of subqueries around the current node. They have windows of their own.
+struct OutsideOfSubqueries<F> {
+    f: F,
+    /// The number of subqueries around the current node.
     queries: usize,
 }
 
-impl VisitorMut for Windows<'_> {
+impl<F: FnMut(&mut Expr) -> Checked> VisitorMut for OutsideOfSubqueries<F> {
     type Break = String;
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
@@ -66,18 +93,10 @@ impl VisitorMut for Windows<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        let Expr::Function(Function { over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
+        match self.queries {
+            0 => super::flow((self.f)(expr)),
+            _ => ControlFlow::Continue(()),
         }
-        super::flow(match over {
-            WindowType::NamedWindow(name) => find(name, self.definitions).map(|spec| {
-                if self.whole {
-                    *over = WindowType::WindowSpec(spec.clone());
-                }
-            }),
-            WindowType::WindowSpec(spec) => resolve(spec, self.definitions),
-        })
     }
 }
 

@@ -14,7 +14,9 @@ pub(super) struct Reworded {
 pub(super) fn message(text: &str) -> Option<Reworded> {
     if let Some((_, rest)) = text.split_once(" require unique expression names but the expression \"") {
         let (expr, _) = rest.split_once("\" at position ")?;
-        let name = expr.rsplit_once(" AS ").map_or(expr, |(_, alias)| alias);
+        // The types of casts come after AS too.
+        let alias = expr.rsplit_once(" AS ").map(|(_, alias)| alias).filter(|alias| !alias.contains(')'));
+        let name = alias.unwrap_or(expr);
         return Some(two_columns(name));
     }
     if let Some(qualifier) = text.strip_prefix("Invalid qualifier ") {
