@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::depth;
 use crate::time_zones::AtTimeZone;
+use crate::{clauses, depth};
 
 /// The engine's default dialect, with three corrections:
 ///
@@ -44,18 +44,17 @@ pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
 /// Parses statements in [`SqlDialect`].
 ///
 /// # Errors
-/// If the tokens are not SQL, or nested too deep.
+/// If the tokens are not SQL, are nested too deep, or have a clause that is not supported.
 pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
     depth::check_brackets(&tokens)?;
     let mut statements = DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build()?.parse_statements()?;
-    match depth::flatten(&mut statements) {
-        Ok(()) => Ok(statements),
-        Err(error) => {
-            // Dropping them would recurse as deep as they are nested.
-            std::mem::forget(statements);
-            Err(error)
-        }
+    if let Err(error) = depth::flatten(&mut statements) {
+        // Dropping them would recurse as deep as they are nested.
+        std::mem::forget(statements);
+        return Err(error);
     }
+    clauses::check(&mut statements)?;
+    Ok(statements)
 }
 
 /// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its

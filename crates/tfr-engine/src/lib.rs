@@ -6,6 +6,7 @@
 
 mod aggregates;
 mod casts;
+mod clauses;
 mod comparable;
 mod constants;
 mod depth;

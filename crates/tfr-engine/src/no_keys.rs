@@ -33,10 +33,15 @@ impl AnalyzerRule for NoKeysBesideUnnest {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        // The optimizer turns it into groups, whose columns are keys.
-        let is_distinct = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(_)));
-        without_keys(plan, |unnest| unnest.input.exists(is_distinct))
+        hide_keys(plan)
     }
+}
+
+/// Hides the group keys of unnested rows in a plan.
+pub fn hide_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // The optimizer turns it into groups, whose columns are keys.
+    let is_distinct = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Distinct(_)));
+    without_keys(plan, |unnest| unnest.input.exists(is_distinct))
 }
 
 /// The planner adds columns that a key determines to `GROUP BY key`. So the keys of a subquery are also hidden from

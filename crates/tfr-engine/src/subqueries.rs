@@ -15,6 +15,7 @@
 mod aggregates;
 mod correlation;
 mod domain;
+mod in_place;
 mod lateral;
 mod marks;
 mod nodes;

@@ -9,6 +9,7 @@ mod files;
 mod foreign;
 mod formats;
 mod framing;
+mod planner;
 mod shards;
 mod sidecars;
 mod stores;

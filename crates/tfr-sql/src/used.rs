@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use tfr_formats::UsedColumns;
 
 /// Returns the columns that the statements in `text` may refer to, or `None` if they may use all columns of a table:
-/// there is a `*`, a NATURAL join, or no SELECT.
+/// there is a `*`, a NATURAL join, or a query without SELECT, such as `FROM t`.
 pub fn columns(text: &str) -> Option<UsedColumns> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().ok()?;
     let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -17,11 +17,40 @@ pub fn columns(text: &str) -> Option<UsedColumns> {
     if wildcards.next().is_some()
         || keywords().any(|keyword| keyword == Keyword::NATURAL)
         || !keywords().any(|keyword| keyword == Keyword::SELECT)
+        || has_query_without_select(&tokens)
     {
         return None;
     }
     let names = tokens.iter().filter_map(|token| if let Token::Word(word) = token { Some(&word.value) } else { None });
     Some(UsedColumns::new(names))
+}
+
+/// Whether a query begins with FROM, perhaps after WITH.
+fn has_query_without_select(tokens: &[&Token]) -> bool {
+    // For each open parenthesis: whether WITH begins the text in it, and no SELECT follows yet.
+    let mut with = vec![false];
+    let mut before = None;
+    for token in tokens {
+        let begins = matches!(before, None | Some(Token::LParen | Token::SemiColon));
+        match token {
+            Token::LParen => with.push(false),
+            Token::RParen => drop(with.pop()),
+            Token::Word(word) => {
+                let after_set_operation = matches!(before, Some(Token::Word(word))
+                    if matches!(word.keyword, Keyword::UNION | Keyword::ALL | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::MINUS));
+                match (word.keyword, with.last_mut()) {
+                    (Keyword::WITH, Some(with)) if begins => *with = true,
+                    (Keyword::SELECT, Some(with)) => *with = false,
+                    (Keyword::FROM, Some(true)) => return true,
+                    (Keyword::FROM, _) if begins || after_set_operation => return true,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        before = Some(*token);
+    }
+    false
 }
 
 /// `(*)`
@@ -54,6 +83,10 @@ mod tests {
             ("SELECT DISTINCT * FROM t", None),
             ("SELECT a FROM t NATURAL JOIN u", None),
             ("FROM t", None),
+            ("SELECT a FROM (FROM t)", None),
+            ("SELECT a FROM t UNION ALL FROM u", None),
+            ("WITH u AS (SELECT a FROM t) FROM u", None),
+            ("WITH u AS (SELECT a FROM t) SELECT extract(year FROM a) FROM u", Some(vec!["a", "t", "u"])),
         ] {
             let found = columns(text);
             assert_eq!(found.is_some(), expected.is_some(), "{text}");

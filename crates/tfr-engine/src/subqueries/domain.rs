@@ -16,12 +16,14 @@ use datafusion_common::{Column, ScalarValue};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{
-    Aggregate, Distinct, Filter, Join, Limit, Operator, Projection, SortExpr, SubqueryAlias, Union, Window, binary_expr,
+    Aggregate, Distinct, Filter, Join, Limit, Operator, Projection, SortExpr, SubqueryAlias, Union, Unnest, Window,
+    binary_expr,
 };
 
 use super::outer::{refers_to, uses_any};
 use super::plans::{with_inputs, with_names_of};
 use super::{Names, is_volatile, refuse};
+use crate::no_keys;
 
 /// The distinct values of outer columns.
 #[derive(Debug)]
@@ -91,6 +93,13 @@ impl<'a> Domain<'a> {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Window(window) => self.window(window),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Unnest(unnest) => {
+                let (input, values) = self.evaluate(&unnest.input)?;
+                let unnest = Unnest::try_new(Arc::new(input), unnest.exec_columns.clone(), unnest.options.clone())?;
+                Ok((no_keys::hide_keys(LogicalPlan::Unnest(unnest))?, values))
+            }
+            // A LATERAL subquery that is the first relation.
+            LogicalPlan::Subquery(subquery) => self.evaluate(&subquery.subquery),
             other => {
                 refuse(&format!("a subquery cannot refer to columns of the query around it here: {}", other.display()))
             }

@@ -13,11 +13,11 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Aggregate, Join, Projection, Subquery, SubqueryAlias};
 
-use super::Names;
 use super::aggregates::key;
 use super::correlation::{PullUp, evaluate};
 use super::outer::{outer_columns, uses_any};
 use super::plans::{with_inputs, with_names_of};
+use super::{Names, in_place};
 
 /// Whether the right side of `join` is a LATERAL subquery that the engine would compute incorrectly or reject.
 pub fn is_misread(join: &Join) -> Result<bool> {
@@ -58,6 +58,9 @@ fn aggregate<'a>(mut plan: &'a LogicalPlan, outer: &[Column]) -> Option<&'a Aggr
 /// Evaluates the LATERAL subquery of `join` for all values of its outer columns.
 pub fn rewrite(join: &Join, names: &mut Names) -> Result<LogicalPlan> {
     let Some(subquery) = lateral(join) else { return Ok(LogicalPlan::Join(join.clone())) };
+    if let Some(rows) = in_place::rewrite(join, &subquery, names)? {
+        return Ok(rows);
+    }
     let (right, same) = evaluate(&join.left, &subquery, names)?;
     let on = join.filter.clone().map(split_conjunction_owned).unwrap_or_default();
     let filter = conjunction(same.into_iter().chain(on));

@@ -20,8 +20,8 @@ use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 
 use super::{
-    ClusterError, Error, ErrorDetails, RemoteError, columns, files, foreign, formats, framing, listed, quoted, shards,
-    sidecars, stores, tables,
+    ClusterError, Error, ErrorDetails, RemoteError, columns, files, foreign, formats, framing, listed, planner, quoted,
+    shards, sidecars, stores, tables,
 };
 
 /// An error as text: its causes from the outermost in, and a hint.
@@ -108,6 +108,9 @@ impl<'a> Link<'a> {
         if let Some(SchemaError::FieldNotFound { field, valid_fields }) = error.downcast_ref::<SchemaError>() {
             return Self::unknown_column(&error.to_string(), field, valid_fields);
         }
+        if let Some(planner::Reworded { text, hint }) = error.downcast_ref().and_then(planner::schema) {
+            return Self { text: Some(text), hint: Some(hint), source: None };
+        }
         let hint = if let Some(own) = error.downcast_ref::<Error>() {
             if let Some(source) = own.transparent() {
                 return Self { text: None, hint: own.hint(), source: Some(source) };
@@ -138,6 +141,9 @@ impl<'a> Link<'a> {
                 Self { text, hint: None, source }
             }
             DataFusionError::Plan(text) | DataFusionError::Execution(text) | DataFusionError::Configuration(text) => {
+                if let Some(planner::Reworded { text, hint }) = planner::message(text) {
+                    return Self { text: Some(text), hint: Some(hint), source };
+                }
                 let (text, hint) = split_suggestion(text);
                 let hint = hint.or_else(|| foreign::message_hint(&text));
                 Self { text: Some(text), hint, source }
@@ -150,8 +156,11 @@ impl<'a> Link<'a> {
                 Self { text: Some(memory_text(text)), hint: Some(memory_hint(text)), source }
             }
             DataFusionError::Internal(text) => Self {
-                text: Some(format!("the query engine broke one of its own rules: {}", first_line(text))),
-                hint: None,
+                text: Some(format!(
+                    "the query engine cannot run this query, by a fault of its own: {}",
+                    first_line(text)
+                )),
+                hint: Some("write the query in another way, such as with a subquery for a part of it".to_owned()),
                 source,
             },
             DataFusionError::Substrait(text) | DataFusionError::Ffi(text) => {

@@ -331,17 +331,10 @@ pub(super) fn message_hint(text: &str) -> Option<String> {
 
 /// Syntax: a part of the engine's message, the message to show instead, and the equivalent.
 const SYNTAX: &[(&str, &str, &str)] = &[
-    ("sqltorel: RLike", "the operators RLIKE and REGEXP", "write s ~ 'b+'"),
-    ("LATERAL VIEWS", "LATERAL VIEW", "write SELECT n, unnest(list) AS item FROM t"),
     (
         "OuterReferenceColumn",
         "a lateral join of this form",
         "for UNNEST of a column write SELECT n, unnest(list) AS item FROM t",
-    ),
-    (
-        "UNNEST with ordinality",
-        "WITH ORDINALITY",
-        "write SELECT unnest(range(0, array_length(list))) AS pos, unnest(list) AS item FROM t",
     ),
     (
         "Operator ->",
@@ -349,8 +342,6 @@ const SYNTAX: &[(&str, &str, &str)] = &[
         "functions of functions, such as x -> x + 1, and paths into JSON are not supported: unnest(list) makes a row of each item, and array_agg a list of rows again",
     ),
     ("COUNT DISTINCT with multiple arguments", "count(DISTINCT a, b)", "write count(DISTINCT struct(n, s))"),
-    ("DistributeBy partitioning", "DISTRIBUTE BY", "leave it out: --shards divides the rows, and ORDER BY sorts them"),
-    ("CLUSTER BY", "CLUSTER BY", "leave it out: --shards divides the rows, and ORDER BY sorts them"),
 ];
 
 /// Returns the message and the hint for another engine's syntax that is not supported.

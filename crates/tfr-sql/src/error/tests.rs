@@ -63,11 +63,6 @@ fn functions_and_syntax_of_other_engines_have_an_equal_here() {
     let hint = |error| explain(error).hint.unwrap_or_default();
     assert!(hint(invalid("explode")).starts_with("write unnest(list): "));
     assert_eq!(hint(invalid("Year")), "write date_part('year', d)");
-    let rlike =
-        DataFusionError::NotImplemented("Unsupported ast node in sqltorel: RLike { negated: false }".to_owned());
-    assert_eq!(explain(rlike).causes, ["not supported: the operators RLIKE and REGEXP"]);
-    let lateral = DataFusionError::NotImplemented("LATERAL VIEWS".to_owned());
-    assert!(hint(lateral).contains("unnest(list)"));
     let call = "No function matches the given name and argument types 'date_trunc(Timestamp(ns), Utf8)'. You might need to \
         add explicit type casts.\n\tCandidate functions:\n\tdate_trunc(String, Timestamp)";
     assert_eq!(hint(DataFusionError::Plan(call.to_owned())), "the unit comes first: date_trunc('month', ts)");

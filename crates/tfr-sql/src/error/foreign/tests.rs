@@ -33,15 +33,9 @@ async fn every_suggestion_can_be_run() -> Result<()> {
 async fn syntax_of_other_engines_is_recognized() {
     let context = SessionContext::new();
     for sql in [
-        "SELECT s RLIKE 'b' FROM",
-        "SELECT s REGEXP 'b' FROM",
-        "SELECT i FROM {} LATERAL VIEW explode(list) e AS i",
         "SELECT i FROM {} CROSS JOIN UNNEST(list) AS u(i)",
-        "SELECT i, o FROM {} CROSS JOIN UNNEST(list) WITH ORDINALITY AS u(i, o)",
         "SELECT s -> 'a' FROM",
         "SELECT count(DISTINCT n, s) FROM",
-        "SELECT n FROM {} DISTRIBUTE BY n",
-        "SELECT n FROM {} CLUSTER BY n",
         "SELECT n DIV 2 FROM",
         "SELECT date_trunc(ts, 'month') FROM",
         "SELECT trunc(d, 'MM') FROM",
