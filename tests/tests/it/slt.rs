@@ -2,7 +2,7 @@
 //!
 //! The session is that of the command, as far as it is not DataFusion's, and a table function of the tests' own:
 //! `records('shards/')` gives the records of a shard set by protobuf, a row a feature. `$__TEST_DIR__` is a directory of
-//! the file's own, `$EXAMPLES` the data of the examples.
+//! the file's own, `$EXAMPLES` the data of the examples, `$DATA` that of the tests.
 //!
 //! `SLT_COMPLETE=1 tests/run -E 'test(slt)'` writes what the statements answer into the files.
 
@@ -34,6 +34,7 @@ async fn sql_files() {
     for file in files {
         let mut runner = Runner::new(|| async { Ok(Session::new()) });
         runner.set_var("EXAMPLES".to_owned(), repository().join("examples/data").display().to_string());
+        runner.set_var("DATA".to_owned(), repository().join("tests/data").display().to_string());
         if std::env::var_os("SLT_COMPLETE").is_some() {
             runner
                 .update_test_file(

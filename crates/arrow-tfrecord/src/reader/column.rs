@@ -1,6 +1,6 @@
 //! Decodes one column: [`Column`].
 
-use arrow_array::{ArrayRef, NullArray};
+use arrow_array::{ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Column {
         let nulls = self.nulls.finish();
         let mut ends = std::mem::take(&mut self.ends);
         let Some(kind) = self.kind else {
-            return Ok(Arc::new(NullArray::new(rows)));
+            return Ok(new_null_array(&self.data_type, rows));
         };
         self.room = self.values.room();
         let values = std::mem::replace(&mut self.values, Values::new(kind));

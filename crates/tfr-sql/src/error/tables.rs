@@ -47,6 +47,9 @@ pub fn hint(error: &Error) -> Option<String> {
             ),
         }),
         ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
+        ErrorKind::UnknownFeature { .. } => {
+            Some("inspect every record first: infer_records=all, infer_files=all; or declare the columns".to_owned())
+        }
         ErrorKind::Inference { error, .. } => inference_hint(error),
         ErrorKind::Columns { error } => columns_hint(error),
         ErrorKind::StrayFile { file, .. } => {
