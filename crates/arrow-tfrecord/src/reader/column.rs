@@ -149,6 +149,7 @@ impl Column {
             self.values.reserve(self.room);
         }
         let rows = Rows {
+            accepts_integers: *self.element_type() == DataType::Float64,
             slots,
             locator,
             records,
@@ -230,6 +231,8 @@ fn repeated(nulls: &NullBuffer, times: i32) -> NullBuffer {
 
 /// At most [`BLOCK_ROWS`] rows of one column.
 struct Rows<'a> {
+    /// Whether integers are values of a float column, if they are exact.
+    accepts_integers: bool,
     slots: &'a [Slot],
     locator: &'a Locator,
     records: &'a [u8],
@@ -271,7 +274,22 @@ impl Rows<'_> {
                     }
                     *valid = true;
                 }
-                Some(kind) => return Err((row, Fault::Kind(kind))),
+                Some(kind) => {
+                    let (bytes, list, before) =
+                        (self.locator.bytes_of(slot, self.records), slot.range(), values.count());
+                    let pushed = match self.accepts_integers && kind == FeatureKind::Int64 {
+                        true => values.push_integers(&bytes[..list.end], list.start),
+                        false => Ok(false),
+                    };
+                    if !pushed.map_err(|error| (row, self.fault(slot, error)))? {
+                        return Err((row, Fault::Kind(kind)));
+                    }
+                    let found = values.count() - before;
+                    if wanted.is_some_and(|wanted| wanted != found) {
+                        return Err((row, Fault::Count(found)));
+                    }
+                    *valid = true;
+                }
                 None if !self.nullable => return Err((row, Fault::Missing)),
                 None => {
                     values.pad(wanted.unwrap_or_default());

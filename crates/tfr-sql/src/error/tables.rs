@@ -99,10 +99,15 @@ fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> 
     Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
 }
 
-/// Returns a hint for records whose columns cannot be inferred. No type holds two kinds, so declaring one does not
-/// help.
+/// Returns a hint for records whose columns cannot be inferred. No type holds two kinds, except for numbers, so
+/// declaring one does not help.
 fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     match error.kind() {
+        arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), found, .. }
+            if columns::are_numbers(*expected, *found) =>
+        {
+            Some(columns::both_numbers_hint(feature))
+        }
         arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), .. } => Some(format!(
             "records before it, of this file or of another, have {feature} as {expected}_list: read the files of each \
              kind as a table of their own, or declare the columns without {feature}"

@@ -118,15 +118,23 @@ fn names_of_unnested_columns_are_those_of_the_values() {
 }
 
 #[test]
-fn two_kinds_in_one_feature_are_refused_with_a_way_out() {
+fn integers_and_floats_in_one_feature_are_doubles() {
     let bench = with(&["int_or_float.tfrecord"]);
     let told = bench.tell(&["SELECT * FROM 'int_or_float.tfrecord'"]);
-    assert!(told.contains("or declare the columns without x"), "{told}");
+    assert!(told.contains("declare x as DOUBLE"), "{told}");
     let declared = |columns: &str| {
         bench.tell(&[&format!(
-            "CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'int_or_float.tfrecord'; SELECT * FROM t LIMIT 1"
+            "CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'int_or_float.tfrecord'; SELECT * FROM t LIMIT 3"
         )])
     };
+    assert_told!(declared("id BIGINT, x DOUBLE"), @r##"
+    exit 0
+    -- stdout
+    id,x
+    0,1.5
+    1,1.0
+    2,1.5
+    "##);
     let told = declared("x BIGINT");
-    assert!(told.contains("no type holds two kinds: declare the columns without x"), "{told}");
+    assert!(told.contains("declare x as DOUBLE"), "{told}");
 }
