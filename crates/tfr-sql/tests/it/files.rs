@@ -138,3 +138,22 @@ fn integers_and_floats_in_one_feature_are_doubles() {
     let told = declared("x BIGINT");
     assert!(told.contains("declare x as DOUBLE"), "{told}");
 }
+
+#[test]
+fn ragged_features_of_transform_are_one_column() {
+    let bench = with(&["transform_ragged.tfrecord"]);
+    let rows = "{\"id\":0,\"x\":[]}\n{\"id\":1,\"x\":[[0.0]]}\n{\"id\":2,\"x\":[[0.0,1.0]]}\n";
+    let found = bench.tell(&["SELECT id, x FROM 'transform_ragged.tfrecord'", "--format", "jsonl"]);
+    assert_eq!(found, format!("exit 0\n-- stdout\n{rows}"));
+    bench.text(
+        "schema.txt",
+        r#"feature { name: "id" type: INT presence { min_fraction: 1.0 } shape { dim { size: 1 } } }
+        feature { name: "x$ragged_values" type: FLOAT }
+        feature { name: "x$row_lengths_1" type: INT }
+        tensor_representation_group { key: "" value { tensor_representation { key: "x" value { ragged_tensor {
+            feature_path { step: "x$ragged_values" } partition { row_length: "x$row_lengths_1" } } } } } }"#,
+    );
+    let table = "t=transform_ragged.tfrecord,schema=schema.txt";
+    let found = bench.tell(&["SELECT id, x FROM t", "--table", table, "--format", "jsonl"]);
+    assert_eq!(found, format!("exit 0\n-- stdout\n{rows}"));
+}
