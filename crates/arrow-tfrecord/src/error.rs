@@ -62,6 +62,17 @@ pub enum ErrorKind {
         /// The choices that the type supports.
         allowed: Vec<Choice>,
     },
+    /// The choice "tensor" for tensors whose dimensions are in another order than their values.
+    #[error(
+        "column {column:?}: tensors with the permutation {permutation:?}, whose values are not in the order of their \
+         dimensions, are not supported"
+    )]
+    PermutedTensor {
+        /// The column, or the part of it.
+        column: String,
+        /// The order of the dimensions.
+        permutation: Vec<usize>,
+    },
     /// A default for nulls that is not a valid value of the column's type.
     #[error(
         "column {column:?}: nulls cannot become {value:?}, which is not a value of type {data_type} or does not fit its feature"

@@ -86,7 +86,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 pub use mapping::{ColumnMapping, LossClass, Mapping};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
-pub use reader::{Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, infer_schema};
+pub use reader::{
+    Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, UnknownFeature, infer_schema,
+};
 pub use record_buffer::RecordBuffer;
 pub use tensor::{parse_tensor, serialize_tensor};
 pub use unframed::RecordParser;

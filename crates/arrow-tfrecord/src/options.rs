@@ -175,6 +175,10 @@ pub struct MappingOptions {
     /// Lists whose elements become the steps of a feature list. Requires [`RecordType::SequenceExample`].
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub sequences: BTreeSet<String>,
+    /// Lists of lists whose features have the names of TensorFlow Transform: `c$ragged_values`, `c$row_lengths_1`, `_2`
+    /// and so on.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub transform_ragged: BTreeSet<String>,
     /// The separator between the name of a column and the name of its part.
     #[serde(skip_serializing_if = "is_default_separator")]
     pub separator: String,
@@ -198,6 +202,7 @@ impl Default for MappingOptions {
             choices: BTreeMap::new(),
             vocabularies: BTreeMap::new(),
             sequences: BTreeSet::new(),
+            transform_ragged: BTreeSet::new(),
             separator: DEFAULT_SEPARATOR.to_owned(),
             strict: false,
         }

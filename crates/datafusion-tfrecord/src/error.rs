@@ -210,6 +210,16 @@ pub enum ErrorKind {
         /// Whether the types of the columns were inferred from some of the records.
         inferred: bool,
     },
+    /// A record has a feature that is no column, and the session rejects what would be lost.
+    #[error("{file}: record {record}: the feature {feature:?} is no column, because the inspected records lack it")]
+    UnknownFeature {
+        /// The file.
+        file: String,
+        /// The record, from 0.
+        record: u64,
+        /// The name of the feature.
+        feature: String,
+    },
     /// During inference, a record conflicts with those before it, or the file is damaged.
     #[error("{file}: {error}")]
     Inference {

@@ -102,7 +102,12 @@ pub struct TfRecordFormatFactory;
 impl FileFormatFactory for TfRecordFormatFactory {
     fn create(&self, _: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
         let (write, options) = sql::parse(options)?;
-        let records = RecordFiles { form: RecordForm::of(&options), names: FileNames::default(), options };
+        let records = RecordFiles {
+            form: RecordForm::of(&options),
+            names: FileNames::default(),
+            options,
+            unknown_features: None,
+        };
         Ok(Arc::new(TfRecordFormat { write, records }))
     }
 

@@ -12,6 +12,7 @@ mod constants;
 mod depth;
 mod dialect;
 mod expressions;
+mod file_names;
 mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
@@ -101,6 +102,7 @@ pub fn with_changed_time_zone(state: SessionState) -> SessionState {
 fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.splice(0..0, ours_before_coercion());
+    rules.insert(0, Arc::new(file_names::FileNamesAtScans));
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));

@@ -41,6 +41,7 @@ pub mod scan;
 pub mod schema;
 pub mod stores;
 mod table;
+mod used;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use files::FilesFunction;
@@ -55,3 +56,4 @@ pub use schema::{
     convert, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
 };
 pub use table::DirectoryTable;
+pub use used::UsedColumns;

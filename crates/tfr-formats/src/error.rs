@@ -206,6 +206,25 @@ pub enum ErrorKind {
         /// The timestamp.
         value: String,
     },
+    /// A page of a Parquet file has another checksum than its header specifies.
+    #[error(
+        "{file}: row group {row_group}, column \"{column}\": the page at byte {byte} has the checksum {found:#010x}, \
+         expected {expected:#010x}"
+    )]
+    PageChecksum {
+        /// The file.
+        file: String,
+        /// The row group, counted from 0.
+        row_group: usize,
+        /// The column, or the path to the part of one.
+        column: String,
+        /// The position of the page in the file.
+        byte: u64,
+        /// The checksum of the page.
+        found: u32,
+        /// The checksum in its header.
+        expected: u32,
+    },
     /// A text in a Parquet file is not UTF-8.
     #[error("{file}: row {row}: column \"{column}\": the text is not UTF-8")]
     NotText {

@@ -48,7 +48,6 @@ mod paths;
 mod piped;
 mod spec;
 pub mod text;
-mod used;
 
 pub use arrow::ArrowPipe;
 pub use calendar::{CalendarOption, WriterZone};
@@ -62,4 +61,4 @@ pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use piped::PipedFiles;
 pub use spec::TableSpec;
-pub use used::UsedColumns;
+pub use tfr_files::UsedColumns;

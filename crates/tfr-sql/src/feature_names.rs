@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use datafusion::common::Column;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
@@ -35,6 +36,13 @@ pub fn rename(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<Str
     }
     for (name, item) in names.iter_mut().rev().zip(items.iter().rev().take(after)) {
         *name = unnamed(item, relations);
+    }
+    if items.iter().any(is_unnest) {
+        // Of the columns between, those of `*` have the names of the table's columns.
+        let between = before..columns.len() - after;
+        for (name, column) in names[between.clone()].iter_mut().zip(&columns[between]) {
+            *name = without_relations(column, relations);
+        }
     }
     if names.iter().zip(&columns).all(|(name, column)| name.as_ref().is_none_or(|name| *name == column.name)) {
         return Ok(plan);
@@ -123,11 +131,43 @@ fn first_select_mut(body: &mut SetExpr) -> Option<&mut Select> {
 
 /// Whether an item is one column: neither `*` nor the expanded fields of a struct.
 fn is_single(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }) && !is_unnest(item)
+}
+
+/// Whether an item expands a list to rows, or a struct to columns.
+fn is_unnest(item: &SelectItem) -> bool {
     match item {
-        SelectItem::UnnamedExpr(Expr::Function(function)) => !function.name.to_string().eq_ignore_ascii_case("unnest"),
-        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => true,
+        SelectItem::UnnamedExpr(Expr::Function(function)) => function.name.to_string().eq_ignore_ascii_case("unnest"),
         _ => false,
     }
+}
+
+/// Returns the name of a column of an `unnest` without tables in it: `s.a` for `l.parquet.s.a`, `unnest(l)` for
+/// `UNNEST(l.parquet.l)`. `None` for other columns.
+fn without_relations(column: &Column, relations: &BTreeSet<String>) -> Option<String> {
+    if column.relation.is_some() {
+        return None;
+    }
+    let mut name = match column.name.strip_prefix("UNNEST(") {
+        Some(list) => format!("unnest({list}"),
+        None => column.name.clone(),
+    };
+    // A name may be the end of a longer one.
+    let mut relations: Vec<_> = relations.iter().map(|relation| format!("{relation}.")).collect();
+    relations.sort_by_key(|relation| std::cmp::Reverse(relation.len()));
+    for relation in relations {
+        loop {
+            let mut places = name.match_indices(&relation).map(|(at, _)| at);
+            let Some(at) = places.find(|at| begins_name(&name[..*at])) else { break };
+            name.replace_range(at..at + relation.len(), "");
+        }
+    }
+    Some(name)
+}
+
+/// Whether a name can begin after this text.
+fn begins_name(before: &str) -> bool {
+    before.is_empty() || before.ends_with(['(', ',', ' ', '[', '"'])
 }
 
 fn has_query(expr: &Expr) -> bool {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef, Fields, IntervalUnit, Schema, SchemaRef,
+    TimeUnit,
+};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -18,7 +21,8 @@ const PIECE: usize = 1 << 30;
 /// Views, the engine's representation of strings, become strings. In Arrow files, dictionaries inside other types
 /// become their values, because a file has one dictionary for all batches. Parquet supports neither seconds nor dates
 /// in milliseconds, so times become milliseconds and dates days. Otherwise its writer would store bare integers, which
-/// only Arrow's own readers interpret as times.
+/// only Arrow's own readers interpret as times. Nor does it support decimals of negative scale, which get their zeros,
+/// and dictionaries of nulls.
 #[derive(Clone, Debug)]
 pub struct FileTypes {
     schema: SchemaRef,
@@ -104,6 +108,15 @@ fn inner_type(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
+/// Returns a decimal without fraction that holds the values of one of negative scale.
+fn whole_decimal(precision: u8, scale: i8) -> DataType {
+    let digits = precision.saturating_add(scale.unsigned_abs()).min(DECIMAL256_MAX_PRECISION);
+    match digits <= DECIMAL128_MAX_PRECISION {
+        true => DataType::Decimal128(digits, 0),
+        false => DataType::Decimal256(digits, 0),
+    }
+}
+
 /// Casts `array` to another type if no value is lost.
 fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == data_type {
@@ -184,6 +197,17 @@ impl Replaced {
                 DataType::Time32(TimeUnit::Millisecond)
             }
             DataType::Date64 if self == Self::ViewsAndSeconds => DataType::Date32,
+            DataType::Decimal32(precision, scale @ ..0)
+            | DataType::Decimal64(precision, scale @ ..0)
+            | DataType::Decimal128(precision, scale @ ..0)
+            | DataType::Decimal256(precision, scale @ ..0)
+                if self == Self::ViewsAndSeconds =>
+            {
+                whole_decimal(*precision, *scale)
+            }
+            DataType::Dictionary(_, values) if self == Self::ViewsAndSeconds && **values == DataType::Null => {
+                DataType::Null
+            }
             DataType::List(item) => DataType::List(inner(item)),
             DataType::LargeList(item) => DataType::LargeList(inner(item)),
             DataType::ListView(item) => DataType::ListView(inner(item)),

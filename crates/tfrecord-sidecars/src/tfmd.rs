@@ -8,14 +8,15 @@
 //! | `FLOAT` | `Float32` |
 //! | `BYTES` | `Binary`; `Utf8` with a domain of text: `string_domain` or the name of one, `natural_language_domain`, `url_domain`, `mid_domain`, a `string_format` of time, `true_value` and `false_value`; or with the tag `utf8` |
 //! | no type | the one of its domain |
-//! | `shape {}`, `value_count` of exactly 1 | one value |
+//! | `shape {}`, `shape { dim { size: 1 } }`, `value_count` of exactly 1 | one value |
 //! | `shape` of known dimensions | `FixedSizeList` of their product, in row-major order |
 //! | anything else | `List` |
 //! | `presence` of `min_fraction: 1`, in all environments and of a stage that is validated | not null |
 //!
 //! A feature without a shape has that of its dense `tensor_representation`. The features of a sparse one become
 //! separate columns, as they are stored. Features of type `STRUCT`, more than one level of `value_counts`, and ragged
-//! tensors of more than one ragged dimension are rejected by name.
+//! tensors of more than one ragged dimension are rejected by name, unless their features have the names of TensorFlow
+//! Transform.
 //!
 //! Bounds and vocabularies of domains do not affect types, and values are not checked against them.
 //!

@@ -2,7 +2,7 @@
 //!
 //! The session is that of the command, as far as it is not DataFusion's, and a table function of the tests' own:
 //! `records('shards/')` gives the records of a shard set by protobuf, a row a feature. `$__TEST_DIR__` is a directory of
-//! the file's own, `$EXAMPLES` the data of the examples, `$DATA` those of the tests.
+//! the file's own, `$EXAMPLES` the data of the examples, `$DATA` that of the tests.
 //!
 //! `SLT_COMPLETE=1 tests/run -E 'test(slt)'` writes what the statements answer into the files.
 

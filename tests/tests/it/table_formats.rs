@@ -155,6 +155,17 @@ fn neither_a_format_nor_a_declaration_is_a_permission() {
 }
 
 #[test]
+fn partitions_of_any_depth_belong_to_their_table() {
+    let partitions: String = (0..12).map(|level| format!("key{level}=1/")).collect();
+    let files = ["lake/t/_delta_log/00000000000000000000.json".to_owned(), format!("lake/t/{partitions}a.parquet")];
+    let scratch = layout(&files.each_ref().map(String::as_str));
+    for location in [format!("lake/t/{partitions}"), format!("lake/t/{partitions}a.parquet"), "lake/t/*/*/".to_owned()]
+    {
+        assert_refused(count(&scratch, &location), "a Delta Lake table", "lake/t has _delta_log/");
+    }
+}
+
+#[test]
 fn a_table_without_files_is_named_too() {
     let scratch = layout(&["t/_delta_log/00000000000000000000.json"]);
     assert_refused(count(&scratch, "t"), "a Delta Lake table", "t has _delta_log/");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field};
 
 use super::decide::{self, Conversion, Decision};
-use super::extension::{fixed_shape, is_variable_shape_tensor};
+use super::extension::{fixed_shape, is_variable_shape_tensor, permutation};
 use super::{ColumnMapping, Leaf, LossClass, Node, NodeKind, Parts};
 use crate::dtype::{self, TensorShape, innermost, item, value_type};
 use crate::error::{ErrorKind, Result};
@@ -284,6 +284,9 @@ impl Planner<'_> {
                 Some((_, data)) => (data.data_type(), TensorShape::Beside),
                 None => return Ok(None),
             },
+            _ if let Some(permutation) = permutation(field) => {
+                return Err(ErrorKind::PermutedTensor { column: path.to_owned(), permutation }.into());
+            }
             list if item(list).is_some() => match fixed_shape(field) {
                 Some(shape) => (list, TensorShape::Given(shape.into_iter().map(Some).collect())),
                 None => (list, TensorShape::Lists),
@@ -351,7 +354,12 @@ impl Planner<'_> {
         }
         self.at_least(decision.class, path, decision.form.as_deref().unwrap_or_default());
         let is_ragged = levels(dimensions) > 0;
-        let name = if is_ragged { self.name(path, "ragged_flat_values") } else { path.to_owned() };
+        let is_transform = self.options.transform_ragged.contains(self.column.name());
+        let name = match (is_ragged, is_transform) {
+            (true, false) => self.name(path, "ragged_flat_values"),
+            (true, true) => format!("{path}$ragged_values"),
+            (false, _) => path.to_owned(),
+        };
         let values = self.feature(name, decision.kind, dimensions, FeatureRole::Values)?;
         if is_ragged {
             self.at_least(LossClass::Encoded, path, "values and row lengths");
@@ -359,7 +367,10 @@ impl Planner<'_> {
         let mut lengths = Vec::new();
         for (depth, dimension) in dimensions.iter().enumerate().skip(1) {
             if *dimension == Dimension::Any {
-                let name = self.name(path, &format!("ragged_row_lengths_{}", lengths.len()));
+                let name = match is_transform {
+                    false => self.name(path, &format!("ragged_row_lengths_{}", lengths.len())),
+                    true => format!("{path}$row_lengths_{}", lengths.len() + 1),
+                };
                 let around = &dimensions[..depth];
                 lengths.push(self.feature(name, FeatureKind::Int64, around, FeatureRole::RowLengths)?);
             }

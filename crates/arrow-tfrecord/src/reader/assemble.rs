@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, MapArray, NullArray, StructArray};
+use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields};
 
@@ -203,7 +203,7 @@ impl Assembler<'_> {
 
     fn plain(&mut self, node: &Node, level: &Level) -> Result<ArrayRef, Defect> {
         match &node.kind {
-            NodeKind::Leaf(None) => Ok(Arc::new(NullArray::new(level.len))),
+            NodeKind::Leaf(None) => Ok(new_null_array(&node.data_type, level.len)),
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, level),
             NodeKind::Struct(children) => {
                 let nulls = self.null_structs(node, level)?;

@@ -14,6 +14,7 @@ use tfrecord_framing::Frames;
 use super::filter::{Predicate, RowFilter};
 use super::locate::BLOCK_ROWS;
 use super::rows::{Record, RowDecoder};
+use super::unknown::UnknownFeature;
 use crate::dtype::{of_type, value_type};
 use crate::error::{ErrorKind, Result};
 use crate::mapping::Mapping;
@@ -152,6 +153,25 @@ impl BatchDecoder {
             records: Vec::new(),
             bytes: 0,
         })
+    }
+
+    /// Counts the features that no column of `mapping` reads.
+    pub(super) fn counting_unknown(mut self, mapping: &Mapping) -> Self {
+        match self.stages.iter().position(|stage| stage.columns.has_columns()) {
+            Some(stage) => {
+                let Stage { columns, schema, inputs, predicate } = self.stages.remove(stage);
+                let columns = columns.counting_unknown(mapping);
+                self.stages.insert(stage, Stage { columns, schema, inputs, predicate });
+            }
+            None => self.rest = self.rest.counting_unknown(mapping),
+        }
+        self
+    }
+
+    /// Removes and returns the counts of features that no column reads.
+    pub(super) fn take_unknown(&mut self) -> Vec<UnknownFeature> {
+        let stages = self.stages.iter_mut().map(|stage| &mut stage.columns);
+        stages.chain([&mut self.rest]).flat_map(RowDecoder::take_unknown).collect()
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {

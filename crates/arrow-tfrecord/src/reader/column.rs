@@ -1,6 +1,6 @@
 //! Decodes one column: [`Column`].
 
-use arrow_array::{ArrayRef, NullArray};
+use arrow_array::{ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
@@ -149,6 +149,7 @@ impl Column {
             self.values.reserve(self.room);
         }
         let rows = Rows {
+            accepts_integers: *self.element_type() == DataType::Float64,
             slots,
             locator,
             records,
@@ -178,7 +179,7 @@ impl Column {
         let nulls = self.nulls.finish();
         let mut ends = std::mem::take(&mut self.ends);
         let Some(kind) = self.kind else {
-            return Ok(Arc::new(NullArray::new(rows)));
+            return Ok(new_null_array(&self.data_type, rows));
         };
         self.room = self.values.room();
         let values = std::mem::replace(&mut self.values, Values::new(kind));
@@ -230,6 +231,8 @@ fn repeated(nulls: &NullBuffer, times: i32) -> NullBuffer {
 
 /// At most [`BLOCK_ROWS`] rows of one column.
 struct Rows<'a> {
+    /// Whether integers are values of a float column, if they are exact.
+    accepts_integers: bool,
     slots: &'a [Slot],
     locator: &'a Locator,
     records: &'a [u8],
@@ -271,7 +274,22 @@ impl Rows<'_> {
                     }
                     *valid = true;
                 }
-                Some(kind) => return Err((row, Fault::Kind(kind))),
+                Some(kind) => {
+                    let (bytes, list, before) =
+                        (self.locator.bytes_of(slot, self.records), slot.range(), values.count());
+                    let pushed = match self.accepts_integers && kind == FeatureKind::Int64 {
+                        true => values.push_integers(&bytes[..list.end], list.start),
+                        false => Ok(false),
+                    };
+                    if !pushed.map_err(|error| (row, self.fault(slot, error)))? {
+                        return Err((row, Fault::Kind(kind)));
+                    }
+                    let found = values.count() - before;
+                    if wanted.is_some_and(|wanted| wanted != found) {
+                        return Err((row, Fault::Count(found)));
+                    }
+                    *valid = true;
+                }
                 None if !self.nullable => return Err((row, Fault::Missing)),
                 None => {
                     values.pad(wanted.unwrap_or_default());

@@ -1,9 +1,9 @@
-//! Decimals from unscaled integers and from floats.
+//! Decimals from unscaled integers, from text and from floats.
 
 use std::sync::Arc;
 
 use arrow_array::types::DecimalType;
-use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, LargeStringArray, PrimitiveArray};
 use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 
@@ -17,6 +17,19 @@ pub(super) fn unscaled<T: DecimalType<Native: Unscaled>>(
 ) -> Result<ArrayRef, Mismatch> {
     decimals::<T, _>(values, nulls, data_type, |value, precision, _| {
         T::Native::from_i256(i256::from(value)).filter(|value| T::is_valid_decimal_precision(*value, precision))
+    })
+}
+
+/// Decimals of negative scale from the text of whole numbers, which Arrow does not parse. Texts of nulls are ignored.
+pub(super) fn whole<T: DecimalType<Native: Unscaled>>(
+    texts: &LargeStringArray,
+    data_type: &DataType,
+) -> Result<ArrayRef, Mismatch> {
+    let values: Vec<_> = texts.iter().map(|text| text.unwrap_or("0")).collect();
+    decimals::<T, _>(&values, texts.nulls().cloned(), data_type, |text, precision, scale| {
+        let power = i256::from_i128(10).checked_pow(u32::from(scale.unsigned_abs()))?;
+        let value = i256::from_string(text).filter(|value| value.checked_rem(power) == Some(i256::ZERO))?;
+        T::Native::from_i256(value.checked_div(power)?).filter(|value| T::is_valid_decimal_precision(*value, precision))
     })
 }
 
@@ -145,7 +158,6 @@ impl Unscaled for i256 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Decimal32Type, Decimal128Type};
 
@@ -157,6 +169,19 @@ mod tests {
             let array = nearest::<Decimal128Type>(&floats, None, &DataType::Decimal128(38, scale)).unwrap();
             let back: Vec<_> = array.as_primitive::<Decimal128Type>().values().iter().map(i128::to_string).collect();
             assert_eq!(back, texts, "scale {scale}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_decimals_of_negative_scale() {
+        let data_type = DataType::Decimal32(3, -2);
+        let texts = LargeStringArray::from(vec![Some("1200"), None, Some("-99900"), Some("0")]);
+        let array = whole::<Decimal32Type>(&texts, &data_type).unwrap();
+        let values = [Some(12), None, Some(-999), Some(0)];
+        assert_eq!(array.as_primitive::<Decimal32Type>().iter().collect::<Vec<_>>(), values);
+        for text in ["1250", "100000", "1.2e3", "x", ""] {
+            let texts = LargeStringArray::from(vec![text]);
+            assert!(whole::<Decimal32Type>(&texts, &data_type).is_err(), "{text}");
         }
     }
 

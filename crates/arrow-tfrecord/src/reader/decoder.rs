@@ -5,6 +5,7 @@ use arrow_schema::SchemaRef;
 use tfrecord_framing::{Position, RecordDecoder};
 
 use super::batch::BatchDecoder;
+use super::unknown::UnknownFeature;
 use crate::error::{Error, Result};
 
 /// Decodes the bytes of a TFRecord file to record batches, in pieces of any length.
@@ -107,6 +108,12 @@ impl Decoder {
     /// even if null.
     pub fn capacity(&self) -> usize {
         if self.error.is_some() { 0 } else { self.batches.capacity() }
+    }
+
+    /// Removes and returns the features that no column reads, in the records decoded since the last call. Empty unless
+    /// the builder [counts them](crate::ReaderBuilder::with_unknown_features).
+    pub fn take_unknown_features(&mut self) -> Vec<UnknownFeature> {
+        self.batches.take_unknown()
     }
 
     /// The schema of the batches.

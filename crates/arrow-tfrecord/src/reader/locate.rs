@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::entry::{entry_name, entry_value, feature_value};
 use super::sieve::Sieve;
+use super::unknown::UnknownFeatures;
 use super::wire::{Malformed, WireResult, delimited, field};
 use crate::error::HAS_FEATURE_LISTS;
 use crate::feature::FeatureKind;
@@ -60,6 +61,8 @@ pub(super) struct Locator {
     unwanted: bool,
     /// Whether feature lists are rejected, since they would otherwise be skipped.
     only_examples: bool,
+    /// Counts the features that no column reads. No feature is then skipped without a look at its whole name.
+    unknown: Option<Box<UnknownFeatures>>,
     /// The slots, grouped by feature, [`BLOCK_ROWS`] of each.
     slots: Vec<Slot>,
     /// Lists from several places of a record, joined. Protobuf defines this as the same list.
@@ -142,6 +145,7 @@ impl Locator {
             sieve: Sieve::default(),
             unwanted: false,
             only_examples: false,
+            unknown: None,
             slots: Vec::new(),
             spill: Vec::new(),
             parts: Vec::new(),
@@ -163,6 +167,22 @@ impl Locator {
     pub(super) fn only_examples(mut self, only_examples: bool) -> Self {
         self.only_examples = only_examples;
         self
+    }
+
+    /// Counts the features that are not in `unknown`.
+    pub(super) fn counting(mut self, unknown: UnknownFeatures) -> Self {
+        let mut names: Vec<_> = unknown.features.iter().filter(|name| !self.by_name.contains_key(*name)).collect();
+        names.sort();
+        for name in names {
+            self.insert(START, name, None);
+        }
+        self.unknown = Some(Box::new(unknown));
+        self
+    }
+
+    /// The counts of features that no column reads.
+    pub(super) fn unknown(&mut self) -> Option<&mut UnknownFeatures> {
+        self.unknown.as_deref_mut()
     }
 
     /// Registers a feature that came after `last`.
@@ -214,9 +234,27 @@ impl Locator {
                 None if self.only_examples && bytes[pos] == FIELD_2 => {
                     return Err(Malformed { at: pos, reason: HAS_FEATURE_LISTS });
                 }
+                None if self.unknown.is_some() => self.count_lists(bytes, pos)?,
                 None => {}
             }
             pos = end;
+        }
+        Ok(())
+    }
+
+    /// Counts the feature lists in the field at `pos` that no column reads.
+    fn count_lists(&mut self, bytes: &[u8], pos: usize) -> WireResult<()> {
+        let Some(unknown) = &mut self.unknown else { return Ok(()) };
+        let Some(lists) = field(bytes, pos)?.message(2)? else { return Ok(()) };
+        let bytes = &bytes[..lists.end];
+        let mut pos = lists.start;
+        while pos < bytes.len() {
+            let list = field(bytes, pos)?;
+            pos = list.end;
+            if let Some(entry) = list.message(1)? {
+                let name = entry_name(&bytes[..entry.end], entry.start)?;
+                unknown.add_list(&bytes[name]);
+            }
         }
         Ok(())
     }
@@ -329,6 +367,10 @@ impl Locator {
             Some(feature) => {
                 self.known[*last].next = *feature;
                 *feature
+            }
+            None if let Some(unknown) = &mut self.unknown => {
+                unknown.add(&bytes[name]);
+                return Ok(());
             }
             None if !self.unwanted => {
                 self.unwanted = true;

@@ -162,6 +162,13 @@ fn parsed(values: Blobs, nulls: Option<NullBuffer>, data_type: &DataType) -> Res
     if let DataType::Duration(unit) = data_type {
         return durations(&text, data_type, *unit);
     }
+    match data_type {
+        DataType::Decimal32(_, ..0) => return decimal::whole::<Decimal32Type>(&text, data_type),
+        DataType::Decimal64(_, ..0) => return decimal::whole::<Decimal64Type>(&text, data_type),
+        DataType::Decimal128(_, ..0) => return decimal::whole::<Decimal128Type>(&text, data_type),
+        DataType::Decimal256(_, ..0) => return decimal::whole::<Decimal256Type>(&text, data_type),
+        _ => {}
+    }
     match years::without_signs(&text, data_type) {
         Some((plain, cycles)) => years::later(&cast(&plain, &text, data_type)?, &cycles, &text),
         None => cast(&text, &text, data_type),

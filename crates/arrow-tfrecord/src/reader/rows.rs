@@ -13,6 +13,7 @@ use super::column::{Column, Fault};
 use super::locate::{BLOCK_ROWS, Locator};
 use super::mismatch::Mismatch;
 use super::steps::StepLocator;
+use super::unknown::{UnknownFeature, UnknownFeatures};
 use crate::error::{Error, ErrorKind, Result};
 use crate::feature::FeatureKind;
 use crate::mapping::{Mapping, Node};
@@ -131,6 +132,21 @@ impl RowDecoder {
         })
     }
 
+    /// Counts the features that no column of `mapping` reads.
+    pub(super) fn counting_unknown(self, mapping: &Mapping) -> Self {
+        Self { locator: self.locator.counting(UnknownFeatures::of(mapping)), ..self }
+    }
+
+    /// Removes and returns the counts of features that no column reads.
+    pub(super) fn take_unknown(&mut self) -> Vec<UnknownFeature> {
+        self.locator.unknown().map(UnknownFeatures::take).unwrap_or_default()
+    }
+
+    /// Whether columns are read, so that records are located.
+    pub(super) fn has_columns(&self) -> bool {
+        !self.columns.is_empty()
+    }
+
     /// The number of appended rows.
     pub(super) fn len(&self) -> usize {
         self.positions.len()
@@ -155,6 +171,9 @@ impl RowDecoder {
             for (row, record) in block.iter().enumerate() {
                 let located = self.locator.locate(bytes, record.payload.clone(), row);
                 located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
+                if let Some(unknown) = self.locator.unknown() {
+                    unknown.end_record(record.position);
+                }
             }
             if !self.steps.is_empty() {
                 self.steps.start_block();

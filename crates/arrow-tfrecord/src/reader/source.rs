@@ -48,6 +48,7 @@ pub struct ReaderBuilder {
     compression: Option<Compression>,
     crc: CrcPolicy,
     filter: Option<RowFilter>,
+    unknown_features: bool,
 }
 
 impl ReaderBuilder {
@@ -63,6 +64,7 @@ impl ReaderBuilder {
             compression: None,
             crc: CrcPolicy::default(),
             filter: None,
+            unknown_features: false,
         }
     }
 
@@ -122,6 +124,14 @@ impl ReaderBuilder {
         self
     }
 
+    /// Sets whether to count the features that no column of the schema reads, including columns that are not projected:
+    /// see [`Decoder::take_unknown_features`]. Reading is slower then. If no column is projected, none is counted.
+    #[must_use]
+    pub fn with_unknown_features(mut self, count: bool) -> Self {
+        self.unknown_features = count;
+        self
+    }
+
     /// Creates a reader of `source`.
     ///
     /// # Errors
@@ -150,7 +160,10 @@ impl ReaderBuilder {
         // Strict mode applies to writing only: what was lost cannot be rejected any more.
         let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
         let size = BatchSize { rows: self.batch_size, bytes: self.batch_bytes };
-        let batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, size)?;
+        let mut batches = BatchDecoder::try_new(&mapping, self.projection.as_deref(), self.filter, size)?;
+        if self.unknown_features {
+            batches = batches.counting_unknown(&mapping);
+        }
         Ok(Decoder::new(framing, batches))
     }
 }

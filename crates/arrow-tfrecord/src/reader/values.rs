@@ -93,6 +93,12 @@ pub(super) trait Sink {
     /// Appends all values of the list from `pos` to the end of `bytes`.
     fn push_all(&mut self, bytes: &[u8], pos: usize) -> WireResult<()>;
 
+    /// Appends all integers of the list from `pos` to the end of `bytes`. Returns `false`, and appends nothing, if they
+    /// are not values of this kind.
+    fn push_integers(&mut self, _bytes: &[u8], _pos: usize) -> WireResult<bool> {
+        Ok(false)
+    }
+
     /// Appends `count` placeholder values.
     fn pad(&mut self, count: usize);
 }
@@ -189,6 +195,17 @@ impl Sink for Vec<f32> {
             pos = field.end;
         }
         Ok(())
+    }
+
+    /// Only if each integer is exact as a float.
+    fn push_integers(&mut self, bytes: &[u8], pos: usize) -> WireResult<bool> {
+        let mut integers: Vec<i64> = Vec::new();
+        integers.push_all(bytes, pos)?;
+        let are_exact = integers.iter().all(|integer| i128::from(*integer) == (*integer as f32) as i128);
+        if are_exact {
+            self.extend(integers.iter().map(|integer| *integer as f32));
+        }
+        Ok(are_exact)
     }
 
     fn pad(&mut self, count: usize) {

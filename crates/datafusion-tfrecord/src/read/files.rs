@@ -13,8 +13,8 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::FileNames;
 use tfr_files::scan::{Division, FileReader, FilterUse, Scan};
+use tfr_files::{FileNames, Findings};
 use tfrecord_framing::{Compression, CrcPolicy};
 
 use super::filter::{file_columns, row_filter};
@@ -68,6 +68,8 @@ pub(crate) struct RecordFiles {
     pub(crate) names: FileNames,
     /// How columns are inferred.
     pub(crate) options: ReadOptions,
+    /// Collects the features that are no columns. `None` if none can be lost unnoticed.
+    pub(crate) unknown_features: Option<Arc<Findings>>,
 }
 
 #[async_trait]
@@ -132,7 +134,8 @@ impl FileReader for RecordFiles {
             .with_mapping(mapping.clone())
             .with_projection(scan.wanted.to_vec())
             .with_batch_size(batch_size)
-            .with_batch_bytes(scan.bounds.batch);
+            .with_batch_bytes(scan.bounds.batch)
+            .with_unknown_features(self.unknown_features.is_some());
         if let Some(filter) = scan.filter.map(|filter| row_filter(filter, file_schema)).transpose()?.flatten() {
             reader = reader.with_row_filter(filter);
         }
@@ -144,6 +147,7 @@ impl FileReader for RecordFiles {
             compression: *compression,
             crc: *crc,
             inferred: *inferred,
+            unknown_features: self.unknown_features.clone(),
             limited: scan.limit.is_some(),
             bytes_scanned: scan.bytes_scanned(),
         }))

@@ -1,5 +1,6 @@
 //! Infers the schema of records without a declared one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
@@ -9,9 +10,9 @@ use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::{Compression, Position};
 
-use super::masks;
 use super::options::ReadOptions;
 use super::probe::{Observer, Probed, probe};
+use super::{masks, ragged};
 use crate::error::ErrorKind;
 use tfr_files::FileNames;
 
@@ -89,6 +90,11 @@ pub(crate) async fn infer(
             _ => drop(mapping.sequences.insert(column.clone())),
         }
     }
+    let (schema, transform_ragged) = match mapping.record_type {
+        RecordType::Example => ragged::of_transform(&schema),
+        _ => (schema, BTreeSet::new()),
+    };
+    mapping.transform_ragged.extend(transform_ragged);
     let (schema, mapping) = masks::of_inferred(schema, mapping);
     Ok(Inferred { schema, mapping, compressions, probed_files, records, is_all })
 }

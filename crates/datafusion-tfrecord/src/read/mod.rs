@@ -72,6 +72,7 @@ mod opener;
 mod options;
 mod partitions;
 mod probe;
+mod ragged;
 mod sets;
 pub(crate) mod similar;
 mod split;

@@ -16,7 +16,7 @@ use super::options::ReadOptions;
 use super::{sets, types};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
-use tfr_files::{DirectoryTable, Location};
+use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 
 /// Opens the TFRecord files at `locations` as one table.
 ///
@@ -65,6 +65,7 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
         form: form.clone(),
         names: files.listing.names().clone(),
         options: ReadOptions::default(),
+        unknown_features: types.inferred.then(|| unknown_features(session)).flatten(),
     });
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
@@ -84,6 +85,14 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     });
     let extensions = extensions.collect();
     Ok(Arc::new(table.with_known_files(statistics, extensions)))
+}
+
+/// Returns what collects the features that are no columns. A query that names all columns that it uses loses none.
+fn unknown_features(session: &dyn Session) -> Option<Arc<Findings>> {
+    match session.config().get_extension::<UsedColumns>() {
+        Some(_) => None,
+        None => Findings::of(session.config()),
+    }
 }
 
 /// Returns the known statistics of a file: the number of rows, if a manifest specifies it, and their approximate

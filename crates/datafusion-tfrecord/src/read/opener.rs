@@ -20,7 +20,7 @@ use super::boundary_scan::BoundaryScan;
 use super::known::KnownFile;
 use super::narrow::narrowed;
 use crate::error::{Error, ErrorKind, encode_error};
-use tfr_files::FileNames;
+use tfr_files::{FileNames, Finding, Findings};
 
 /// Opens a file or a part of one, and returns batches of the requested columns.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ pub(super) struct RecordOpener {
     pub(super) crc: CrcPolicy,
     /// Whether the types were inferred.
     pub(super) inferred: bool,
+    /// Collects the features that are no columns, if they are counted.
+    pub(super) unknown_features: Option<Arc<Findings>>,
     /// Whether the number of rows is limited.
     pub(super) limited: bool,
     pub(super) bytes_scanned: Count,
@@ -67,6 +69,7 @@ impl FileOpener for RecordOpener {
                 schema: opener.schema,
                 end: part.end,
                 inferred: opener.inferred,
+                unknown_features: opener.unknown_features,
                 bytes_scanned: opener.bytes_scanned,
             };
             let batches = futures::stream::try_unfold(batches, |mut batches| async {
@@ -158,6 +161,7 @@ struct Batches {
     schema: SchemaRef,
     end: Option<Position>,
     inferred: bool,
+    unknown_features: Option<Arc<Findings>>,
     bytes_scanned: Count,
 }
 
@@ -181,6 +185,7 @@ impl Batches {
             }
             if self.is_last || is_full {
                 let batch = self.decoder.flush().map_err(|error| self.record_error(error))?;
+                self.report_unknown_features()?;
                 return Ok(batch.map(|batch| narrowed(batch, &self.schema)).transpose()?);
             }
         }
@@ -193,6 +198,21 @@ impl Batches {
             Some(expected) => Err(ErrorKind::End { file: self.name.to_string(), expected, found }.into()),
             None => Ok(()),
         }
+    }
+
+    /// Reports the features that are no columns, of the records since the last call.
+    fn report_unknown_features(&mut self) -> Result<(), Error> {
+        let Some(findings) = &self.unknown_features else { return Ok(()) };
+        for feature in self.decoder.take_unknown_features() {
+            let (file, record) = (self.name.to_string(), feature.first.record);
+            if findings.is_strict() {
+                return Err(ErrorKind::UnknownFeature { file, record, feature: feature.name }.into());
+            }
+            let what = "records with a feature that is no column, because the inspected records lack it".to_owned();
+            let (column, count, value) = (feature.name, feature.records, "not read".to_owned());
+            findings.add(Finding { file, column, what, row: record, value, count });
+        }
+        Ok(())
     }
 
     fn record_error(&self, error: arrow_tfrecord::Error) -> Error {

@@ -1,5 +1,6 @@
 //! [`Types`]: the columns of a table, and how they are stored in the records.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
@@ -13,10 +14,10 @@ use tfrecord_sidecars::tfmd::{readable_from_pbtxt, schema_from_pbtxt};
 
 use super::declared::{self, in_files};
 use super::infer::{Inferred, infer, raw_records};
-use super::manifest_check;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
 use super::written::Written;
+use super::{manifest_check, ragged};
 use crate::error::ErrorKind;
 use tfr_files::store_of;
 use tfr_files::{Location, LocationText, schema};
@@ -106,6 +107,13 @@ pub(super) async fn settle(
         }
         (Arc::new(schema), ColumnOrigin::Records { probed_files, files: files.known.len(), records, is_all })
     };
+    let (schema, transform_ragged) = match &origin {
+        ColumnOrigin::SchemaFile { .. } => {
+            let (schema, columns) = ragged::of_transform(&schema);
+            (Arc::new(schema), columns)
+        }
+        _ => (schema, BTreeSet::new()),
+    };
     let in_path = files.listing.partitions().fields();
     // Declared columns may include those of the path; the manifest's are those in the files.
     let of_files = if options.schema.is_some() { written.schemas() } else { vec![Arc::clone(&schema)] };
@@ -126,6 +134,7 @@ pub(super) async fn settle(
     }
     written.check_units(&schema, &given)?;
     let mut mapping = over(written.mapping(&schema), &given);
+    mapping.transform_ragged.extend(transform_ragged);
     if !unspecified.is_empty() {
         mapping = declared::form(session, files, &unspecified, &columns, mapping, options).await?;
     }

@@ -14,7 +14,7 @@ use crate::listing::location::Segment;
 use crate::listing::table_format::{MARKER_NAMES, Owner, Sign, TableFormat, signs};
 use crate::listing::traversal::{REQUESTS, Traversal};
 
-/// Number of directories above the named one to inspect: partitions of a table are rarely nested deeper.
+/// Number of directories above the named one to inspect, not counting those of partitions (`key=value`).
 const LEVELS: usize = 8;
 
 /// What a listing does about files that belong to a table of a [`TableFormat`].
@@ -38,12 +38,23 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the directory, its parents up to the named one, and some above that.
+    /// Returns the directory, its parents up to the named one, and some above that: those that are partitions of a
+    /// table, and [`LEVELS`] others.
     fn ancestors(&self) -> Vec<Path> {
         let top = if self.directory.prefix_matches(&self.named) { &self.named } else { &self.directory };
-        let depth = self.directory.parts_count() - top.parts_count();
+        let is_partition = |directory: &Path| {
+            let name = directory.filename().unwrap_or_default();
+            name.split_once('=').is_some_and(|(key, _)| !key.is_empty())
+        };
+        let mut left = LEVELS;
         let above = std::iter::successors(Some(self.directory.clone()), Path::parent);
-        above.take(depth + 1 + LEVELS).collect()
+        let counted = above.take_while(|directory| {
+            let is_free = directory.parts_count() >= top.parts_count() || is_partition(directory);
+            let is_taken = is_free || left > 0;
+            left = left.saturating_sub(usize::from(!is_free));
+            is_taken
+        });
+        counted.collect()
     }
 
     /// Returns the name of the directory in `root` that leads to this one, if the user wrote it.

@@ -39,6 +39,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use crate::error::ErrorKind;
 use crate::listing::listed::Listing;
 use crate::listing::location::FileNames;
+use crate::scan::file_name::{is_file_name, named};
 use crate::scan::read_ahead::ReadAhead;
 use crate::schema::adapter::UnfitInColumn;
 
@@ -257,14 +258,12 @@ impl FileSource for GuardedSource {
                 return Ok(None);
             }
         }
-        let rewritten = match (self.rewrite, self.inner.projection()) {
-            (Some(rewrite), Some(current)) => {
-                let schema = self.table_schema().table_schema();
-                Some(projection.clone().try_map_exprs(|expr| rewrite(expr, current, schema).data())?)
-            }
-            _ => None,
-        };
-        let pushed = self.inner.try_pushdown_projection(rewritten.as_ref().unwrap_or(projection))?;
+        let mut projection = projection.clone().try_map_exprs(|expr| named(expr, &self.names))?;
+        if let (Some(rewrite), Some(current)) = (self.rewrite, self.inner.projection()) {
+            let schema = self.table_schema().table_schema();
+            projection = projection.try_map_exprs(|expr| rewrite(expr, current, schema).data())?;
+        }
+        let pushed = self.inner.try_pushdown_projection(&projection)?;
         Ok(pushed.map(|inner| self.around(inner)))
     }
 
@@ -279,6 +278,10 @@ impl FileSource for GuardedSource {
 /// Whether an expression computes values of variable length, so that its batches must be cut beforehand: file readers
 /// share long values among rows, and size batches by rows.
 fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<bool> {
+    // Only a scan knows the name of the file.
+    if expr.exists(|expr| Ok(is_file_name(expr)))? {
+        return Ok(false);
+    }
     let mut computes = false;
     expr.apply(|expr| {
         let hands_on = expr.is::<Column>()

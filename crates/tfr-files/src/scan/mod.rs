@@ -1,5 +1,6 @@
 //! Scans of files.
 
+mod file_name;
 pub(crate) mod guard;
 pub(crate) mod read_ahead;
 mod reader;

@@ -11,6 +11,7 @@ use tfrecord_sidecars::sql_type;
 use crate::error::{ErrorKind, Result};
 use crate::schema::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
 use crate::schema::convert::can_convert;
+use crate::schema::extension::{same_extension, without_extension};
 
 /// How the types of a column in different files are merged.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +80,11 @@ pub fn merge(
                 // If the type of a column is unknown, so is everything else about it.
                 if column.field.data_type() == &DataType::Null {
                     column.field = field.as_ref().clone();
+                } else if field.data_type() != &DataType::Null && !same_extension(&column.field, field)
+                    || data_type != *column.field.data_type()
+                {
+                    // Not all values are of the extension type, or are stored as it specifies.
+                    column.field = without_extension(column.field.clone());
                 }
                 column.field = column.field.clone().with_data_type(data_type);
             }

@@ -10,7 +10,7 @@ use arrow_ipc::{Endianness, MessageHeader, MetadataVersion, Schema as IpcSchema}
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::refusal::{Refusal, damaged};
-use super::{check, endian};
+use super::{check, endian, fit, rebuild};
 use crate::nulls::with_null_keys;
 
 /// The marker before the length of a message since Arrow 0.15.
@@ -43,7 +43,7 @@ pub(super) struct Message {
 
 impl Message {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        Self { bytes: rebuild::rebuilt(&bytes).unwrap_or(bytes) }
     }
 
     fn root(&self) -> Result<arrow_ipc::Message<'_>, Refusal> {
@@ -133,11 +133,16 @@ impl Decoder {
     pub(super) fn decode(&mut self, message: &Message, body: Buffer) -> Result<Option<RecordBatch>, Refusal> {
         let message = message.root()?;
         let version = message.version();
+        if rebuild::codec_of_custom_metadata(&message).is_some() {
+            return Err(Refusal::Unsupported("Arrow IPC of version 0.17 with a codec other than LZ4 and Zstandard"));
+        }
         match message.header_type() {
             MessageHeader::RecordBatch => {
                 let Some(batch) = message.header_as_record_batch() else { return damaged("a batch without content") };
-                check::batch(&batch, &body)?;
-                let body = self.native(batch, body, self.layout.schema.fields().iter().map(AsRef::as_ref), version)?;
+                let lengths = check::batch(&batch, &body)?;
+                let fields = || self.layout.schema.fields().iter().map(AsRef::as_ref);
+                fit::buffers(&batch, lengths, fields(), version)?;
+                let body = self.native(batch, body, fields(), version)?;
                 let (schema, projection) = (Arc::clone(&self.layout.schema), Some(self.projection.as_slice()));
                 let batch = read_record_batch(&body, batch, schema, &self.dictionaries, projection, &version)?;
                 Ok(Some(with_null_keys(batch)?))
@@ -148,10 +153,11 @@ impl Decoder {
                 else {
                     return damaged("a dictionary without content");
                 };
-                check::batch(&batch, &body)?;
+                let lengths = check::batch(&batch, &body)?;
                 let Some(values) = self.dictionary_values(id) else {
                     return damaged(format!("no column has the dictionary {id}"));
                 };
+                fit::buffers(&batch, lengths, std::iter::once(&values), version)?;
                 let body = self.native(batch, body, std::iter::once(&values), version)?;
                 let Some(batch) = message.header_as_dictionary_batch() else { return Ok(None) };
                 read_dictionary(&body, batch, &self.layout.schema, &mut self.dictionaries, &version)?;

@@ -6,7 +6,9 @@
 mod check;
 mod endian;
 mod file;
+mod fit;
 pub(crate) mod message;
+mod rebuild;
 mod refusal;
 mod stream;
 

@@ -13,7 +13,7 @@
 //! | other unions | Union, a field for each branch |
 //! | date, time-millis, time-micros | Date32, Time32, Time64 |
 //! | timestamp-millis, -micros, -nanos; local-timestamp-... | Timestamp with zone UTC; without zone |
-//! | decimal | Decimal128 or Decimal256 |
+//! | decimal | Decimal128 or Decimal256, with at most 76 digits |
 //! | duration | Interval of months, days and nanoseconds |
 //! | other logical types (uuid) | the type below |
 //!

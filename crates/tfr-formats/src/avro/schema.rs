@@ -350,14 +350,15 @@ fn logical(found: Type, json: &Value) -> Result<Type, String> {
         ("local-timestamp-micros", Type::Long(_)) => timestamp(Microsecond, true),
         ("local-timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, true),
         ("duration", Type::Fixed(12)) => Type::Duration,
-        ("decimal", Type::Bytes) => decimal(json, None)?.unwrap_or(Type::Bytes),
-        ("decimal", Type::Fixed(size)) => decimal(json, Some(size))?.unwrap_or(Type::Fixed(size)),
+        ("decimal", Type::Bytes) => decimal(json, None)?,
+        ("decimal", Type::Fixed(size)) => decimal(json, Some(size))?,
         (_, found) => found,
     })
 }
 
-/// Returns a decimal, if Arrow supports its precision.
-fn decimal(json: &Value, size: Option<usize>) -> Result<Option<Type>, String> {
+/// Returns a decimal. One of more digits than Arrow supports, such as BigQuery's BIGNUMERIC of 77, has as many as Arrow
+/// supports: a value with more is an error.
+fn decimal(json: &Value, size: Option<usize>) -> Result<Type, String> {
     let number = |key: &str| match json.get(key) {
         Some(number) => number.as_i64().ok_or_else(|| format!("it has a decimal with the {key} {number:.50}")),
         None => Ok(0),
@@ -366,7 +367,12 @@ fn decimal(json: &Value, size: Option<usize>) -> Result<Option<Type>, String> {
     if precision < 1 || !(0..=precision).contains(&scale) {
         return Err(format!("it has a decimal of {precision} digits with {scale} of them behind the point"));
     }
-    let precision = u8::try_from(precision).ok().filter(|precision| *precision <= DECIMAL256_MAX_PRECISION);
-    let decimal = precision.zip(i8::try_from(scale).ok());
-    Ok(decimal.map(|(precision, scale)| Type::Decimal { precision, scale, size }))
+    let precision = u8::try_from(precision).unwrap_or(u8::MAX).min(DECIMAL256_MAX_PRECISION);
+    match i8::try_from(scale).ok().filter(|scale| scale.unsigned_abs() <= precision) {
+        Some(scale) => Ok(Type::Decimal { precision, scale, size }),
+        None => Err(format!(
+            "it has a decimal with {scale} digits behind the point, more than the {DECIMAL256_MAX_PRECISION} digits \
+             that are supported"
+        )),
+    }
 }

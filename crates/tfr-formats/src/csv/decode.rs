@@ -1,5 +1,6 @@
 //! Splits text into records and builds batches of them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use tfr_files::memory::ReadBounds;
 
 use super::exact;
 use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos};
+use super::notation::{castable, with_point};
 use super::options::CsvOptions;
 use super::preamble::Start;
 use crate::error::{Error, ErrorKind, Line, Result};
@@ -475,6 +477,8 @@ pub(super) struct Columns {
     pub(super) cells: Vec<Option<usize>>,
     /// Texts that represent null.
     pub(super) nulls: Arc<[String]>,
+    /// The decimal separator of numbers.
+    pub(super) decimal: u8,
     /// Whether the types were declared by the user or inferred from cells.
     pub(super) declared: bool,
 }
@@ -532,7 +536,8 @@ impl<'a> Column<'a> {
     fn values<T>(&self, parse: impl Fn(&str) -> Option<T>) -> impl Iterator<Item = Result<Option<T>>> {
         self.texts().enumerate().map(move |(row, cell)| {
             let Some(cell) = cell else { return Ok(None) };
-            let value = CellType::shape(cell).fits(self.field.data_type()).then(|| parse(cell)).flatten();
+            let fits = |cell: &Cow<'_, str>| CellType::shape(cell).fits(self.field.data_type());
+            let value = with_point(cell, self.columns.decimal).filter(fits).and_then(|cell| parse(&cell));
             value.map(Some).ok_or_else(|| self.unfit(row))
         })
     }
@@ -540,7 +545,8 @@ impl<'a> Column<'a> {
     /// Casts the cells to a declared type by Arrow's cast. Rejects cells that the cast would change.
     fn cast(&self) -> Result<ArrayRef, DataFusionError> {
         let data_type = self.field.data_type();
-        let texts: StringArray = self.texts().collect();
+        let castable = |cell| castable(cell, data_type, self.columns.decimal);
+        let texts: StringArray = self.texts().map(|cell| cell.map(castable)).collect();
         let values = cast_with_options(&texts, data_type, &CastOptions { safe: true, ..CastOptions::default() })?;
         let is_lost = |row| values.is_null(row) || !exact::holds(data_type, texts.value(row));
         let unfit = (0..texts.len()).find(|&row| texts.is_valid(row) && is_lost(row));

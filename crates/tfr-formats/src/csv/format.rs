@@ -15,6 +15,7 @@ use tfr_files::memory::ReadBounds;
 use tfr_files::{FileNames, warn_of_names_by_case};
 
 use super::decode::Records;
+use super::notation::with_point;
 use super::null_words::Observed;
 use super::options::{CsvOptions, Types};
 use super::preamble;
@@ -141,7 +142,10 @@ impl<'a> Inference<'a> {
             for row in cells.rows() {
                 let cell = cells.get(row, column);
                 if !cell.is_empty() && !self.nulls.iter().any(|null| null == cell) {
-                    observed.observe(cell);
+                    match with_point(cell, self.options.decimal) {
+                        Some(cell) => observed.observe(&cell),
+                        None => observed.observe_text(),
+                    }
                 }
             }
         }

@@ -9,6 +9,7 @@ mod decode;
 mod exact;
 mod format;
 mod infer;
+mod notation;
 mod null_words;
 mod options;
 mod preamble;

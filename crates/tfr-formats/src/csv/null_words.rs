@@ -34,6 +34,11 @@ impl Observed {
         }
     }
 
+    /// Examines a cell that is neither null nor a value of another type.
+    pub(super) fn observe_text(&mut self) {
+        (self.cell_type, self.without_words) = (CellType::Text, CellType::Text);
+    }
+
     /// Combines the observations of both.
     pub(super) fn join(self, other: Self) -> Self {
         Self {

@@ -33,6 +33,8 @@ pub struct CsvOptions {
     pub record_limit: usize,
     /// Whether the first record of each file names the columns.
     pub header: bool,
+    /// The decimal separator of numbers: a point or a comma. With a comma, points separate groups of digits.
+    pub decimal: u8,
     /// Texts that represent null, the empty one only if unquoted; `None`: the empty text.
     pub nulls: Option<Vec<String>>,
     /// The encoding of the text.
@@ -60,6 +62,7 @@ impl Default for CsvOptions {
             trim: false,
             record_limit: DEFAULT_RECORD_LIMIT,
             header: true,
+            decimal: b'.',
             nulls: None,
             encoding: Encoding::Utf8,
             compression: None,

@@ -107,6 +107,7 @@ impl CsvOpener {
             schema: Arc::new(schema),
             cells: self.wanted.iter().copied().map(Some).collect(),
             nulls: self.options.null_texts().into(),
+            decimal: self.options.decimal,
             declared: self.declared,
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());

@@ -123,6 +123,11 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
             Input::new("header", "", |options, value| set(&mut options.csv.header, boolean(value)))
                 .help("whether the first record names the columns", "`true`")
                 .aliases(&["has_header"]),
+            Input::new("decimal", "CHAR", |options, value| {
+                set(&mut options.csv.decimal, one_of(value, &[(".", b'.'), (",", b',')]))
+            })
+            .help("the decimal separator: `.`, or `,` for numbers such as `1.234,56`", "`.`")
+            .aliases(&["decimal_separator"]),
             Input::new("null", "TEXT", |options, value| {
                 options.csv.nulls.get_or_insert_default().push(value.to_owned());
                 Ok(())
@@ -298,12 +303,18 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
     ),
     (
         &[Parquet],
-        &[Input::new("binary", "COL,…", |options, value| {
-            options.parquet.binary.extend(value.split(',').map(|column| column.trim().to_owned()));
-            Ok(())
-        })
-        .help("columns whose text is read as bytes: `a, b`", "")
-        .repeats()],
+        &[
+            Input::new("binary", "COL,…", |options, value| {
+                options.parquet.binary.extend(value.split(',').map(|column| column.trim().to_owned()));
+                Ok(())
+            })
+            .help("columns whose text is read as bytes: `a, b`", "")
+            .repeats(),
+            Input::new("crc", "WORD", |options, value| {
+                set(&mut options.parquet.skip_crc, one_of(value, &[("verify", false), ("skip", true)]))
+            })
+            .help("`verify`, or `skip` checksums of pages", "`verify`"),
+        ],
     ),
     (
         &[LibSvm],

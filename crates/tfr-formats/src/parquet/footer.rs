@@ -21,11 +21,12 @@ use parquet::file::metadata::{
     FooterTail, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
 
+use super::extension::with_logical_types;
 use super::hint::with_hint;
 use super::index::with_index;
 use super::metadata::{key_values, with_file_metadata};
 use super::old::{with_dictionary_headers, with_possible_dictionaries};
-use super::pages::PageSizes;
+use super::pages::Pages;
 use super::schema::{Layout, Leaf};
 use super::statistics::without_meaningless;
 use super::thrift;
@@ -47,14 +48,14 @@ pub(super) struct Footer {
     /// The names of all columns in order, including those without leaves.
     pub(super) columns: Vec<String>,
     /// Checks pages before they are decompressed.
-    pages: PageSizes,
+    pub(super) pages: Pages,
 }
 
 impl Footer {
-    /// Returns bytes that were fetched from `start` on, unless they contain a page that is too long.
+    /// Returns bytes that were fetched from `start` on as the library reads them, unless they contain a page that is too
+    /// long.
     pub(super) fn checked(&self, start: u64, bytes: Bytes) -> Result<Bytes> {
-        self.pages.check(&self.metadata, start, &bytes)?;
-        Ok(bytes)
+        self.pages.checked(&self.metadata, start, bytes)
     }
 }
 
@@ -79,6 +80,8 @@ pub(super) struct Footers {
     size_hint: Option<usize>,
     /// Maximum bytes of a page.
     page_bound: u64,
+    /// Whether the checksums of pages are ignored.
+    skip_crc: bool,
     /// The columns, by their names in the files, whose texts are decoded as bytes.
     as_bytes: Arc<BTreeSet<String>>,
 }
@@ -105,9 +108,9 @@ impl Footers {
         cache: Arc<FileMetadataCache>,
         size_hint: Option<usize>,
         page_bound: u64,
-        as_bytes: BTreeSet<String>,
+        skip_crc: bool,
     ) -> Self {
-        Self { cache, size_hint, page_bound, as_bytes: Arc::new(as_bytes) }
+        Self { cache, size_hint, page_bound, skip_crc, as_bytes: Arc::default() }
     }
 
     /// Returns the same footers with texts of these columns as bytes.
@@ -137,7 +140,7 @@ impl Footers {
     /// Returns a cache key that differs from the engine's: the footers that it caches are not corrected.
     fn key(&self, file: &ObjectMeta) -> Path {
         let mut hasher = DefaultHasher::new();
-        self.as_bytes.hash(&mut hasher);
+        (self.skip_crc, &self.as_bytes).hash(&mut hasher);
         Path::from(format!("{}#{:x}", file.location, hasher.finish()))
     }
 
@@ -162,8 +165,9 @@ impl Footers {
         let mut unreadable = layout.unreadable;
         let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
         unreadable.extend(without_zone(&metadata, &layout.leaves));
+        let schema = with_logical_types(schema, metadata.file_metadata().schema_descr());
         Ok(Footer {
-            pages: PageSizes::new(&metadata, self.page_bound),
+            pages: Pages::new(&metadata, self.page_bound, self.skip_crc),
             metadata: Arc::new(metadata),
             schema,
             leaves: layout.leaves,

@@ -31,13 +31,13 @@ pub(super) fn with_hint(
         return Ok((metadata, schema));
     };
     let hint = match hint.value.as_deref().and_then(Hint::decode) {
-        Some(Hint { schema, unknown }) if unknown.is_empty() && !has_any(&schema, as_bytes) => {
+        Some(Hint { schema, unknown, is_changed: false }) if unknown.is_empty() && !has_any(&schema, as_bytes) => {
             if let Ok(schema) = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata()) {
                 return Ok((metadata, schema));
             }
             None
         }
-        Some(Hint { schema, unknown }) => {
+        Some(Hint { schema, unknown, .. }) => {
             unreadable.extend(unknown);
             Some(encode_arrow_schema(&bytes(&schema, as_bytes)))
         }
@@ -65,6 +65,8 @@ struct Hint {
     schema: Schema,
     /// Columns of types unknown to the library, and these types; the schema has them as bytes.
     unknown: Vec<(String, String)>,
+    /// Whether the writer had dictionaries of nulls, which are nulls here.
+    is_changed: bool,
 }
 
 impl Hint {
@@ -89,9 +91,25 @@ impl Hint {
             unknown.push((name.to_owned(), reason));
             Field::new(name, DataType::Binary, true)
         });
-        let schema = Schema::new(fields.collect::<Vec<_>>());
-        Some(Self { schema, unknown })
+        let written: Fields = fields.collect();
+        let fields: Fields = written.iter().map(plain_nulls).collect();
+        let is_changed = fields != written;
+        Some(Self { schema: Schema::new(fields), unknown, is_changed })
     }
+}
+
+/// Replaces dictionaries of nulls by nulls. The library panics on them.
+fn plain_nulls(field: &Arc<Field>) -> Arc<Field> {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) if **values == DataType::Null => DataType::Null,
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_nulls).collect()),
+        DataType::List(item) => DataType::List(plain_nulls(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain_nulls(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_nulls(item), *size),
+        DataType::Map(entries, sorted) => DataType::Map(plain_nulls(entries), *sorted),
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 /// Returns the bit width of a field's integer if it is greater than the library supports.

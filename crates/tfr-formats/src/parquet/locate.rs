@@ -1,4 +1,4 @@
-//! [`Locator`]: finds the column and the row of an unreadable value.
+//! [`Locator`]: finds the column and the row of an unreadable value, or the page.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -10,13 +10,14 @@ use arrow_schema::{DataType, Schema};
 use async_trait::async_trait;
 use datafusion_common::DataFusionError;
 use futures::TryStreamExt;
-use object_store::{ObjectMeta, ObjectStore};
-use parquet::errors::Result;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use parquet::errors::{ParquetError, Result};
 use tfr_files::{Diagnosis, FileNames};
 
 use super::adapter::Unlocated;
 use super::footer::Footers;
 use super::hint::bytes_type;
+use super::pages::wrong_crc;
 use super::reader::{Projection, column};
 use super::values::{Failure, Mismatch, Reason, convert};
 use crate::error::{Error, ErrorKind};
@@ -38,6 +39,8 @@ impl Diagnosis for Locator {
             self.mismatch(file, unlocated).await
         } else if says(&error, "utf-8") {
             self.not_text(file, columns).await
+        } else if says(&error, "crc checksum") {
+            self.damaged_page(file, columns).await
         } else {
             return error;
         };
@@ -72,6 +75,31 @@ impl Locator {
                 }));
             }
             before += array.len() as u64;
+        }
+        Ok(None)
+    }
+
+    /// Finds the first page of these columns of the table whose checksum is wrong.
+    async fn damaged_page(&self, file: &ObjectMeta, columns: &[String]) -> Result<Option<ErrorKind>> {
+        let footer = self.footers.get(self.store.as_ref(), file).await?;
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let is_read = |leaf: &usize| columns.contains(&self.columns.in_table(schema.get_column_root(*leaf).name()));
+        let leaves: Vec<_> = (0..schema.num_columns()).filter(is_read).collect();
+        for (row_group, leaf, range) in footer.pages.chunks_of(&leaves) {
+            let start = range.start;
+            let chunk = self.store.get_range(&file.location, range).await;
+            let chunk = chunk.map_err(|error| ParquetError::External(error.into()))?;
+            if let Some((offset, found, expected)) = wrong_crc(&chunk) {
+                let (file, column) = (self.names.name(&file.location), schema.column(leaf).path().string());
+                return Ok(Some(ErrorKind::PageChecksum {
+                    file,
+                    row_group,
+                    column,
+                    byte: start + offset,
+                    found,
+                    expected,
+                }));
+            }
         }
         Ok(None)
     }

@@ -6,6 +6,7 @@
 
 mod adapter;
 mod calendar;
+mod extension;
 mod footer;
 mod hint;
 mod index;
@@ -49,7 +50,8 @@ use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, GuardedSource, Listing, ReadAhead, unreadable_field};
+use tfr_files::schema::only_extension;
+use tfr_files::{FileNames, GuardedSource, Listing, ReadAhead, UsedColumns, unreadable_field};
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
@@ -58,7 +60,6 @@ use crate::field_access;
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::orc::TimestampUnit;
-use crate::used::UsedColumns;
 
 use adapter::ConvertingFactory;
 use calendar::FileCalendar;
@@ -78,6 +79,8 @@ pub struct ParquetOptions {
     pub timestamps: Option<TimestampUnit>,
     /// The columns whose texts are read as bytes, by name in the table.
     pub binary: BTreeSet<String>,
+    /// Whether the checksums of pages are ignored.
+    pub skip_crc: bool,
 }
 
 /// Returns the format for the files of a listing.
@@ -109,7 +112,7 @@ pub(crate) async fn format(
     let mut format = CheckedParquet {
         inner: ParquetFormat::default().with_options(engine),
         names: listing.names().clone(),
-        footers: Footers::new(cache, size_hint, bound, BTreeSet::new()),
+        footers: Footers::new(cache, size_hint, bound, options.skip_crc),
         units: Units::new(asked, declared.clone()),
         columns,
         calendar,
@@ -232,7 +235,7 @@ impl CheckedParquet {
             None => {
                 let field: Field = schema.field_with_name(name).ok()?.clone();
                 let is_plain = options.skip_metadata;
-                Some(if is_plain { field.with_metadata(Default::default()) } else { field })
+                Some(if is_plain { only_extension(field) } else { field })
             }
         });
         Schema::new(fields.collect::<Vec<_>>())

@@ -250,7 +250,8 @@ impl Column {
         self.refuse_unknown(&mut element);
         let id = |element: &Element| element.logical.as_ref().map(|logical| logical.id);
         if id(&element) == Some(logical::VARIANT) {
-            // Read as bytes, in the fields that the format defines.
+            // Its parts are an encoding, whose values are not those of the column.
+            self.refuse("a VARIANT");
             strip(&mut element);
         }
         let is_list = |parent: &Element| parent.converted == Some(converted::LIST) || id(parent) == Some(logical::LIST);

@@ -19,6 +19,9 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
+/// The field of a page header with the checksum of the page.
+const PAGE_CRC: i16 = 4;
+
 /// Maximum nesting depth of values; footers need 7.
 const MAX_DEPTH: usize = 32;
 
@@ -95,17 +98,20 @@ pub(super) struct PageHeader {
     pub(super) stored: u64,
     /// Bytes of the decompressed page.
     pub(super) decompressed: u64,
+    /// The checksum of the stored page.
+    pub(super) crc: Option<u32>,
 }
 
 /// Reads the header of the page that begins with `bytes`.
 pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
     let mut reader = Reader { bytes };
-    let (mut stored, mut decompressed) = (None, None);
+    let (mut stored, mut decompressed, mut crc) = (None, None, None);
     let mut last = 0;
     while let Some((id, kind)) = reader.field(&mut last)? {
         match (id, kind) {
             (2, I32) => decompressed = Some(reader.number()?),
             (3, I32) => stored = Some(reader.number()?),
+            (PAGE_CRC, I32) => crc = Some(reader.number()?.cast_unsigned()),
             (_, kind) => reader.skip(kind, 0)?,
         }
     }
@@ -113,7 +119,41 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
         length: bytes.len() - reader.bytes.len(),
         stored: u64::try_from(stored?).ok()?,
         decompressed: u64::try_from(decompressed?).ok()?,
+        crc,
     })
+}
+
+/// Removes the checksum of the page header at the start of `bytes`, if it has one. The header keeps its length: the
+/// number before it, the type of the page, takes more bytes than it needs.
+pub(super) fn remove_crc(bytes: &mut [u8]) -> Option<()> {
+    let mut reader = Reader { bytes };
+    let mut last = 0;
+    let Some((1, I32)) = reader.field(&mut last)? else { return None };
+    reader.unsigned()?;
+    let after_number = bytes.len() - reader.bytes.len();
+    loop {
+        let (before, start) = (last, bytes.len() - reader.bytes.len());
+        let (id, kind) = reader.field(&mut last)??;
+        reader.skip(kind, 0)?;
+        if (id, kind) != (PAGE_CRC, I32) {
+            continue;
+        }
+        let end = bytes.len() - reader.bytes.len();
+        let next = *bytes.get(end)?;
+        // The number of the next field is relative to the one before it, if it is not 0.
+        let next = match next >> 4 {
+            0 => next,
+            delta => u8::try_from(i16::from(delta) + id - before).ok().filter(|delta| *delta < 16)? << 4 | next & 0x0f,
+        };
+        bytes[end] = next;
+        bytes.copy_within(after_number..start, after_number + (end - start));
+        // A byte with the highest bit set continues the number.
+        bytes[after_number - 1] |= 0x80;
+        let padding = &mut bytes[after_number..after_number + (end - start)];
+        padding.fill(0x80);
+        *padding.last_mut()? = 0;
+        return Some(());
+    }
 }
 
 /// Encodes a footer with this schema and without rows.
@@ -466,6 +506,36 @@ mod tests {
         }
         let many = vec![elements[0].clone(); 300];
         assert_eq!(schema(&footer_of(&many)).map(|found| found.len()), Some(300));
+    }
+
+    #[test]
+    fn a_checksum_is_removed_in_place() {
+        // Type 2, 300 and 200 bytes, a checksum, and a struct with one number.
+        let header = |crc: Option<i32>| {
+            let mut writer = Writer::default();
+            let mut last = 0;
+            writer.number(&mut last, 1, I32, 2);
+            writer.number(&mut last, 2, I32, 300);
+            writer.number(&mut last, 3, I32, 200);
+            if let Some(crc) = crc {
+                writer.number(&mut last, PAGE_CRC, I32, crc.into());
+            }
+            writer.field(&mut last, 7, STRUCT);
+            writer.number(&mut 0, 1, I32, 5);
+            writer.bytes.extend([0, 0, b'x', b'y']);
+            writer.bytes
+        };
+        for crc in [0, 5, -1, i32::MIN, 123_456_789] {
+            let mut bytes = header(Some(crc));
+            let found = page_header(&bytes).unwrap();
+            assert_eq!(found.crc, Some(crc.cast_unsigned()));
+            assert_eq!(remove_crc(&mut bytes), Some(()));
+            assert_eq!(page_header(&bytes), Some(PageHeader { crc: None, ..found }));
+            assert!(bytes.ends_with(b"xy"));
+        }
+        let mut bytes = header(None);
+        assert_eq!(remove_crc(&mut bytes), None);
+        assert_eq!(bytes, header(None));
     }
 
     #[test]

@@ -88,6 +88,67 @@ async fn files_and_streams_compressed_or_not() -> Result<()> {
     Ok(())
 }
 
+/// The bytes of `name` in the tests' data.
+fn data(name: &str) -> Result<Vec<u8>> {
+    Ok(std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/arrow").join(name))?)
+}
+
+/// Of the tests of Apache Arrow for R. The codec is only in the custom metadata of the messages.
+#[tokio::test]
+async fn feather_files_of_arrow_0_17_are_decompressed() -> Result<()> {
+    for name in ["feather_of_arrow_0_17_lz4.arrow", "feather_of_arrow_0_17_zstd.arrow"] {
+        let expected = [["one", "2", "{c1: inner, c2: 4, c3: 50}", "four"]];
+        assert_eq!(table(&data(name)?).await?, expected, "{name}");
+    }
+    // A codec that is not known is refused, also in capitals.
+    let mut unknown = data("feather_of_arrow_0_17_zstd.arrow")?;
+    let places: Vec<_> =
+        unknown.windows(4).enumerate().filter(|(_, word)| word.eq_ignore_ascii_case(b"zstd")).collect();
+    let places: Vec<_> = places.into_iter().map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| unknown[at..at + 4].copy_from_slice(b"BZIP"));
+    let message = table(&unknown).await.expect_err("unknown codec");
+    assert!(chain(&message).contains("Arrow IPC of version 0.17 with a codec other than LZ4"), "{}", chain(&message));
+    Ok(())
+}
+
+#[tokio::test]
+async fn metadata_may_be_aligned_to_4_bytes() -> Result<()> {
+    let long = "another text that is longer than a view";
+    let expected = [["short"], ["NULL"], ["a text that is longer than a view"], [long]];
+    assert_eq!(table(&data("unaligned.arrows")?).await?, expected);
+    Ok(())
+}
+
+/// Values that are compressed without a word about it have another length.
+#[tokio::test]
+async fn buffers_of_another_length_than_their_values_are_refused() -> Result<()> {
+    use datafusion::arrow::ipc::{Block, root_as_footer, root_as_message};
+    let batches = [batch(&[("n", numbers(0..100))])?];
+    let content = file(&batches, IpcWriteOptions::default())?;
+    let end = content.len() - 10;
+    let len = i32::from_le_bytes(content[end..end + 4].try_into().expect("four bytes")) as usize;
+    let block: Block =
+        *root_as_footer(&content[end - len..end]).expect("a footer").recordBatches().expect("a batch").get(0);
+    let metadata = &content[block.offset() as usize + 8..][..block.metaDataLength() as usize - 8];
+    let message = root_as_message(metadata).expect("a message").header_as_record_batch().expect("a batch");
+    assert_eq!(message.buffers().map(|buffers| buffers.get(1).length()), Some(400));
+    // The lengths of the column and the batch.
+    let rows = 100_i64.to_le_bytes();
+    for (other, reason) in [(20_i64, "which need 80 bytes, but its buffer has 400"), (101, "which need 404 bytes")] {
+        let mut changed = content.clone();
+        let range = block.offset() as usize..block.offset() as usize + block.metaDataLength() as usize;
+        for at in range.clone() {
+            if changed[at..at + 8] == rows {
+                changed[at..at + 8].copy_from_slice(&other.to_le_bytes());
+            }
+        }
+        let message = chain(&table(&changed).await.expect_err(reason));
+        assert!(message.contains(reason) && message.contains("column \"n\" has"), "{message}");
+    }
+    Ok(())
+}
+
 fn dictionary(words: &[&str]) -> Result<RecordBatch> {
     let mut builder = StringDictionaryBuilder::<Int8Type>::new();
     words.iter().for_each(|word| builder.append_value(word));

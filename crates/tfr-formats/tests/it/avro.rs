@@ -116,6 +116,28 @@ async fn logical_types() -> Result<()> {
     Ok(())
 }
 
+/// BigQuery's BIGNUMERIC: its values have up to 77 digits, of which 38 are behind the point.
+#[tokio::test]
+async fn decimals_of_more_digits_than_arrow_has() -> Result<()> {
+    let column = |logical: Value| record(json!([{"name": "n", "type": logical}]));
+    let bytes = json!({"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 38});
+    let one = 10_i128.pow(38).to_be_bytes();
+    let minus = (-15_i128 * 10_i128.pow(36)).to_be_bytes();
+    let data = [string(&one), string(&minus), string(&[1])].concat();
+    let (types, found) = table(&file(&column(bytes.clone()), &[(3, data)])).await?;
+    assert_eq!(types, [DataType::Decimal256(76, 38)]);
+    let [zeros, fraction] = ["0".repeat(38), format!("-0.15{}", "0".repeat(36))];
+    assert_eq!(found, [[format!("1.{zeros}")], [fraction], [format!("0.{}1", "0".repeat(37))]]);
+    // The greatest number of 32 bytes has 77 digits.
+    let most = [vec![0x7f], vec![0xff; 31]].concat();
+    let message = refused(&file(&column(bytes), &[(1, string(&most))])).await;
+    assert!(message.ends_with("column \"n\": a decimal with more than 76 digits"), "{message}");
+    let fine = json!({"type": "bytes", "logicalType": "decimal", "precision": 100, "scale": 80});
+    let message = refused(&file(&column(fine), &[(1, string(&[1]))])).await;
+    assert!(message.contains("a decimal with 80 digits behind the point, more than the 76 digits"), "{message}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn values_that_are_no_records() -> Result<()> {
     let content = file(&json!(["null", "string"]), &[(3, [long(0), long(1), string(b"x"), long(0)].concat())]);

@@ -56,6 +56,9 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Tensor { column: Some(column), .. } => {
             format!("write it as lists, without --map '{column}: tensor', or filter the row out")
         }
+        ErrorKind::PermutedTensor { column, .. } => {
+            format!("write the values in the order in which they lie in memory, without --map '{column}: tensor'")
+        }
         ErrorKind::InvalidDefault { data_type, .. } => {
             format!("write a value of {data_type} as text; that of a struct or list is for all parts in it")
         }
@@ -85,9 +88,14 @@ fn read_hint(error: &Error) -> Option<String> {
         ErrorKind::Malformed { .. } => {
             Some("the records may be of another type, such as sequence-example, or of a broken writer".to_owned())
         }
-        ErrorKind::KindMismatch { feature, found, .. } => {
-            Some(format!("declare {feature} as {}, or write it as one kind in all records", widest(*found)))
+        ErrorKind::KindMismatch { feature, expected: Some(expected), found, .. } if are_numbers(*expected, *found) => {
+            Some(both_numbers_hint(feature))
         }
+        ErrorKind::KindMismatch { feature, found, .. } => Some(format!(
+            "no type holds two kinds: declare the columns without {feature}, or as {} if every record of the table has \
+                 it as {found}_list",
+            widest(*found)
+        )),
         ErrorKind::ValueCount { feature, .. } => Some(format!("declare {feature} as a list of any length")),
         ErrorKind::UnevenFeatures { .. } => Some(
             "read with the mapping that the records were written with, or declare the features as columns of their own"
@@ -102,6 +110,20 @@ fn read_hint(error: &Error) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether one of the kinds is of integers, and the other of floats.
+pub(super) fn are_numbers(one: FeatureKind, other: FeatureKind) -> bool {
+    use FeatureKind::{Float, Int64};
+    matches!((one, other), (Int64, Float) | (Float, Int64))
+}
+
+/// Returns a hint for a feature that has integers in some records and floats in others.
+pub(super) fn both_numbers_hint(feature: &str) -> String {
+    format!(
+        "declare {feature} as DOUBLE, or DOUBLE[], which reads both if every integer is exact as a float of 32 bits; else \
+         declare the columns without {feature}"
+    )
 }
 
 /// Returns the SQL type that can represent all values of a kind.

@@ -175,6 +175,10 @@ impl ErrorDetails {
                 // It is not among the sources, because its text is part of this error's.
                 self.add_record(error);
             }
+            TableKind::UnknownFeature { file, record, feature } => {
+                self.of_file(ErrorClass::Loss, file);
+                (self.record, self.column) = (Some(*record), Some(feature.clone()));
+            }
             TableKind::Columns { error } => self.add_record(error),
             TableKind::End { file, found, .. } => {
                 self.of_file(ErrorClass::Data, file);
@@ -244,6 +248,10 @@ impl ErrorDetails {
             FormatKind::AvroRecord { file, record, byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
                 (self.record, self.byte) = (Some(*record), Some(*byte));
+            }
+            FormatKind::PageChecksum { file, column, byte, .. } => {
+                self.of_file(ErrorClass::Data, file);
+                (self.column, self.byte) = (Some(column.clone()), Some(*byte));
             }
             FormatKind::Timestamp { file, row, column, .. } => {
                 self.of_file(ErrorClass::Data, file);

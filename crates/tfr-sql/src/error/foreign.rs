@@ -278,11 +278,8 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["ntile"], "ntile(4) OVER (ORDER BY n)", ""),
     function(&["cume_dist"], "cume_dist() OVER (ORDER BY n)", ""),
     function(&["percent_rank"], "percent_rank() OVER (ORDER BY n)", ""),
-    function(
-        &["spark_partition_id", "input_file_name"],
-        "",
-        "rows do not know their file; files('dir/*') lists files as rows",
-    ),
+    function(&["spark_partition_id"], "", "rows do not know their partition"),
+    function(&["input_file_block_start", "input_file_block_length"], "", "rows do not know their block"),
     function(&["typeof"], "arrow_typeof(n)", ""),
 ];
 
@@ -315,6 +312,11 @@ pub(super) fn call_hint(call: &str) -> Option<String> {
 
 /// Messages that contain both texts, and the probable cause.
 const MESSAGES: &[(&str, &str, &str)] = &[
+    (
+        "input_file_name() is source dependent",
+        "evaluated",
+        "call it where the table is read: SELECT ... FROM (SELECT *, input_file_name() AS file FROM t)",
+    ),
     ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
     (
         "Invalid timezone",

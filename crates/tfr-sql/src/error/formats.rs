@@ -72,6 +72,10 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Timestamp { expected: DataType::Timestamp(TimeUnit::Nanosecond, _), .. } => {
             Some("nanoseconds reach from 1677 to 2262; read the table with timestamps=us".to_owned())
         }
+        ErrorKind::PageChecksum { .. } => Some(
+            "the file is damaged: copy it again from where it is whole; the option crc=skip reads its values as they are"
+                .to_owned(),
+        ),
         ErrorKind::NotText { column, .. } => Some(format!(
             "read the column as bytes: declare \"{column}\" as BYTEA with CREATE EXTERNAL TABLE, or give the option binary={column}"
         )),

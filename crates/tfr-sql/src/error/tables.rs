@@ -47,6 +47,9 @@ pub fn hint(error: &Error) -> Option<String> {
             ),
         }),
         ErrorKind::Record { error, inferred, .. } => record_hint(error, *inferred),
+        ErrorKind::UnknownFeature { .. } => {
+            Some("inspect every record first: infer_records=all, infer_files=all; or declare the columns".to_owned())
+        }
         ErrorKind::Inference { error, .. } => inference_hint(error),
         ErrorKind::Columns { error } => columns_hint(error),
         ErrorKind::StrayFile { file, .. } => {
@@ -96,10 +99,15 @@ fn record_hint(error: &arrow_tfrecord::Error, inferred: bool) -> Option<String> 
     Some(hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}")))
 }
 
-/// Returns a hint for records whose columns cannot be inferred. No type holds two kinds, so declaring one does not
-/// help.
+/// Returns a hint for records whose columns cannot be inferred. No type holds two kinds, except for numbers, so
+/// declaring one does not help.
 fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
     match error.kind() {
+        arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), found, .. }
+            if columns::are_numbers(*expected, *found) =>
+        {
+            Some(columns::both_numbers_hint(feature))
+        }
         arrow_tfrecord::ErrorKind::KindMismatch { feature, expected: Some(expected), .. } => Some(format!(
             "records before it, of this file or of another, have {feature} as {expected}_list: read the files of each \
              kind as a table of their own, or declare the columns without {feature}"

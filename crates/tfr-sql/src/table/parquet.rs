@@ -3,18 +3,50 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::error::DataFusionError;
-use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_writer::{
-    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves,
 };
+use datafusion::parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use datafusion::parquet::basic::LogicalType;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::writer::SerializedFileWriter;
+use datafusion::parquet::schema::types::{SchemaDescriptor, Type};
 use rayon::prelude::*;
 
 use super::Encoder;
+
+/// Returns the schema of a file, with the logical types of extension types. Without them only readers of Arrow's schema
+/// in the file recognize these columns.
+fn with_logical_types(schema: &Schema) -> Result<SchemaDescriptor, ParquetError> {
+    let converted = ArrowSchemaConverter::new().convert(schema)?;
+    let root = converted.root_schema();
+    let columns = schema.fields().iter().zip(root.get_fields()).map(|(field, column)| {
+        let Some(logical_type) = logical_type(field).filter(|_| column.is_primitive()) else {
+            return Ok(Arc::clone(column));
+        };
+        let length = if let Type::PrimitiveType { type_length, .. } = column.as_ref() { *type_length } else { -1 };
+        let column = Type::primitive_type_builder(column.name(), column.get_physical_type())
+            .with_repetition(column.get_basic_info().repetition())
+            .with_length(length)
+            .with_logical_type(Some(logical_type))
+            .build()?;
+        Ok(Arc::new(column))
+    });
+    let columns = columns.collect::<Result<Vec<_>, ParquetError>>()?;
+    let root = Type::group_type_builder(root.name()).with_fields(columns).build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+fn logical_type(field: &Field) -> Option<LogicalType> {
+    match (field.extension_type_name()?, field.data_type()) {
+        ("arrow.uuid", DataType::FixedSizeBinary(16)) => Some(LogicalType::Uuid),
+        ("arrow.json", DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => Some(LogicalType::Json),
+        _ => None,
+    }
+}
 
 /// An open Parquet file.
 pub struct ParquetFile {
@@ -44,8 +76,10 @@ impl ParquetFile {
             .set_created_by(concat!("tfr-sql version ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         let (max_rows, max_bytes) = (properties.max_row_group_row_count(), properties.max_row_group_bytes());
+        let options =
+            ArrowWriterOptions::new().with_properties(properties).with_parquet_schema(with_logical_types(schema)?);
         let (writer, groups) =
-            ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?.into_serialized_writer()?;
+            ArrowWriter::try_new_with_options(file, Arc::clone(schema), options)?.into_serialized_writer()?;
         Ok(Self {
             writer,
             groups,

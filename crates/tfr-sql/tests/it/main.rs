@@ -6,6 +6,7 @@ mod arrangement;
 mod cluster;
 mod dry_run;
 mod feature_names;
+mod files;
 mod help;
 mod library;
 mod limits;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 use tfr_proto::tensorflow::metadata::v0::feature::{DomainInfo, PresenceConstraints, ShapeType};
+use tfr_proto::tensorflow::metadata::v0::tensor_representation::ragged_tensor::Partition;
+use tfr_proto::tensorflow::metadata::v0::tensor_representation::ragged_tensor::partition::Kind as PartitionKind;
 use tfr_proto::tensorflow::metadata::v0::tensor_representation::{Kind as Representation, RaggedTensor};
 use tfr_proto::tensorflow::metadata::v0::{
     self, FeatureType, FixedShape, LifecycleStage, ValueCount, time_domain, time_of_day_domain,
@@ -229,7 +231,10 @@ impl FeatureReader<'_> {
     fn count(&self) -> Result<Count> {
         let name = self.feature.name();
         let hint = "leave its tensor_representation and value_counts out, and its values are read as one list";
-        if self.representations.ragged.get(name).is_some_and(|tensor| !tensor.partition.is_empty()) {
+        if let Some(tensor) = self.representations.ragged.get(name)
+            && !tensor.partition.is_empty()
+            && !is_of_transform(name, &tensor.partition)
+        {
             return Err(self.refused("a ragged tensor of more than one ragged dimension is not read", hint));
         }
         match &self.feature.shape_type {
@@ -246,6 +251,10 @@ impl FeatureReader<'_> {
 
     fn shape(&self, shape: &FixedShape) -> Result<Count> {
         if shape.dim.is_empty() {
+            return Ok(Count::One);
+        }
+        // TensorFlow Data Validation infers this for a feature that always has one value.
+        if matches!(shape.dim.as_slice(), [dim] if dim.size == Some(1)) {
             return Ok(Count::One);
         }
         // A dimension without a size, or of size -1, is unknown.
@@ -280,6 +289,16 @@ impl FeatureReader<'_> {
             _ => false,
         }
     }
+}
+
+/// Whether the features of a ragged tensor have the names of TensorFlow Transform: `c$ragged_values`,
+/// `c$row_lengths_1`, `_2` and so on. Together they are one column.
+fn is_of_transform(values: &str, partitions: &[Partition]) -> bool {
+    let Some(name) = values.strip_suffix("$ragged_values") else { return false };
+    partitions.iter().zip(1..).all(|(partition, level)| {
+        let lengths = format!("{name}$row_lengths_{level}");
+        partition.kind == Some(PartitionKind::RowLength(lengths))
+    })
 }
 
 /// The older marker of deprecated features.

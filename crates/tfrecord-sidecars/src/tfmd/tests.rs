@@ -15,6 +15,7 @@ fn features_become_columns() -> Result<()> {
         ("type: INT shape {}", "Int64"),
         ("type: FLOAT shape {}", "Float32"),
         ("type: BYTES shape {}", "Binary"),
+        ("type: INT shape { dim { size: 1 } }", "Int64"),
         ("type: INT value_count { min: 1 max: 1 }", "Int64"),
         ("type: INT value_counts { value_count { min: 1 max: 1 } }", "Int64"),
         ("type: INT value_count { min: 2 max: 2 }", "List(Int64)"),

@@ -127,7 +127,7 @@ fn records_that_cannot_be_read_have_a_way_out() {
     read c as VARCHAR
     declare the columns that are to be read: f is the feature of the context, unless it is named as a sequence
     the records may be of another type, such as sequence-example, or of a broken writer
-    declare f as FLOAT, or write it as one kind in all records
+    no type holds two kinds: declare the columns without f, or as FLOAT if every record of the table has it as float_list
     declare f as a list of any length
     read with the mapping that the records were written with, or declare the features as columns of their own
     declare f as nullable

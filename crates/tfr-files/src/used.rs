@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 
 /// The columns that a session's queries refer to, as an extension of its configuration.
 ///
-/// Opening a table may read columns to determine their types: see `timestamps` of
-/// [`InputOptions`](crate::InputOptions). Columns with other names are not read. Without the extension all columns are
-/// read.
+/// Opening a table may read columns to determine their types. Columns with other names are not read. Without the
+/// extension all columns are read, and columns that a table lacks may be missed.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
 /// use datafusion::prelude::SessionConfig;
-/// use tfr_formats::UsedColumns;
+/// use tfr_files::UsedColumns;
 ///
 /// let config = SessionConfig::new().with_extension(Arc::new(UsedColumns::new(["id", "created"])));
 /// # assert!(config.get_extension::<UsedColumns>().is_some_and(|used| used.contains("ID")));
