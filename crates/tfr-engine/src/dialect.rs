@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::depth;
+use crate::scopes;
 use crate::time_zones::AtTimeZone;
 
 /// The engine's default dialect, with three corrections:
@@ -48,14 +49,13 @@ pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
 pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
     depth::check_brackets(&tokens)?;
     let mut statements = DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build()?.parse_statements()?;
-    match depth::flatten(&mut statements) {
-        Ok(()) => Ok(statements),
-        Err(error) => {
-            // Dropping them would recurse as deep as they are nested.
-            std::mem::forget(statements);
-            Err(error)
-        }
+    if let Err(error) = depth::flatten(&mut statements) {
+        // Dropping them would recurse as deep as they are nested.
+        std::mem::forget(statements);
+        return Err(error);
     }
+    statements.iter_mut().try_for_each(scopes::correct)?;
+    Ok(statements)
 }
 
 /// Parses one statement in [`SqlDialect`]. `SessionContext::sql` parses in the dialect of the session, without its
