@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::time_zones::AtTimeZone;
-use crate::{clauses, depth};
+use crate::{clauses, depth, scopes};
 
 /// The engine's default dialect, with three corrections:
 ///
@@ -54,6 +54,7 @@ pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
         return Err(error);
     }
     clauses::check(&mut statements)?;
+    statements.iter_mut().try_for_each(scopes::correct)?;
     Ok(statements)
 }
 

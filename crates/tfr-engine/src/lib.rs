@@ -29,11 +29,15 @@ mod no_keys;
 mod null_equality;
 mod numbers;
 mod opaque;
+mod order_names;
+mod orders;
 mod overflow;
 mod patterns;
 mod projections;
 mod refused;
+mod repeated;
 mod sample;
+mod scopes;
 mod set_operations;
 mod subqueries;
 mod sums;
@@ -56,6 +60,7 @@ use leaf_expressions::StableLeafExpressions;
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
+pub use orders::is_ordered;
 
 /// Installs the corrections in a session that has the engine's default features.
 ///
@@ -67,7 +72,9 @@ pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 /// ```
 pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let checked = overflow::CheckedIntegers::default();
-    let zoned_types = time_zones::ZonedTypes::new(builder.config().get_or_insert_default().options());
+    let config = builder.config().get_or_insert_default();
+    config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
+    let zoned_types = time_zones::ZonedTypes::new(config.options());
     let mut builder = builder
         .with_type_planner(Arc::new(zoned_types))
         .with_relation_planners(vec![Arc::new(no_keys::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
@@ -77,7 +84,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
-    functions.extend([opaque::unordered_function(), opaque::no_key_function()]);
+    functions.extend([opaque::unordered_function(), opaque::no_key_function(), order_names::mark_function()]);
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
@@ -118,8 +125,12 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 9] {
     [
+        // Before all rules that copy the plan.
+        Arc::new(repeated::NoRepeatedVariation),
+        Arc::new(orders::EffectiveSorts),
+        Arc::new(order_names::OrderNames),
         Arc::new(no_keys::NoKeysBesideUnnest),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),

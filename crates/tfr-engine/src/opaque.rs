@@ -36,6 +36,11 @@ pub fn no_key_function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name: "no_key", signature: Signature::any(1, Volatility::Immutable) }))
 }
 
+/// Returns a function that marks its argument, a name of a column, and does nothing else.
+pub fn mark_function(name: &'static str) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Opaque { name, signature: Signature::any(1, Volatility::Immutable) }))
+}
+
 /// Returns its first argument, or NULL if there is none.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Opaque {

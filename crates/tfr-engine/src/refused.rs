@@ -16,6 +16,8 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
+/// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
+///   in the subquery.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 
@@ -24,6 +26,9 @@ impl AnalyzerRule for RefusedConstructs {
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::Join(join) = node {
                 check_join(join)?;
+            }
+            if let LogicalPlan::Aggregate(aggregate) = node {
+                aggregate.aggr_expr.iter().try_for_each(check_level)?;
             }
             let schema = merge_schema(&node.inputs());
             node.apply_expressions(|expr| {
@@ -58,6 +63,27 @@ fn check_join(join: &Join) -> Result<()> {
         same.join(" AND "),
         keys.join(", ")
     )
+}
+
+/// Rejects an aggregate that belongs to an outer query.
+fn check_level(aggregate: &Expr) -> Result<()> {
+    let mut outer = None;
+    let mut is_inner = false;
+    aggregate.apply(|part| {
+        match part {
+            Expr::OuterReferenceColumn(_, column) => outer = Some(column.clone()),
+            Expr::Column(_) | Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => is_inner = true,
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match outer {
+        Some(column) if !is_inner => not_impl_err!(
+            "an aggregate in a subquery over {} alone, a column of the query around it, where SQL computes the aggregate; compute              it there: SELECT ... FROM (SELECT sum(x) AS s FROM t) a, ...",
+            column.flat_name()
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn check_order(call: &ScalarFunction) -> Result<()> {

@@ -14,6 +14,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use serde_json::Value;
+use tfr_engine::is_ordered;
 use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
 use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
 
@@ -149,7 +150,7 @@ impl Query {
 
     /// Whether the query specifies an order: its outermost operators keep the order of a sort.
     pub fn is_ordered(&self) -> bool {
-        is_sorted(&self.logical)
+        is_ordered(&self.logical)
     }
 
     /// Whether the requested order does not affect which rows are returned, as it would with a LIMIT.
@@ -181,22 +182,11 @@ impl Query {
     }
 }
 
-/// Whether the outermost operators of a plan keep the order of a sort.
-fn is_sorted(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Sort(_) => true,
-        LogicalPlan::Limit(limit) => is_sorted(&limit.input),
-        LogicalPlan::Projection(projection) => is_sorted(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => is_sorted(&alias.input),
-        _ => false,
-    }
-}
-
 /// Whether a plan, or a subquery in one of its expressions, has a LIMIT; with `unordered`, only one without ORDER BY counts.
 pub fn has_limit(plan: &LogicalPlan, unordered: bool) -> Result<bool, DataFusionError> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Limit(limit) if !unordered || !is_sorted(&limit.input));
+        found |= matches!(node, LogicalPlan::Limit(limit) if !unordered || !is_ordered(&limit.input));
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)

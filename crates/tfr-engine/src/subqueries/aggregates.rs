@@ -18,6 +18,7 @@ use super::Names;
 use super::correlation::{PullUp, evaluate};
 use super::domain::or_default;
 use super::outer::{outer_columns, uses_any};
+use crate::orders::is_ordered;
 
 /// Joins `plan` with the result of the correlated subquery for each of its rows. Returns the join and the value.
 ///
@@ -64,6 +65,9 @@ fn grouped(
     names: &mut Names,
 ) -> Result<Option<(LogicalPlan, Vec<Expr>, Expr)>> {
     let Some((value, aggregate)) = aggregate_below(subquery)? else { return Ok(None) };
+    if is_ordered(&aggregate.input) {
+        return Ok(None);
+    }
     let outer = outer_columns(subquery, base.schema())?;
     let pulled = PullUp { outer: &outer, names, duplicates: true }.pull_up(&aggregate.input)?;
     let Some(pulled) = pulled else { return Ok(None) };

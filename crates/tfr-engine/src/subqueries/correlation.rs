@@ -95,7 +95,6 @@ impl PullUp<'_> {
             }
             // Duplicates do not affect whether there is a row.
             LogicalPlan::Distinct(Distinct::All(input)) if !self.duplicates => self.pull_up(input),
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.pull_up(&sort.input),
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => self.pull_up_inner(join),
             LogicalPlan::Join(join)
                 if matches!(

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     Expr, ExprFunctionExt as _, ExprSchemable as _, JoinType, LogicalPlan, LogicalPlanBuilder, lit, when,
 };
 use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
-use datafusion_common::{Column, ScalarValue};
+use datafusion_common::{Column, ScalarValue, not_impl_err};
 use datafusion_expr::expr::WindowFunction;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{
@@ -24,6 +24,7 @@ use super::outer::{refers_to, uses_any};
 use super::plans::{with_inputs, with_names_of};
 use super::{Names, is_volatile, refuse};
 use crate::no_keys;
+use crate::orders::{depends_on_order, is_ordered};
 
 /// The distinct values of outer columns.
 #[derive(Debug)]
@@ -31,6 +32,14 @@ pub struct Domain<'a> {
     base: &'a LogicalPlan,
     outer: Vec<Column>,
     names: &'a mut Names,
+}
+
+/// Rejects an order that another operator takes from below it.
+fn refuse_order<T>() -> Result<T> {
+    not_impl_err!(
+        "ORDER BY of a derived table in a subquery that refers to columns of the query around it; write ORDER BY next to LIMIT, \
+         or in the aggregate or window"
+    )
 }
 
 /// A plan, and its columns that contain the values of the outer columns.
@@ -71,6 +80,10 @@ impl<'a> Domain<'a> {
             let (values, columns) = self.relation()?;
             return Ok((LogicalPlanBuilder::from(plan.clone()).cross_join(values)?.build()?, columns));
         }
+        if !matches!(plan, LogicalPlan::Limit(_)) && depends_on_order(plan) && plan.inputs().into_iter().all(is_ordered)
+        {
+            return refuse_order();
+        }
         match plan {
             LogicalPlan::Filter(Filter { predicate, input, .. }) => {
                 let (input, values) = self.evaluate(input)?;
@@ -87,8 +100,7 @@ impl<'a> Domain<'a> {
                 let (input, values) = self.evaluate(input)?;
                 Ok((LogicalPlanBuilder::from(input).distinct()?.build()?, values))
             }
-            // The order has no effect without a limit.
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.evaluate(&sort.input),
+            LogicalPlan::Sort(_) => refuse_order(),
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Window(window) => self.window(window),
@@ -201,6 +213,7 @@ impl<'a> Domain<'a> {
         }
         let (input, order) = match limit.input.as_ref() {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => (&sort.input, sort.expr.clone()),
+            input if is_ordered(input) => return refuse_order(),
             _ => (&limit.input, Vec::new()),
         };
         let (input, values) = self.evaluate(input)?;

@@ -297,10 +297,13 @@ fn an_ordered_query_keeps_its_order() {
     let query = "SELECT id FROM 'many.parquet' ORDER BY id % 7, id";
     let mut expected: Vec<i64> = (0..10_000).collect();
     expected.sort_by_key(|id| (id % 7, *id));
-    for name in ["x.parquet", "x.arrow"] {
+    let derived =
+        "WITH x AS (SELECT id, id % 7 AS key FROM 'many.parquet' ORDER BY key, id) SELECT id FROM x WHERE id >= 0";
+    for (query, name) in [(query, "x.parquet"), (query, "x.arrow"), (derived, "derived.parquet")] {
         assert_eq!(bench.tell(&[query, "--out", name, "--quiet"]), "exit 0\n");
     }
     assert_eq!(ids(&read_parquet(bench.path().join("x.parquet")).1), expected);
+    assert_eq!(ids(&read_parquet(bench.path().join("derived.parquet")).1), expected);
     assert_eq!(ids(&read_arrow(bench.path().join("x.arrow")).1), expected);
 }
 

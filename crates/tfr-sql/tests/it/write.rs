@@ -184,9 +184,18 @@ fn an_ordered_query_is_written_in_order() {
         "1",
     ]);
     assert!(expected.status.success());
-    assert_eq!(records(&bench, "shards", Compression::None), records(&bench, "one", Compression::None));
+    let expected = records(&bench, "one", Compression::None);
+    assert_eq!(records(&bench, "shards", Compression::None), expected);
     let manifest = Manifest::read(bench.path().join("shards")).unwrap();
     assert!(manifest.shards.iter().all(|shard| [666, 667].contains(&shard.rows)), "{manifest:?}");
+
+    // The order of a derived table is that of the query.
+    let derived =
+        "SELECT x.id + 0 AS id FROM (SELECT id, -id AS key FROM 'many.parquet' ORDER BY key) x WHERE id % 3 = 0";
+    assert!(bench.run(&[derived, "--out", "derived", "--shards", "5"]).status.success());
+    assert_eq!(records(&bench, "derived", Compression::None), expected);
+    let shards = Manifest::read(bench.path().join("derived")).unwrap().shards;
+    assert_eq!(shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [667, 667, 667, 667, 666]);
 }
 
 #[test]
