@@ -46,6 +46,11 @@ pub fn marked(name: SqlExpr) -> SqlExpr {
     })
 }
 
+/// Whether a function call marks a name.
+pub fn is_mark(function: &Function) -> bool {
+    matches!(function.name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| name.value == MARK))
+}
+
 /// Resolves the marked names.
 #[derive(Debug, Default)]
 pub struct OrderNames;
@@ -100,11 +105,14 @@ fn resolved(sort: Sort) -> Result<LogicalPlan> {
                 return refuse(output, "a column that is aggregated, and of an output column");
             }
             [] => return Ok(without_mark(expr)),
-            [input] if !is_distinct => input.clone(),
-            [_] => {
+            [_, ..] if is_distinct => {
                 return refuse(output, "an input column, which rows of DISTINCT do not have, and of an output column");
             }
-            _ => return refuse(output, "several input columns"),
+            [input] => input.clone(),
+            [input, ..] => match projection.input.using_columns()? {
+                keys if keys.iter().any(|key| inputs.iter().all(|input| key.contains(input))) => input.clone(),
+                _ => return refuse(output, "several input columns"),
+            },
         };
         let name = match carried.iter().find(|(column, _)| *column == input) {
             Some((_, name)) => name.clone(),

@@ -48,6 +48,8 @@ struct Scopes {
     expressions: usize,
     /// Whether the next query is `LATERAL`.
     is_lateral: bool,
+    /// Whether the visited name is marked, and resolved later.
+    is_marked: bool,
 }
 
 /// The names of a query, of one of its terms, or of a lambda function.
@@ -194,7 +196,7 @@ impl Scopes {
     /// Replaces a name by the key of `USING` that it means.
     fn resolve(&self, expr: &mut Expr) -> ControlFlow<String> {
         let Expr::Identifier(name) = expr else { return ControlFlow::Continue(()) };
-        if !self.has_outer() {
+        if self.is_marked || !self.has_outer() {
             return ControlFlow::Continue(());
         }
         let mut is_inner = false;
@@ -296,7 +298,10 @@ impl VisitorMut for Scopes {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         self.expressions += 1;
         match expr {
-            Expr::Function(function) => check_arguments(function)?,
+            Expr::Function(function) => {
+                self.is_marked = order_names::is_mark(function);
+                check_arguments(function)?;
+            }
             Expr::Lambda(lambda) => {
                 let parameters = lambda.params.iter().map(|parameter| parameter.name.clone()).collect();
                 self.scopes.push(Scope { kind: Kind::Part, parameters, ..Scope::default() });
@@ -308,6 +313,9 @@ impl VisitorMut for Scopes {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         self.expressions -= 1;
+        if matches!(expr, Expr::Function(_)) {
+            self.is_marked = false;
+        }
         if matches!(expr, Expr::Lambda(_)) {
             self.scopes.pop();
         }
