@@ -16,6 +16,7 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
+/// * `nth_value` of row 0, which would be NULL.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 
@@ -31,6 +32,12 @@ impl AnalyzerRule for RefusedConstructs {
                     match expr {
                         Expr::ScalarFunction(call) if call.func.name() == "to_char" => check_format(call, &schema)?,
                         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
+                        Expr::WindowFunction(window) if window.fun.name() == "nth_value" => {
+                            check_row_number(&window.params.args)?;
+                        }
+                        Expr::AggregateFunction(call) if call.func.name() == "nth_value" => {
+                            check_row_number(&call.params.args)?;
+                        }
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)
@@ -74,6 +81,15 @@ fn check_order(call: &ScalarFunction) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_row_number(args: &[Expr]) -> Result<()> {
+    match args {
+        [value, Expr::Literal(number, _)] if number.to_string() == "0" => {
+            plan_err!("nth_value({value}, 0): rows are numbered from 1; write first_value for the first row")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_format(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
