@@ -11,6 +11,8 @@ use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, cast, lit};
 
 use crate::expressions::{columns_of, rewrite_expressions};
+use crate::numbers::doubles::{DecimalToDouble, is_rounded_twice};
+use crate::numbers::literals;
 use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
 use crate::timestamps::date_trunc;
 
@@ -29,15 +31,22 @@ const INTEGERS: DataType = DataType::Decimal128(20, 0);
 ///   such a cast with a literal as if the zone were UTC.
 /// * Timestamps are converted to a coarser unit by rounding down. The engine rounds times before 1970 up.
 /// * Integers are converted to small decimals, or cause an error. The engine wraps them around.
+/// * Number literals are converted by their digits: see [`literals`].
+/// * Decimals are converted to the nearest double: see [`doubles`](crate::numbers::doubles).
 #[derive(Debug)]
 pub struct ExactCasts {
     at_time_zone: Arc<ScalarUDF>,
     date_trunc: Arc<ScalarUDF>,
+    to_double: Arc<ScalarUDF>,
 }
 
 impl Default for ExactCasts {
     fn default() -> Self {
-        Self { at_time_zone: Arc::new(ScalarUDF::new_from_impl(AtTimeZone::default())), date_trunc: date_trunc() }
+        Self {
+            at_time_zone: Arc::new(ScalarUDF::new_from_impl(AtTimeZone::default())),
+            date_trunc: date_trunc(),
+            to_double: DecimalToDouble::function(),
+        }
     }
 }
 
@@ -57,6 +66,12 @@ impl AnalyzerRule for ExactCasts {
 
 impl ExactCasts {
     fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        if let Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) = &expr
+            && let Some(Ok(value)) =
+                literals::literal(expr).and_then(|value| literals::cast_by_digits(&value, field.data_type()))
+        {
+            return Transformed::yes(lit(value));
+        }
         match expr {
             Expr::Cast(Cast { expr, field }) => self
                 .operand(*expr, field.data_type(), schema)
@@ -89,6 +104,7 @@ impl ExactCasts {
             DataType::Decimal32(..) | DataType::Decimal64(..) if from.is_integer() => {
                 return Transformed::yes(cast(expr, INTEGERS));
             }
+            DataType::Float64 if is_rounded_twice(&from) => return Transformed::yes(self.to_double.call(vec![expr])),
             _ => return Transformed::no(expr),
         };
         let DataType::Timestamp(unit, zone) = from else { return Transformed::no(expr) };

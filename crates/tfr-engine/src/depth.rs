@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use datafusion::error::{DataFusionError, Result};
-use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Value, VisitMut, VisitorMut};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Value, VisitorMut};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::syntax::visit;
 
 /// Maximum levels of expressions, terms of a set operation, and joins of a query.
 const MAX_DEPTH: usize = 1_000;
@@ -58,18 +60,6 @@ pub fn flatten(statements: &mut VecDeque<Statement>) -> Result<()> {
 
 fn too_deep(what: &str, limit: usize) -> DataFusionError {
     DataFusionError::Plan(format!("the query is too long: {what} more than {limit} levels deep"))
-}
-
-fn visit(statement: &mut Statement, flattening: &mut Flattening) -> ControlFlow<&'static str> {
-    match statement {
-        Statement::Statement(statement) => statement.visit(flattening),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(flattening),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => visit(&mut explain.statement, flattening),
-        _ => ControlFlow::Continue(()),
-    }
 }
 
 #[derive(Default)]

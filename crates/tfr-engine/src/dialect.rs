@@ -5,19 +5,19 @@ use std::collections::VecDeque;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    UnaryOperator,
-};
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use crate::numbers::literals::DoubleLiteral;
+use crate::syntax::call;
+use crate::text_lengths::cut_texts;
 use crate::time_zones::AtTimeZone;
 use crate::{clauses, depth, scopes};
 
-/// The engine's default dialect, with three corrections:
+/// The engine's default dialect, with these corrections:
 ///
 /// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes everything after it
 ///   as its right operand.
@@ -25,6 +25,9 @@ use crate::{clauses, depth, scopes};
 ///   zone, without a zone. The engine uses a cast, which loses the distinction between the two kinds of timestamps.
 /// * `- INTERVAL '1 month 1 day'` negates all parts. The engine puts the sign before the text, and so only before the
 ///   first part.
+/// * Numbers with an exponent are doubles, and other numbers are not: see [`DoubleLiteral`].
+/// * Casts to `VARCHAR(n)` cut texts: see [`cut_texts`].
+/// * `^` is refused. It is a power in PostgreSQL and DuckDB, and an exclusive OR in Spark, MySQL and the engine.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SqlDialect;
 
@@ -53,6 +56,7 @@ pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
         std::mem::forget(statements);
         return Err(error);
     }
+    cut_texts(&mut statements)?;
     clauses::check(&mut statements)?;
     statements.iter_mut().try_for_each(scopes::correct)?;
     Ok(statements)
@@ -101,6 +105,13 @@ impl Dialect for SqlDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if let Token::Number(digits, _) = &parser.peek_nth_token_ref(0).token
+            && DoubleLiteral::is_double(digits)
+        {
+            let number = DoubleLiteral::expression(digits);
+            parser.advance_token();
+            return Some(Ok(number));
+        }
         let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
         if parser.peek_nth_token_ref(0).token != Token::Minus || !is_interval(&parser.peek_nth_token_ref(1).token) {
             return None;
@@ -116,6 +127,13 @@ impl Dialect for SqlDialect {
     }
 
     fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_nth_token_ref(0).token == Token::Caret {
+            return Some(Err(ParserError::ParserError(
+                "the operator ^ is a power in some dialects and an exclusive OR in others; write power(a, b), or \
+                 (a | b) - (a & b) for an exclusive OR"
+                    .to_owned(),
+            )));
+        }
         let keyword = |parser: &Parser, number| match &parser.peek_nth_token_ref(number).token {
             Token::Word(word) => word.keyword,
             _ => Keyword::NoKeyword,
@@ -136,7 +154,7 @@ impl Dialect for SqlDialect {
                 let is_zone = keyword(parser, 1) == Keyword::TIME && keyword(parser, 2) == Keyword::ZONE;
                 is_zone.then(|| {
                     (0..3).for_each(|_| parser.advance_token());
-                    Ok(at_time_zone(left.clone(), parser.parse_subexpr(precedence)?))
+                    Ok(call(AtTimeZone::NAME, [left.clone(), parser.parse_subexpr(precedence)?]))
                 })
             }
             _ => None,
@@ -213,24 +231,6 @@ impl Dialect for SqlDialect {
         supports_select_item_multi_column_alias,
         supports_xml_expressions,
     }
-}
-
-fn at_time_zone(timestamp: Expr, zone: Expr) -> Expr {
-    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    Expr::Function(Function {
-        name: ObjectName::from(Ident::new(AtTimeZone::NAME)),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![argument(timestamp), argument(zone)],
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 #[cfg(test)]

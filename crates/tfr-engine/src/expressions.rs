@@ -34,16 +34,28 @@ pub fn rewrite_types(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
+    rewrite_types_and_plans(plan, rewrite, |plan| Ok(Transformed::no(plan)))
+}
+
+/// Like [`rewrite_types`], and then rewrites each plan whose inputs and expressions have been rewritten.
+pub fn rewrite_types_and_plans(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+    rewrite_plan: impl Fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|plan| {
         let columns = columns_of(&plan)?;
         let plan = rewrite_expressions(plan, |expr| rewrite(expr, &columns))?;
         changed |= plan.transformed;
-        if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
-            plan.map_data(LogicalPlan::recompute_schema)
+        let plan = if changed && !matches!(plan.data, LogicalPlan::Subquery(_)) {
+            plan.map_data(LogicalPlan::recompute_schema)?
         } else {
-            Ok(plan)
-        }
+            plan
+        };
+        let plan = plan.transform_data(&rewrite_plan)?;
+        changed |= plan.transformed;
+        Ok(plan)
     })?;
     Ok(plan.data)
 }

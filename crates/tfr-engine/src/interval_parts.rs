@@ -23,11 +23,13 @@ use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+use crate::numbers::literals::DoubleLiteral;
+
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// Plans `extract` as a call of [`DatePart`].
+/// Plans `extract` as a call of [`DatePart`], and numbers with an exponent as literals.
 #[derive(Debug)]
 pub struct Extract(Arc<ScalarUDF>);
 
@@ -39,7 +41,12 @@ impl Default for Extract {
 
 impl ExprPlanner for Extract {
     fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args })))
+        Ok(match DoubleLiteral::plan(args) {
+            PlannerResult::Original(args) => {
+                PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&self.0), args }))
+            }
+            number => number,
+        })
     }
 }
 

@@ -24,6 +24,8 @@ mod leaf_expressions;
 mod limits;
 mod literals;
 mod memory;
+mod moments;
+mod moving;
 mod nested_loops;
 mod no_keys;
 mod null_equality;
@@ -41,7 +43,9 @@ mod scopes;
 mod set_operations;
 mod subqueries;
 mod sums;
+mod syntax;
 mod text_casts;
+mod text_lengths;
 mod time_zones;
 mod timestamps;
 mod zoned_literals;
@@ -60,7 +64,9 @@ use leaf_expressions::StableLeafExpressions;
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use hidden::{visible, visible_batch};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
+pub use numbers::literals::DoubleLiteral;
 pub use orders::is_ordered;
+pub use text_lengths::VarcharCast;
 
 /// Installs the corrections in a session that has the engine's default features.
 ///
@@ -74,6 +80,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let checked = overflow::CheckedIntegers::default();
     let config = builder.config().get_or_insert_default();
     config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
+    config.options_mut().sql_parser.parse_float_as_decimal = true;
     let zoned_types = time_zones::ZonedTypes::new(config.options());
     let mut builder = builder
         .with_type_planner(Arc::new(zoned_types))
@@ -81,20 +88,27 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
+    // Another name of a function of the engine, which a later one may replace.
+    functions.insert(0, text_lengths::VarcharCast::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
     functions.extend([opaque::unordered_function(), opaque::no_key_function(), order_names::mark_function()]);
     functions.extend(checked.functions());
+    functions.extend(numbers::functions());
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
+    numbers::lists::with_numbers(functions);
     // The first planner that handles an expression wins.
-    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(interval_parts::Extract::default()));
+    planners.insert(1, Arc::new(numbers::lists::ListOperators));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
+    aggregates.extend(moments::exact_moments());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
 
@@ -135,7 +149,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 9] {
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),
-        Arc::new(numbers::ExactOperands),
+        Arc::new(numbers::ExactOperands::default()),
         Arc::new(timestamps::ExactTimestamps::default()),
     ]
 }

@@ -1,23 +1,92 @@
 //! Operand types, where the engine's coercion loses values.
 
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+pub(crate) mod decimals;
+pub(crate) mod division;
+pub(crate) mod doubles;
+mod ieee;
+pub(crate) mod lists;
+pub(crate) mod literals;
+pub(crate) mod recursion;
+mod relations;
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, cast};
+use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion_expr::expr::{AggregateFunction, InList, InSubquery, ScalarFunction, SetComparison, WindowFunction};
+use datafusion_expr::type_coercion::binary::type_union_coercion;
+use datafusion_expr::{
+    Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
+};
 
-use crate::expressions::rewrite_types;
+use crate::expressions::{is_comparison, rewrite_types_and_plans};
+use division::DecimalDivision;
+use relations::with_exact_rows;
+
+/// Returns the functions that plans call, and those to register in place of the engine's.
+pub fn functions() -> Vec<Arc<ScalarUDF>> {
+    let mut functions =
+        vec![DecimalDivision::function(), doubles::DecimalToDouble::function(), recursion::ExactCast::function()];
+    functions.extend(ieee::functions());
+    functions
+}
+
+/// Functions whose arguments, or the items of their list arguments, get one type.
+const OF_ONE_TYPE: [&str; 25] = [
+    "array_append",
+    "array_concat",
+    "array_except",
+    "array_has",
+    "array_has_all",
+    "array_has_any",
+    "array_intersect",
+    "array_position",
+    "array_positions",
+    "array_prepend",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "array_resize",
+    "array_union",
+    "coalesce",
+    "greatest",
+    "least",
+    "make_array",
+    "nullif",
+    "nvl",
+    "nvl2",
+];
+
+/// Percentiles that may be between two values.
+const PERCENTILES: [&str; 2] = ["median", "percentile_cont"];
 
 /// Casts operands before the engine's coercion does:
 ///
 /// * a date plus an interval with a time of day: the date becomes a timestamp, because the engine drops the time;
 /// * a timestamp plus an interval with a finer unit: the timestamp gets that unit;
-/// * a decimal and a double: the decimal becomes a double, because the engine converts both to decimals, which cannot
-///   represent every double.
-#[derive(Debug, Default)]
-pub struct ExactOperands;
+/// * decimals and doubles, wherever they meet: the decimals become doubles, because the engine converts both to
+///   decimals, which cannot represent every double;
+/// * the default of `lead` and `lag`: it and the values get a common type, because the engine converts the default to
+///   the type of the values;
+/// * `median` and `percentile_cont`: the values become doubles;
+/// * quotients of decimals: see [`division`];
+/// * recursive queries: see [`recursion`].
+#[derive(Debug)]
+pub struct ExactOperands {
+    divide: Arc<ScalarUDF>,
+}
+
+impl Default for ExactOperands {
+    fn default() -> Self {
+        Self { divide: DecimalDivision::function() }
+    }
+}
 
 impl AnalyzerRule for ExactOperands {
     fn name(&self) -> &str {
@@ -25,127 +94,258 @@ impl AnalyzerRule for ExactOperands {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_types(plan, with_exact_operands)
+        rewrite_types_and_plans(plan, |expr, schema| self.with_exact_operands(expr, schema), with_exact_rows)
     }
 }
 
-fn with_exact_operands(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    Ok(match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let types = (type_of(&left, schema), type_of(&right, schema));
-            let (left_as, right_as) = match &types {
-                (Some(left_type), Some(right_type)) => operand_types((&left, left_type), op, (&right, right_type)),
-                _ => (None, None),
+impl ExactOperands {
+    fn with_exact_operands(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) => {
+                if op == Operator::Divide
+                    && let Some(quotient) = division::quotient(&self.divide, &left, &right, schema)?
+                {
+                    return Ok(Transformed::yes(quotient));
+                }
+                let mut changed = with_one_unit(&mut left, op, &mut right, schema);
+                if is_comparison(op) {
+                    changed |= with_numbers(&mut [&mut left, &mut right], schema)?;
+                } else if has_operands_of_one_type(op) {
+                    changed |= with_doubles(&mut [&mut left, &mut right], schema);
+                }
+                Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
+            }
+            Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
+                let changed = with_numbers(&mut [&mut expr, &mut low, &mut high], schema)?;
+                Transformed::new_transformed(Expr::Between(Between { expr, negated, low, high }), changed)
+            }
+            Expr::InList(InList { mut expr, mut list, negated }) => {
+                let mut operands: Vec<&mut Expr> = std::iter::once(expr.as_mut()).chain(&mut list).collect();
+                let changed = with_numbers(&mut operands, schema)?;
+                Transformed::new_transformed(Expr::InList(InList { expr, list, negated }), changed)
+            }
+            Expr::Case(Case { mut expr, mut when_then_expr, mut else_expr }) => {
+                let (mut compared, mut results) = (Vec::new(), Vec::new());
+                for (when, then) in &mut when_then_expr {
+                    compared.push(when.as_mut());
+                    results.push(then.as_mut());
+                }
+                results.extend(else_expr.as_deref_mut());
+                let changed_results = with_doubles(&mut results, schema);
+                let changed = match expr.as_deref_mut() {
+                    Some(expr) => {
+                        compared.push(expr);
+                        with_numbers(&mut compared, schema)?
+                    }
+                    None => false,
+                };
+                let case = Expr::Case(Case { expr, when_then_expr, else_expr });
+                Transformed::new_transformed(case, changed | changed_results)
+            }
+            Expr::ScalarFunction(ScalarFunction { func, mut args }) if OF_ONE_TYPE.contains(&func.name()) => {
+                // The first argument of nvl2 is only compared with NULL.
+                let skipped = usize::from(func.name() == "nvl2");
+                let changed = with_doubles(&mut args.iter_mut().skip(skipped).collect::<Vec<_>>(), schema);
+                Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
+            }
+            // Its literals were doubles, and a tensor has no decimals.
+            Expr::ScalarFunction(ScalarFunction { func, mut args }) if func.name() == "serialize_tensor" => {
+                let double = match args.first() {
+                    Some(values) if !values.any_column_refs() => as_double(&values.get_type(schema)?),
+                    _ => None,
+                };
+                let changed = double.is_some();
+                if let (Some(double), Some(values)) = (double, args.first_mut()) {
+                    *values = cast(std::mem::take(values), double);
+                }
+                Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
+            }
+            Expr::InSubquery(InSubquery { mut expr, mut subquery, negated }) => {
+                let changed = relations::with_doubles_in(&mut expr, &mut subquery, schema)?;
+                Transformed::new_transformed(Expr::InSubquery(InSubquery { expr, subquery, negated }), changed)
+            }
+            Expr::SetComparison(SetComparison { mut expr, mut subquery, op, quantifier }) => {
+                let changed = relations::with_doubles_in(&mut expr, &mut subquery, schema)?;
+                let comparison = SetComparison { expr, subquery, op, quantifier };
+                Transformed::new_transformed(Expr::SetComparison(comparison), changed)
+            }
+            Expr::AggregateFunction(AggregateFunction { func, mut params }) if PERCENTILES.contains(&func.name()) => {
+                let changed = with_double_percentiles(&mut params.args, schema);
+                Transformed::new_transformed(Expr::AggregateFunction(AggregateFunction { func, params }), changed)
+            }
+            Expr::WindowFunction(mut window) => {
+                let changed = match window.fun.name() {
+                    "lead" | "lag" => with_exact_default(&mut window, schema)?,
+                    name if PERCENTILES.contains(&name) => with_double_percentiles(&mut window.params.args, schema),
+                    _ => false,
+                };
+                Transformed::new_transformed(Expr::WindowFunction(window), changed)
+            }
+            other => Transformed::no(other),
+        })
+    }
+}
+
+fn has_operands_of_one_type(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
+        || matches!(op, Operator::StringConcat | Operator::AtArrow | Operator::ArrowAt)
+}
+
+/// Like [`with_doubles`], for operands that are compared. Texts that are compared with decimals become numbers too,
+/// because the engine rounds them to the scale of the decimals: `'1.54' = 1.5` was true.
+fn with_numbers(operands: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
+    let is_text = |expr: &Expr| match expr.get_type(schema) {
+        Ok(DataType::Dictionary(_, values)) => values.is_string(),
+        Ok(data_type) => data_type.is_string(),
+        Err(_) => false,
+    };
+    let is_decimal = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_decimal());
+    let mut changed = false;
+    if operands.iter().any(|expr| is_decimal(expr)) {
+        let only_literals = operands.iter().all(|expr| !is_decimal(expr) || literals::literal(expr).is_some());
+        for text in operands.iter_mut().filter(|expr| is_text(expr)) {
+            let number = match literals::literal(text) {
+                Some(literal) => literal.try_as_str().flatten().and_then(literals::number_of_text).map(lit),
+                None if only_literals => Some(cast(text.clone(), DataType::Float64)),
+                None => return plan_err!("a text compared with a decimal: {text}; CAST it to a number first"),
             };
-            let changed = left_as.is_some() || right_as.is_some();
-            let binary =
-                BinaryExpr { left: Box::new(cast_to(*left, left_as)), op, right: Box::new(cast_to(*right, right_as)) };
-            Transformed::new_transformed(Expr::BinaryExpr(binary), changed)
-        }
-        Expr::Between(between) => {
-            let operands = [between.expr.as_ref(), between.low.as_ref(), between.high.as_ref()];
-            if !meet_as_doubles(&operands, schema) {
-                return Ok(Transformed::no(Expr::Between(between)));
+            if let Some(number) = number {
+                **text = number;
+                changed = true;
             }
-            let Between { expr, negated, low, high } = between;
-            let double = |expr: Expr| Box::new(cast_to(expr, Some(DataType::Float64)));
-            Transformed::yes(Expr::Between(Between {
-                expr: double(*expr),
-                negated,
-                low: double(*low),
-                high: double(*high),
-            }))
         }
-        Expr::InList(list) => {
-            let operands: Vec<&Expr> = std::iter::once(list.expr.as_ref()).chain(&list.list).collect();
-            if !meet_as_doubles(&operands, schema) {
-                return Ok(Transformed::no(Expr::InList(list)));
-            }
-            let InList { expr, list, negated } = list;
-            let double = |expr: Expr| cast_to(expr, Some(DataType::Float64));
-            let list = list.into_iter().map(double).collect();
-            Transformed::yes(Expr::InList(InList { expr: Box::new(double(*expr)), list, negated }))
+    }
+    Ok(with_doubles(operands, schema) | changed)
+}
+
+/// Casts the decimals among operands to doubles, if there are doubles among them. The same applies to the items of
+/// lists. Returns whether it changed any.
+fn with_doubles(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types: Vec<Option<DataType>> = operands.iter().map(|expr| expr.get_type(schema).ok()).collect();
+    if !meet_as_doubles(types.iter().flatten()) {
+        return false;
+    }
+    for (operand, data_type) in operands.iter_mut().zip(types) {
+        if let Some(double) = data_type.as_ref().and_then(as_double) {
+            **operand = cast(std::mem::take(*operand), double);
         }
-        other => Transformed::no(other),
+    }
+    true
+}
+
+/// Whether there are both decimals and doubles.
+fn meet_as_doubles<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
+    types.clone().any(|data_type| item_type(data_type).is_floating())
+        && types.clone().any(|data_type| item_type(data_type).is_decimal())
+}
+
+/// Returns the common type of numbers.
+fn common_number(types: &[&DataType]) -> Option<DataType> {
+    if !types.iter().all(|data_type| data_type.is_numeric() || data_type.is_null()) {
+        return None;
+    }
+    if meet_as_doubles(types.iter().copied()) {
+        return Some(DataType::Float64);
+    }
+    let mut numbers = types.iter().copied().filter(|data_type| !data_type.is_null());
+    let first = numbers.next()?.clone();
+    numbers.try_fold(first, |common, data_type| type_union_coercion(&common, data_type))
+}
+
+/// Returns the type of the values: of encoded values, and of the items of lists.
+fn item_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => item_type(values),
+        DataType::RunEndEncoded(_, values) => item_type(values.data_type()),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => item_type(item.data_type()),
+        other => other,
+    }
+}
+
+/// Returns the type of decimals, or of lists of decimals, after a cast to doubles.
+fn as_double(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Dictionary(_, values) => as_double(values),
+        DataType::RunEndEncoded(_, values) => as_double(values.data_type()),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            with_item_type(data_type, &as_double(item.data_type())?)
+        }
+        data_type => data_type.is_decimal().then_some(DataType::Float64),
+    }
+}
+
+/// Returns the type of lists with other items.
+fn with_item_type(list: &DataType, item_type: &DataType) -> Option<DataType> {
+    let item = |item: &FieldRef| Arc::new(item.as_ref().clone().with_data_type(item_type.clone()));
+    Some(match list {
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::LargeList(field) => DataType::LargeList(item(field)),
+        DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),
+        _ => return None,
     })
 }
 
-fn cast_to(expr: Expr, data_type: Option<DataType>) -> Expr {
-    match data_type {
-        Some(data_type) => cast(expr, data_type),
-        None => expr,
+/// Gives the values and the default of `lead` and `lag` a common type.
+fn with_exact_default(window: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
+    let [value, _, default] = window.params.args.as_mut_slice() else { return Ok(false) };
+    let (value_type, default_type) = (value.get_type(schema)?, default.get_type(schema)?);
+    if value_type == default_type || default_type.is_null() {
+        return Ok(false);
+    }
+    let common = match meet_as_doubles([&value_type, &default_type].into_iter()) {
+        true => Some(DataType::Float64),
+        false => type_union_coercion(&value_type, &default_type),
+    };
+    let Some(common) = common else { return Ok(false) };
+    if let Some(literal) = literals::literal(default) {
+        *default = Expr::Literal(literals::cast_exactly(&literal, &common)?, None);
+    }
+    if value_type != common {
+        *value = cast(std::mem::take(value), common);
+    }
+    Ok(true)
+}
+
+/// Casts the values of percentiles to doubles, in which percentiles between two values are computed. The engine computes
+/// them in the type of the values: the median of the integers 1 and 2 was 1.
+fn with_double_percentiles(args: &mut [Expr], schema: &DFSchema) -> bool {
+    match args.first_mut() {
+        Some(value)
+            if value.get_type(schema).is_ok_and(|of| item_type(&of).is_numeric() && of != DataType::Float64) =>
+        {
+            *value = cast(std::mem::take(value), DataType::Float64);
+            true
+        }
+        _ => false,
     }
 }
 
-/// Returns the type of an expression, if it is known here.
-fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
-    expr.get_type(schema).ok()
-}
-
-type Operand<'a> = (&'a Expr, &'a DataType);
-
-/// Returns the types to cast the operands to.
-fn operand_types(left: Operand<'_>, op: Operator, right: Operand<'_>) -> (Option<DataType>, Option<DataType>) {
-    let is_sum = matches!(op, Operator::Plus | Operator::Minus);
-    if is_sum && let Some(finer) = with_room_for(left.1, right) {
-        return (Some(finer), None);
+/// Casts a date or timestamp to which an interval with a finer unit is added. Returns whether it changed any.
+fn with_one_unit(left: &mut Expr, op: Operator, right: &mut Expr, schema: &DFSchema) -> bool {
+    if !matches!(op, Operator::Plus | Operator::Minus) {
+        return false;
+    }
+    let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else { return false };
+    if let Some(finer) = with_room_for(&left_type, (right, &right_type)) {
+        *left = cast(std::mem::take(left), finer);
+        return true;
     }
     if op == Operator::Plus
-        && let Some(finer) = with_room_for(right.1, left)
+        && let Some(finer) = with_room_for(&right_type, (left, &left_type))
     {
-        return (None, Some(finer));
+        *right = cast(std::mem::take(right), finer);
+        return true;
     }
-    let is_arithmetic = is_sum || matches!(op, Operator::Multiply | Operator::Divide | Operator::Modulo);
-    let is_comparison =
-        op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
-    if is_arithmetic || is_comparison {
-        let double = || Some(DataType::Float64);
-        if is_decimal(left.1) && is_double(right) {
-            return (double(), None);
-        }
-        if is_decimal(right.1) && is_double(left) {
-            return (None, double());
-        }
-    }
-    (None, None)
-}
-
-fn meet_as_doubles(operands: &[&Expr], schema: &DFSchema) -> bool {
-    let types: Option<Vec<_>> = operands.iter().map(|expr| type_of(expr, schema)).collect();
-    types.is_some_and(|types| {
-        let doubles = operands.iter().zip(&types).any(|(expr, data_type)| is_double((expr, data_type)));
-        doubles && types.iter().any(is_decimal)
-    })
-}
-
-fn is_decimal(data_type: &DataType) -> bool {
-    data_type.is_decimal()
-}
-
-/// Whether an operand is a double that may not fit into a decimal. A SQL number such as `1.5` is a double to the
-/// engine, but a decimal to its author.
-fn is_double((expr, data_type): Operand<'_>) -> bool {
-    match expr {
-        Expr::Literal(ScalarValue::Float64(Some(value)), _) => !is_short(*value),
-        Expr::Literal(ScalarValue::Float32(Some(value)), _) => !is_short(f64::from(*value)),
-        Expr::Literal(..) => false,
-        Expr::Negative(inner) => is_double((inner, data_type)),
-        _ => data_type.is_floating(),
-    }
-}
-
-/// Whether a number has at most 15 digits before and after its decimal point. The engine converts it to `DECIMAL(30,
-/// 15)`.
-fn is_short(value: f64) -> bool {
-    const LARGEST: f64 = 1e15;
-    let text = value.to_string();
-    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    value.is_finite() && value.abs() < LARGEST && decimals <= 15
+    false
 }
 
 /// Returns the timestamp type to which an interval can be added without loss, if the date or timestamp does not have
 /// it.
-fn with_room_for(time: &DataType, (interval, interval_type): Operand<'_>) -> Option<DataType> {
+fn with_room_for(time: &DataType, (interval, interval_type): (&Expr, &DataType)) -> Option<DataType> {
     let DataType::Interval(unit) = interval_type else { return None };
     let needed = match interval {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => match value.nanoseconds {

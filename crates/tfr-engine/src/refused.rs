@@ -18,6 +18,7 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
 /// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
 ///   in the subquery.
+/// * `nth_value` of row 0, which would be NULL.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 
@@ -36,6 +37,12 @@ impl AnalyzerRule for RefusedConstructs {
                     match expr {
                         Expr::ScalarFunction(call) if call.func.name() == "to_char" => check_format(call, &schema)?,
                         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
+                        Expr::WindowFunction(window) if window.fun.name() == "nth_value" => {
+                            check_row_number(&window.params.args)?;
+                        }
+                        Expr::AggregateFunction(call) if call.func.name() == "nth_value" => {
+                            check_row_number(&call.params.args)?;
+                        }
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)
@@ -100,6 +107,15 @@ fn check_order(call: &ScalarFunction) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_row_number(args: &[Expr]) -> Result<()> {
+    match args {
+        [value, Expr::Literal(number, _)] if number.to_string() == "0" => {
+            plan_err!("nth_value({value}, 0): rows are numbered from 1; write first_value for the first row")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_format(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {

@@ -1,10 +1,14 @@
-//! `sum` of integers and decimals, and `avg` of integers, in 128 bits.
+//! `sum` and `avg` of integers and decimals, in 128 bits.
 //!
 //! The engine's sums wrap around at the width of the value type: 64 bits for integers, 32 for the smallest decimals.
 //! Its averages of integers are sums of doubles, whose last digits depend on the order of the rows. Here a sum that
-//! exceeds its type is an error, and an average is the exact sum divided and rounded to the nearest double.
+//! exceeds its type is an error, and an average is the exact sum divided and rounded: to the nearest double for
+//! integers, and to four digits more for decimals, as in Spark. The engine cuts after these.
+//!
+//! Sums and averages of doubles over moving frames are in [`moving`].
 
 mod accumulators;
+mod moving;
 
 use std::sync::Arc;
 
@@ -21,7 +25,10 @@ use datafusion_expr::{
     Signature, Volatility,
 };
 
+use crate::moving::Moving;
+use crate::numbers::decimals::rounded_quotient;
 use accumulators::{DistinctSum, GroupSums, Sum};
+use moving::FloatSum;
 
 /// Returns the aggregates to register in place of the engine's.
 pub fn exact_sums() -> [Arc<AggregateUDF>; 2] {
@@ -36,12 +43,12 @@ const STATE: DataType = DataType::Decimal128(38, 0);
 
 /// How an aggregate converts its sum to a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum ResultKind {
+pub enum ResultKind {
     Sum,
     Average,
 }
 
-/// The engine's `sum` or `avg`, except for integers and decimals.
+/// The engine's `sum` or `avg`, except for integers, decimals and moving frames.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExactSum {
     inner: Arc<AggregateUDF>,
@@ -52,13 +59,29 @@ struct ExactSum {
 impl ExactSum {
     /// Whether values of a type are summed here.
     fn sums(&self, data_type: &DataType) -> bool {
-        let is_decimal =
-            matches!(data_type, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
-        matches!(data_type, DataType::Int64 | DataType::UInt64) || is_decimal && self.result == ResultKind::Sum
+        matches!(
+            data_type,
+            DataType::Int64
+                | DataType::UInt64
+                | DataType::Decimal32(..)
+                | DataType::Decimal64(..)
+                | DataType::Decimal128(..)
+        )
     }
 
     fn sums_arguments(&self, args: &AccumulatorArgs<'_>) -> bool {
         args.expr_fields.first().is_some_and(|field| self.sums(field.data_type()))
+    }
+
+    fn sum_type(&self, args: &AccumulatorArgs<'_>) -> SumType {
+        let data_type = args.return_type().clone();
+        let scale = |data_type: &DataType| match *data_type {
+            DataType::Decimal128(_, scale) => scale,
+            _ => 0,
+        };
+        let summed = args.expr_fields.first().map_or(0, |field| scale(field.data_type()));
+        let more_digits = u32::try_from(scale(&data_type) - summed).unwrap_or(0);
+        SumType { result: self.result, data_type, more_digits }
     }
 }
 
@@ -83,12 +106,19 @@ impl AggregateUDFImpl for ExactSum {
                 data_type if data_type.is_unsigned_integer() => DataType::UInt64,
                 data_type if data_type.is_signed_integer() => DataType::Int64,
                 data_type if data_type.is_floating() || data_type.is_null() => DataType::Float64,
-                data_type if data_type.is_decimal() => data_type.clone(),
-                DataType::Duration(_) => data_type.clone(),
+                // The averages of shorter ones have no room for more digits.
+                DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+                    DataType::Decimal128(*precision, *scale)
+                }
+                DataType::Decimal128(..) | DataType::Duration(_) => data_type.clone(),
                 _ => return None,
             })
         }
         match arg_types {
+            [DataType::Decimal256(..)] => plan_err!(
+                "{} of decimals with more than 38 digits; CAST the argument AS DOUBLE or to DECIMAL(38, s)",
+                self.name()
+            ),
             [data_type] => match summed(data_type) {
                 Some(summed) => Ok(vec![summed]),
                 None => plan_err!("{} is for numbers and durations, not {data_type}", self.name()),
@@ -116,12 +146,18 @@ impl AggregateUDFImpl for ExactSum {
         if !self.sums_arguments(&args) {
             return self.inner.accumulator(args);
         }
-        let result = SumType { result: self.result, data_type: args.return_type().clone() };
+        let result = self.sum_type(&args);
         Ok(if args.is_distinct { Box::new(DistinctSum::new(result)) } else { Box::new(Sum::new(result)) })
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if self.sums_arguments(&args) { self.accumulator(args) } else { self.inner.create_sliding_accumulator(args) }
+        match args.expr_fields {
+            _ if self.sums_arguments(&args) => self.accumulator(args),
+            [field] if *field.data_type() == DataType::Float64 && !args.is_distinct => {
+                Ok(Box::new(Moving::<FloatSum>::new(self.result)))
+            }
+            _ => self.inner.create_sliding_accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -132,8 +168,7 @@ impl AggregateUDFImpl for ExactSum {
         if !self.sums_arguments(&args) {
             return self.inner.create_groups_accumulator(args);
         }
-        let result = SumType { result: self.result, data_type: args.return_type().clone() };
-        Ok(Box::new(GroupSums::new(result)))
+        Ok(Box::new(GroupSums::new(self.sum_type(&args))))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -158,6 +193,8 @@ impl AggregateUDFImpl for ExactSum {
 struct SumType {
     result: ResultKind,
     data_type: DataType,
+    /// Digits after the point that an average of decimals has and its arguments do not have.
+    more_digits: u32,
 }
 
 impl SumType {
@@ -165,9 +202,19 @@ impl SumType {
     fn results(&self, sums: Vec<i128>, counts: &[u64]) -> Result<ArrayRef> {
         let present = sums.into_iter().zip(counts).map(|(sum, &count)| (count > 0).then_some((sum, count)));
         if self.result == ResultKind::Average {
-            return Ok(Arc::new(
-                present.map(|sum| sum.map(|(sum, count)| average(sum, count))).collect::<Float64Array>(),
-            ));
+            let DataType::Decimal128(precision, _) = self.data_type else {
+                return Ok(Arc::new(
+                    present.map(|sum| sum.map(|(sum, count)| average(sum, count))).collect::<Float64Array>(),
+                ));
+            };
+            let averages = present.map(|sum| match sum {
+                Some((sum, count)) => rounded_quotient(sum, count.into(), self.more_digits)
+                    .map(Some)
+                    .ok_or_else(|| average_out_of_range(&self.data_type)),
+                None => Ok(None),
+            });
+            let averages = averages.collect::<Result<Vec<_>>>()?;
+            return of_decimals::<Decimal128Type>(averages.into_iter(), &self.data_type, precision);
         }
         let sums = present.map(|sum| sum.map(|(sum, _)| sum));
         match self.data_type {
@@ -230,6 +277,12 @@ fn out_of_range(sum: i128, data_type: &DataType) -> DataFusionError {
     }
     DataFusionError::Execution(format!(
         "the sum of decimals is out of range: it has more digits than {data_type}; sum(CAST(... AS DOUBLE)) has no such limit"
+    ))
+}
+
+fn average_out_of_range(data_type: &DataType) -> DataFusionError {
+    DataFusionError::Execution(format!(
+        "the average of decimals is out of range: it has more digits than {data_type}; avg(CAST(... AS DOUBLE)) has no such limit"
     ))
 }
 

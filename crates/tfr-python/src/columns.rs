@@ -165,6 +165,7 @@ fn numpy_type(data_type: &DataType) -> Option<DataType> {
         T::Null | T::Boolean | T::Date32 | T::Date64 => data_type.clone(),
         T::Timestamp(..) | T::Duration(_) | T::Time32(_) | T::Time64(_) => data_type.clone(),
         number if number.is_integer() || number.is_floating() => data_type.clone(),
+        number if number.is_decimal() => T::Float64,
         _ => return None,
     })
 }

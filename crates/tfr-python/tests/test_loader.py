@@ -331,12 +331,19 @@ def test_other_types(tmp_path: Path) -> None:
 
 
 def test_a_type_without_a_numpy_form(tmp_path: Path) -> None:
-    data = pa.table({"id": [1], "price": pa.array(["1.5"]).cast(pa.decimal128(5, 2))})
+    data = pa.table({"id": [1], "age": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
     write_tfrecord(data, tmp_path / "set")
-    with pytest.raises(UsageError, match='column "price": type Decimal') as raised:
+    with pytest.raises(UsageError, match='column "age": type Interval') as raised:
         Loader(tmp_path / "set", batch_size=5)
     assert raised.value.hint is not None and "columns=" in raised.value.hint
     assert ids(Loader(tmp_path / "set", batch_size=5, columns=["id"])) == [1]
+
+
+def test_decimals_are_doubles(tmp_path: Path) -> None:
+    data = pa.table({"id": [1], "price": pa.array(["0.1"]).cast(pa.decimal128(5, 2))})
+    write_tfrecord(data, tmp_path / "set")
+    (batch,) = Loader(tmp_path / "set", batch_size=5)
+    assert batch["price"].dtype == np.float64 and batch["price"].tolist() == [0.1]
 
 
 def test_a_split_is_read_alone(tmp_path: Path) -> None:

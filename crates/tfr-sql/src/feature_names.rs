@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
+    Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
     visit_expressions_mut,
 };
+use tfr_engine::{DoubleLiteral, VarcharCast};
 
 use crate::error::{Error, Result};
 
@@ -189,6 +190,12 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
         expr = *inner;
     }
     let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Some(digits) = DoubleLiteral::digits(expr) {
+            *expr = Expr::value(Value::Number(digits.to_owned(), false));
+        }
+        if let Some(written) = VarcharCast::written(expr) {
+            *expr = written;
+        }
         match expr {
             Expr::Identifier(name) => plain(name),
             Expr::CompoundIdentifier(parts) => {

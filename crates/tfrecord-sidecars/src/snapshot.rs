@@ -21,8 +21,8 @@
 //! | lists of lists, of equal length within a row | a tensor of as many dimensions |
 //! | a struct | a dict |
 //!
-//! Tensors have no nulls: [`SnapshotNulls`] specifies how they are written. Decimals, maps, and lists of structs have
-//! no tensor type and are rejected.
+//! Tensors have no nulls: [`SnapshotNulls`] specifies how they are written. Decimals are rounded to the nearest
+//! double. Maps and lists of structs have no tensor type and are rejected.
 //!
 //! Dataset.load does not detect the compression of chunks. Specify it: `tf.data.Dataset.load(dir, compression="GZIP")`.
 //!
@@ -331,6 +331,7 @@ fn physical(data_type: &DataType) -> Option<(DataType, Dtype)> {
         DataType::Float16 => (DataType::Float16, Dtype::DtHalf),
         DataType::Float32 => (DataType::Float32, Dtype::DtFloat),
         DataType::Float64 => (DataType::Float64, Dtype::DtDouble),
+        data_type if data_type.is_decimal() => (DataType::Float64, Dtype::DtDouble),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => (DataType::LargeUtf8, Dtype::DtString),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             (DataType::LargeBinary, Dtype::DtString)
@@ -396,7 +397,6 @@ fn no_tensor(data_type: &DataType) -> String {
 
 fn hint(data_type: &DataType) -> &'static str {
     match data_type {
-        data_type if data_type.is_decimal() => "cast it to DOUBLE, or to VARCHAR to keep every digit",
         DataType::Map(..) => "select map_keys() and map_values() as columns of their own",
         _ => "select its fields as columns of their own, or leave it out",
     }
