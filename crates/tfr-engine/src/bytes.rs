@@ -12,7 +12,8 @@ use arrow::datatypes::Int64Type;
 use arrow_schema::DataType;
 use datafusion::functions::{string, unicode};
 use datafusion_common::{Result, exec_err, plan_err};
-use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
+use datafusion_expr::planner::{ExprPlanner, PlannerResult};
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF};
 
 use crate::corrected::{Corrected, Correction, on_arrays};
 
@@ -29,6 +30,20 @@ pub(crate) fn functions() -> [Arc<ScalarUDF>; 9] {
         Corrected::function(unicode::reverse(), &OnBytes::Reverse),
         Corrected::function(string::concat(), &OnBytes::Concat),
     ]
+}
+
+/// Plans `SUBSTRING(x FROM 1)` and `POSITION(y IN x)` as calls of these functions.
+#[derive(Debug)]
+pub(crate) struct BytesPlanner;
+
+impl ExprPlanner for BytesPlanner {
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(Corrected::function(unicode::substr(), &OnBytes::Substring).call(args)))
+    }
+
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(Corrected::function(unicode::strpos(), &OnBytes::Position).call(args)))
+    }
 }
 
 /// Whether values of a type are bytes, whatever their encoding.
@@ -55,50 +70,29 @@ enum OnBytes {
 }
 
 impl Correction for OnBytes {
-    fn coerce(&self, engine: &ScalarUDF, types: &[DataType]) -> Result<Option<Vec<DataType>>> {
+    fn coerce(&self, _: &ScalarUDF, types: &[DataType]) -> Result<Option<Vec<DataType>>> {
         if !types.iter().any(is_bytes) {
             return Ok(None);
         }
-        let bytes = if types.contains(&DataType::LargeBinary) { DataType::LargeBinary } else { DataType::Binary };
-        let is_number = |data_type: &DataType| data_type.is_integer() || data_type.is_null();
-        let is_bytes_or_null = |data_type: &DataType| is_bytes(data_type) || data_type.is_null();
-        let coerced = match (self, types) {
-            (Self::Length | Self::Bits | Self::Reverse, [_]) => Some(vec![bytes]),
-            (Self::Left | Self::Right | Self::Substring, [first, numbers @ ..])
-                if is_bytes(first)
-                    && numbers.iter().all(is_number)
-                    && (numbers.len() == 1 || (numbers.len() == 2 && *self == Self::Substring)) =>
-            {
-                Some(std::iter::once(bytes).chain(numbers.iter().map(|_| DataType::Int64)).collect())
-            }
-            (Self::Position, [first, second]) if is_bytes_or_null(first) && is_bytes_or_null(second) => {
-                Some(vec![bytes; 2])
-            }
-            (Self::Concat, types) if types.iter().all(is_bytes_or_null) => Some(vec![bytes; types.len()]),
-            _ => None,
-        };
-        match coerced {
-            Some(coerced) => Ok(Some(coerced)),
-            None => plan_err!(
-                "{} of BINARY takes {}, found {}; write CAST(x AS VARCHAR) for the text of bytes, and \
-                 CAST(x AS BYTEA) for the bytes of a text",
+        // The engine would replace an error by its own. `return_type` reports it.
+        Ok(Some(self.coerced(types).unwrap_or_else(|| types.to_vec())))
+    }
+
+    fn return_type(&self, engine: &ScalarUDF, types: &[DataType]) -> Result<Option<DataType>> {
+        if !types.iter().any(is_bytes) {
+            return Ok(None);
+        }
+        match (self, self.coerced(types).and_then(|coerced| coerced.into_iter().find(is_bytes))) {
+            (Self::Length | Self::Bits | Self::Position, Some(_)) => Ok(Some(DataType::Int64)),
+            (_, Some(bytes)) => Ok(Some(bytes)),
+            (_, None) => plan_err!(
+                "{} of BINARY takes {}, found {}; write CAST(x AS VARCHAR) for the text of bytes, and CAST(x AS BYTEA) \
+                 for the bytes of a text",
                 engine.name(),
-                match self {
-                    Self::Length | Self::Bits | Self::Reverse => "one argument",
-                    Self::Substring => "bytes, a position and a number of bytes",
-                    Self::Left | Self::Right => "bytes and their number",
-                    Self::Position | Self::Concat => "bytes only",
-                },
+                self.arguments(),
                 types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
         }
-    }
-
-    fn return_type(&self, _: &ScalarUDF, types: &[DataType]) -> Result<Option<DataType>> {
-        Ok(types.iter().find(|data_type| is_bytes(data_type)).map(|bytes| match self {
-            Self::Length | Self::Bits | Self::Position => DataType::Int64,
-            Self::Substring | Self::Left | Self::Right | Self::Reverse | Self::Concat => bytes.clone(),
-        }))
     }
 
     fn simplifies_as_engine(&self) -> bool {
@@ -117,11 +111,42 @@ impl Correction for OnBytes {
 }
 
 impl OnBytes {
+    fn arguments(self) -> &'static str {
+        match self {
+            Self::Length | Self::Bits | Self::Reverse => "one argument",
+            Self::Substring => "bytes, a position and a number of bytes",
+            Self::Left | Self::Right => "bytes and their number",
+            Self::Position | Self::Concat => "bytes only",
+        }
+    }
+
+    /// Returns the types to compute in, or `None` if the function does not take arguments of these types.
+    fn coerced(self, types: &[DataType]) -> Option<Vec<DataType>> {
+        let bytes = if types.contains(&DataType::LargeBinary) { DataType::LargeBinary } else { DataType::Binary };
+        let is_number = |data_type: &DataType| data_type.is_integer() || data_type.is_null();
+        let is_bytes_or_null = |data_type: &DataType| is_bytes(data_type) || data_type.is_null();
+        match (self, types) {
+            (Self::Length | Self::Bits | Self::Reverse, [_]) => Some(vec![bytes]),
+            (Self::Left | Self::Right | Self::Substring, [first, numbers @ ..])
+                if is_bytes(first)
+                    && numbers.iter().all(is_number)
+                    && (numbers.len() == 1 || (numbers.len() == 2 && self == Self::Substring)) =>
+            {
+                Some(std::iter::once(bytes).chain(numbers.iter().map(|_| DataType::Int64)).collect())
+            }
+            (Self::Position, [first, second]) if is_bytes_or_null(first) && is_bytes_or_null(second) => {
+                Some(vec![bytes; 2])
+            }
+            (Self::Concat, types) if types.iter().all(is_bytes_or_null) => Some(vec![bytes; types.len()]),
+            _ => None,
+        }
+    }
+
     fn compute<O: OffsetSizeTrait>(self, arrays: &[ArrayRef]) -> Result<ArrayRef> {
         let Some(first) = arrays.first() else { return exec_err!("a function of bytes without arguments") };
         let bytes = first.as_binary::<O>();
-        let number = |index: usize| arrays.get(index).map(|numbers| numbers.as_primitive::<Int64Type>());
-        match (self, number(1).filter(|_| matches!(self, Self::Substring | Self::Left | Self::Right))) {
+        let number = |index: usize| arrays.get(index).and_then(|numbers| numbers.as_primitive_opt::<Int64Type>());
+        match (self, number(1)) {
             (Self::Length, _) => Ok(lengths(bytes, 1)),
             (Self::Bits, _) => Ok(lengths(bytes, 8)),
             (Self::Reverse, _) => mapped(bytes, |_, bytes| Ok(Some(Cow::Owned(bytes.iter().rev().copied().collect())))),

@@ -92,7 +92,9 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     // The first planner that handles an expression wins.
-    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(interval_parts::Extract::default()));
+    planners.insert(0, Arc::new(bytes::BytesPlanner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());

@@ -104,29 +104,15 @@ impl ScalarUDFImpl for JsonFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let number = match self.function {
-            Function::Valid => types.len() == 1,
-            Function::GetObject => types.len() == 2,
-            Function::Extract | Function::ExtractString => types.len() > 1,
-        };
-        let Some((json, path)) = types.split_first().filter(|_| number) else {
-            return plan_err!("{} takes {}, found {} arguments", self.name(), self.arguments(), types.len());
-        };
-        if !is_text(json) {
-            return plan_err!(
-                "{} takes a text of JSON, found {json}; fields of a struct are s['a'], and CAST(b AS VARCHAR) is the text \
-                 of bytes",
-                self.name()
-            );
-        }
-        let steps = path.iter().map(|step| match step {
-            step if is_text(step) || (step.is_integer() && self.function != Function::GetObject) => Ok(path_type(step)),
-            other => plan_err!("{} takes {}, found {other}", self.name(), self.arguments()),
-        });
-        std::iter::once(Ok(DataType::Utf8)).chain(steps).collect()
+        // The engine would replace an error by its own. `return_type` reports it.
+        Ok(match self.check_types(types) {
+            Ok(()) => types.iter().map(coerced).collect(),
+            Err(_) => types.to_vec(),
+        })
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.check_types(types)?;
         Ok(match self.function {
             Function::Valid => DataType::Boolean,
             Function::Extract | Function::ExtractString | Function::GetObject => DataType::Utf8,
@@ -136,13 +122,14 @@ impl ScalarUDFImpl for JsonFunction {
     /// Checks a constant path while the query is planned.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let return_type = self.return_type(&types)?;
         if let Some(steps) = args.scalar_arguments.get(1..)
             && let Some(steps) = steps.iter().copied().collect::<Option<Vec<&ScalarValue>>>()
         {
-            let steps = steps.into_iter().map(|step| step.cast_to(&path_type(&step.data_type()))?.to_array());
+            let steps = steps.into_iter().map(|step| step.cast_to(&coerced(&step.data_type()))?.to_array());
             self.path(&steps.collect::<Result<Vec<_>>>()?, 0)?;
         }
-        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)))
+        Ok(Arc::new(Field::new(self.name(), return_type, true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -187,6 +174,29 @@ impl ScalarUDFImpl for JsonFunction {
 }
 
 impl JsonFunction {
+    fn check_types(&self, types: &[DataType]) -> Result<()> {
+        let is_number = match self.function {
+            Function::Valid => types.len() == 1,
+            Function::GetObject => types.len() == 2,
+            Function::Extract | Function::ExtractString => types.len() > 1,
+        };
+        let Some((json, steps)) = types.split_first().filter(|_| is_number) else {
+            return plan_err!("{} takes {}, found {} arguments", self.name(), self.arguments(), types.len());
+        };
+        if !is_text(json) {
+            return plan_err!(
+                "{} takes a text of JSON, found {json}; fields of a struct are s['a'], and CAST(b AS VARCHAR) is the text \
+                 of bytes",
+                self.name()
+            );
+        }
+        let has_indexes = self.function != Function::GetObject;
+        match steps.iter().find(|step| !is_text(step) && !(has_indexes && step.is_integer())) {
+            Some(other) => plan_err!("{} takes {}, found {other}", self.name(), self.arguments()),
+            None => Ok(()),
+        }
+    }
+
     fn arguments(&self) -> &'static str {
         match self.function {
             Function::Extract | Function::ExtractString => "a text of JSON, and a path, keys or indexes",
@@ -258,9 +268,9 @@ impl JsonFunction {
     }
 }
 
-/// Returns the type that a step of a path is coerced to.
-fn path_type(step: &DataType) -> DataType {
-    if step.is_integer() { DataType::Int64 } else { DataType::Utf8 }
+/// Returns the type that an argument is coerced to.
+fn coerced(data_type: &DataType) -> DataType {
+    if data_type.is_integer() { DataType::Int64 } else { DataType::Utf8 }
 }
 
 fn is_text(data_type: &DataType) -> bool {

@@ -114,20 +114,26 @@ impl ScalarUDFImpl for AnyItem {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [value, list] = types else { return plan_err!("ANY and ALL compare a value with a list") };
-        if !list.is_null() && !list.is_nested() {
-            return plan_err!(
-                "ANY and ALL take a list or a subquery, found {list}; write x {} y for one value",
-                self.comparison.symbol()
-            );
+        match types {
+            [value, list] if is_list(list) => {
+                let mut coerced = coerced_by(&array_has_udf(), &[list.clone(), value.clone()])?;
+                coerced.reverse();
+                Ok(coerced)
+            }
+            // The engine would replace an error by its own. `return_type` reports it.
+            _ => Ok(types.to_vec()),
         }
-        let mut coerced = coerced_by(&array_has_udf(), &[list.clone(), value.clone()])?;
-        coerced.reverse();
-        Ok(coerced)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Boolean)
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [_, list] if is_list(list) => Ok(DataType::Boolean),
+            [_, list] => plan_err!(
+                "ANY and ALL take a list or a subquery, found {list}; write x {} y for one value",
+                self.comparison.symbol()
+            ),
+            _ => plan_err!("ANY and ALL compare a value with a list"),
+        }
     }
 
     /// Searches in a constant list are `x IN (...)`, which filters of files use.
@@ -155,6 +161,10 @@ impl ScalarUDFImpl for AnyItem {
         let [value, list] = args.args.as_slice() else { return exec_err!("{} takes two arguments", self.name()) };
         evaluate(self.comparison, value, list, args.number_rows)
     }
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    data_type.is_null() || data_type.is_list()
 }
 
 fn is_null(list: &Expr) -> bool {

@@ -151,19 +151,15 @@ impl ScalarUDFImpl for Translation {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_text = |data_type: &DataType| match data_type {
-            DataType::Dictionary(_, values) => values.is_string(),
-            DataType::RunEndEncoded(_, values) => values.data_type().is_string(),
-            data_type => data_type.is_string() || data_type.is_null(),
-        };
-        match types.iter().find(|data_type| !is_text(data_type)) {
-            Some(other) => plan_err!("a pattern, its flags and a replacement must be texts, found {other}"),
-            None => Ok(vec![DataType::Utf8; types.len()]),
-        }
+        // The engine would replace an error by its own. `return_type` reports it.
+        Ok(if types.iter().all(is_text) { vec![DataType::Utf8; types.len()] } else { types.to_vec() })
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types.iter().find(|data_type| !is_text(data_type)) {
+            Some(other) => plan_err!("a pattern, its flags and a replacement must be texts, found {other}"),
+            None => Ok(DataType::Utf8),
+        }
     }
 
     fn is_strict(&self) -> bool {
@@ -172,6 +168,14 @@ impl ScalarUDFImpl for Translation {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         on_arrays(&args.args, |arrays| self.translate(arrays))
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => values.is_string(),
+        DataType::RunEndEncoded(_, values) => values.data_type().is_string(),
+        data_type => data_type.is_string() || data_type.is_null(),
     }
 }
 
