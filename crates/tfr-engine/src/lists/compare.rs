@@ -1,6 +1,7 @@
-//! [`OrderedLists`]: comparisons of lists, where a NULL item is greater than all others and equal to NULL.
+//! [`OrderedLists`]: comparisons of lists and structs, where a NULL inside is greater than all others and equal to
+//! NULL.
 //!
-//! The engine takes NULL items for the least: `[1, NULL] > [1, 2]` was false.
+//! The engine takes NULL for the least: `[1, NULL] > [1, 2]` was false.
 
 use std::sync::{Arc, LazyLock};
 
@@ -55,7 +56,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 && call.args.iter().any(|arg| is_compared(arg, Operator::Lt, schema)) =>
         {
             return plan_err!(
-                "{} of lists is not supported: write CASE WHEN a > b THEN a ELSE b END",
+                "{} of lists and structs is not supported: write CASE WHEN a > b THEN a ELSE b END",
                 call.func.name()
             );
         }
@@ -78,18 +79,16 @@ fn compared(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(order), op, right: Box::new(lit(0_i8)) })
 }
 
-/// Whether the engine compares lists differently. For equality, only those of floating-point
+/// Whether the engine compares lists or structs differently. For equality, only those of floating-point
 /// numbers and intervals.
 fn is_compared(expr: &Expr, op: Operator, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| match op {
-        Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => is_list(&data_type),
-        Operator::Eq | Operator::NotEq => is_list(&data_type) && leaves_may_be_misread(&data_type),
+        Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => {
+            data_type.is_list() || matches!(data_type, DataType::Struct(_))
+        }
+        Operator::Eq | Operator::NotEq => data_type.is_list() && leaves_may_be_misread(&data_type),
         _ => false,
     })
-}
-
-fn is_list(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
 /// -1, 0 or 1 for a list that is less than, equal to or greater than another. NULL if one of them is.

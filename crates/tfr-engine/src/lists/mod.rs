@@ -2,8 +2,8 @@
 //! orders.
 //!
 //! The engine's `array_has`, which it also calls for `x = ANY(list)`, was false where the list has a NULL instead of
-//! the item. `array_has_any` and `array_has_all` took NULL for a value. `array_remove` removed one item only, and
-//! returned NULL for `array_remove(list, NULL)`. `array_sort` put NULL first. Lengths and positions were unsigned, so
+//! the item. `array_has_any` and `array_has_all` took NULL for a value. `array_remove` and `array_replace` changed one
+//! item only, and `array_remove(list, NULL)` was NULL. `array_sort` put NULL first. Lengths and positions were unsigned, so
 //! that `v[array_length(v)]` matched no function.
 
 mod any;
@@ -19,7 +19,9 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::Int64Type;
 use arrow_schema::{DataType, FieldRef};
-use datafusion::functions_nested::{array_has, cardinality, dimension, length, position, remove, repeat, sort};
+use datafusion::functions_nested::{
+    array_has, cardinality, dimension, length, position, remove, repeat, replace, sort,
+};
 use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 
@@ -29,7 +31,7 @@ pub(crate) use compare::OrderedLists;
 use rows::{ListRows, comparator};
 
 /// Returns the functions to register in place of the engine's.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 14] {
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 15] {
     [
         Corrected::function(length::array_length_udf(), &Length),
         Corrected::function(cardinality::cardinality_udf(), &Signed),
@@ -43,6 +45,7 @@ pub(crate) fn functions() -> [Arc<ScalarUDF>; 14] {
         Corrected::function(remove::array_remove_udf(), &Remove),
         Corrected::function(remove::array_remove_all_udf(), &Remove),
         Corrected::function(remove::array_remove_n_udf(), &Remove),
+        Corrected::function(replace::array_replace_udf(), &Replace),
         Corrected::function(sort::array_sort_udf(), &Sort),
         repeat_function(),
     ]
@@ -252,6 +255,16 @@ fn removed<O: OffsetSizeTrait>(
     let items = take(lists.values(), &UInt64Array::from(retained), None)?;
     let nulls = NullBuffer::union(lists.nulls(), limit.and_then(|limit| limit.nulls()));
     Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), OffsetBuffer::from_lengths(lengths), items, nulls)?))
+}
+
+/// Replaces all items that are not distinct from a value. The engine's function replaces the first.
+#[derive(Debug)]
+struct Replace;
+
+impl Correction for Replace {
+    fn invoke(&self, _: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        replace::array_replace_all_udf().invoke_with_args(args)
+    }
 }
 
 /// Sorts items with NULL last, or first where the order is descending, as ORDER BY does.

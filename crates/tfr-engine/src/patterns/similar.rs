@@ -72,16 +72,19 @@ fn push_class(
             ']' if !is_first => break,
             next if Some(next) == escape => push_member(regex, escaped(chars)?),
             '[' if chars.peek() == Some(&':') => {
-                // A class such as [:alpha:], which has the same name in regular expressions.
-                regex.push('[');
-                let mut last = '[';
-                loop {
-                    let next = chars.next().ok_or(OPEN)?;
-                    regex.push(next);
-                    if next == ']' && last == ':' {
-                        break;
-                    }
-                    last = next;
+                chars.next();
+                let name: String = std::iter::from_fn(|| chars.next_if(|next| *next != ':')).collect();
+                if chars.next() != Some(':') || chars.next() != Some(']') {
+                    return Err(OPEN.to_owned());
+                }
+                // Those of the engine are ASCII.
+                match name.as_str() {
+                    "alpha" => regex.push_str(r"\p{Alphabetic}"),
+                    "upper" => regex.push_str(r"\p{Uppercase}"),
+                    "lower" => regex.push_str(r"\p{Lowercase}"),
+                    "alnum" => regex.push_str(r"\p{Alphabetic}0-9"),
+                    "space" => regex.push_str(r"\s"),
+                    name => regex.extend(["[:", name, ":]"]),
                 }
             }
             // A range, unless it is the first or last character.
@@ -138,6 +141,7 @@ mod tests {
             ("a-b", "a[x-]b", true),
             ("a-b", "a[-x]b", true),
             ("a1", "a[[:digit:]]", true),
+            ("é1", "[[:alpha:]][^[:alpha:]]", true),
             ("a\"c", "a\"c", true),
             ("a#b", "a#b", true),
         ] {
