@@ -145,8 +145,7 @@ impl ScalarUDFImpl for AnyItem {
             return Ok(ExprSimplifyResult::Original(args));
         }
         let items = match list {
-            Expr::Literal(ScalarValue::List(_) | ScalarValue::LargeList(_), _) if !is_null(list) => {
-                let Expr::Literal(list, _) = list else { return Ok(ExprSimplifyResult::Original(args)) };
+            Expr::Literal(list @ (ScalarValue::List(_) | ScalarValue::LargeList(_)), _) if !list.is_null() => {
                 let items = ScalarValue::convert_array_to_scalar_vec(&list.to_array()?)?;
                 items.into_iter().flatten().flatten().map(|item| Expr::Literal(item, None)).collect()
             }
@@ -165,10 +164,6 @@ impl ScalarUDFImpl for AnyItem {
 
 fn is_list(data_type: &DataType) -> bool {
     data_type.is_null() || data_type.is_list()
-}
-
-fn is_null(list: &Expr) -> bool {
-    matches!(list, Expr::Literal(list, _) if list.is_null())
 }
 
 /// Compares a value with the items of a list in each row.

@@ -3,8 +3,8 @@
 //!
 //! The engine's `array_has`, which it also calls for `x = ANY(list)`, was false where the list has a NULL instead of
 //! the item. `array_has_any` and `array_has_all` took NULL for a value. `array_remove` and `array_replace` changed one
-//! item only, and `array_remove(list, NULL)` was NULL. `array_sort` put NULL first. Lengths and positions were unsigned, so
-//! that `v[array_length(v)]` matched no function.
+//! item only, and `array_remove(list, NULL)` was NULL. `array_sort` put NULL first. Lengths and positions were
+//! unsigned, so that `v[array_length(v)]` matched no function.
 
 mod any;
 mod compare;
