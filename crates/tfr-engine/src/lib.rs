@@ -5,10 +5,12 @@
 //! with `SessionContext::sql`.
 
 mod aggregates;
+mod bytes;
 mod casts;
 mod clauses;
 mod comparable;
 mod constants;
+mod corrected;
 mod depth;
 mod dialect;
 mod expressions;
@@ -20,8 +22,10 @@ mod grouping_sets;
 mod hidden;
 mod in_lists;
 mod interval_parts;
+mod json;
 mod leaf_expressions;
 mod limits;
+mod lists;
 mod literals;
 mod memory;
 mod moments;
@@ -44,6 +48,7 @@ mod set_operations;
 mod subqueries;
 mod sums;
 mod syntax;
+mod text_arguments;
 mod text_casts;
 mod text_lengths;
 mod time_zones;
@@ -98,6 +103,11 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(numbers::functions());
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
+    functions.extend(bytes::functions());
+    functions.extend(json::functions());
+    functions.extend(lists::functions());
+    functions.extend(lists::internal_functions());
+    functions.extend(patterns::functions());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     numbers::lists::with_numbers(functions);
@@ -105,6 +115,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(interval_parts::Extract::default()));
     planners.insert(1, Arc::new(numbers::lists::ListOperators));
+    planners.insert(0, Arc::new(bytes::BytesPlanner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
@@ -127,6 +138,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
+    rules.push(Arc::new(lists::OrderedLists));
     rules.push(Arc::new(hidden::HideValues));
     // After the rules that create casts.
     rules.push(Arc::new(casts::ExactCasts::default()));
@@ -139,12 +151,16 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 9] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 12] {
+    let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),
         Arc::new(orders::EffectiveSorts),
         Arc::new(order_names::OrderNames),
+        Arc::new(corrected::CorrectedCalls::new(corrected)),
+        Arc::new(text_arguments::TextArguments),
+        Arc::new(patterns::ExactPatterns),
         Arc::new(no_keys::NoKeysBesideUnnest),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
