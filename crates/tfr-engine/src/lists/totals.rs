@@ -80,12 +80,11 @@ impl Totals {
             Some(integers) => i128::from(integers.value(item)),
             None => rows.items().as_primitive::<Decimal128Type>().value(item),
         };
-        let mut total = None;
+        let mut total: Option<(i128, u64)> = None;
         for item in rows.range(row).into_iter().flatten().filter(|item| !rows.is_null_item(*item)) {
             total = match total {
                 None => Some((value(item), 1)),
                 Some((total, count)) => {
-                    let total: i128 = total;
                     let next = match self {
                         Self::Sum | Self::Average => total.checked_add(value(item)),
                         Self::Product => total.checked_mul(value(item)),
