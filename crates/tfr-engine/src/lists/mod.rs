@@ -9,6 +9,7 @@
 mod any;
 mod compare;
 mod rows;
+mod totals;
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::Int64Type;
 use arrow_schema::{DataType, FieldRef};
 use datafusion::functions_nested::{
-    array_has, cardinality, dimension, length, position, remove, repeat, replace, sort,
+    array_avg, array_has, array_product, array_sum, cardinality, dimension, length, position, remove, repeat, replace,
+    sort,
 };
 use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
@@ -29,9 +31,10 @@ use crate::corrected::{Corrected, Correction, on_arrays};
 pub(crate) use any::{AnyItem, Comparison};
 pub(crate) use compare::OrderedLists;
 use rows::{ListRows, comparator};
+use totals::Totals;
 
 /// Returns the functions to register in place of the engine's.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 15] {
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 18] {
     [
         Corrected::function(length::array_length_udf(), &Length),
         Corrected::function(cardinality::cardinality_udf(), &Signed),
@@ -48,6 +51,9 @@ pub(crate) fn functions() -> [Arc<ScalarUDF>; 15] {
         Corrected::function(replace::array_replace_udf(), &Replace),
         Corrected::function(sort::array_sort_udf(), &Sort),
         repeat_function(),
+        Corrected::function(array_sum::array_sum_udf(), &Totals::Sum),
+        Corrected::function(array_avg::array_avg_udf(), &Totals::Average),
+        Corrected::function(array_product::array_product_udf(), &Totals::Product),
     ]
 }
 
