@@ -10,6 +10,7 @@ mod comparable;
 mod constants;
 mod depth;
 mod dialect;
+mod dictionaries;
 mod expressions;
 mod filter_pushdown;
 mod global_aggregates;
@@ -105,6 +106,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
+    rules.push(Arc::new(dictionaries::PlainDictionaries));
     rules.push(Arc::new(hidden::HideValues));
     // After the rules that create casts.
     rules.push(Arc::new(casts::ExactCasts::default()));

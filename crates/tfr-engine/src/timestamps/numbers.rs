@@ -71,6 +71,10 @@ pub(super) fn operand_of_cast(
         (number, DataType::Timestamp(..)) if number.is_numeric() => {
             plan_err!("a CAST of {expr}, a {number}, to a timestamp is not supported: write to_timestamp({expr})")
         }
+        (nested, _) if nested.is_nested() => plan_err!(
+            "a CAST of {expr}, a {source}, to {target} has no unit: write arrow_cast({expr}, '{target}') for the \
+             stored numbers"
+        ),
         (number, _) if number.is_numeric() => plan_err!(
             "a CAST of the number {expr} to {target} has no unit: write make_time or a literal, or \
              arrow_cast({expr}, '{target}') for the stored number"
