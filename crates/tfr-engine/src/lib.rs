@@ -32,6 +32,7 @@ mod overflow;
 mod patterns;
 mod projections;
 mod refused;
+mod runs;
 mod sample;
 mod set_operations;
 mod subqueries;
@@ -119,9 +120,10 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 7] {
     [
         Arc::new(no_keys::NoKeysBesideUnnest),
+        Arc::new(runs::PlainOperands),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),

@@ -54,6 +54,9 @@ fn lists() -> Vec<ArrayRef> {
     ]
 }
 
+/// Forms for which a query may be refused. If it is not, it has the same answer.
+const REFUSED: [&str; 2] = ["runs", "list views"];
+
 /// A form of an array, with its name.
 type Form = (&'static str, ArrayRef);
 
@@ -209,7 +212,8 @@ async fn same_answers(columns: Vec<ArrayRef>, forms: fn(&ArrayRef) -> Vec<Form>,
             };
             for (form, tables) in &forms {
                 let found = answer(tables, sql).await;
-                if found.as_ref() != Ok(&expected) {
+                let may_be_refused = REFUSED.iter().any(|refused| form.ends_with(refused));
+                if found.as_ref() != Ok(&expected) && !(may_be_refused && found.is_err()) {
                     wrong.push(format!(
                         "{form} of {} rows: {sql}\n  found    {found:?}\n  expected {expected:?}",
                         plain.len()
