@@ -13,6 +13,7 @@ mod constants;
 mod corrected;
 mod depth;
 mod dialect;
+mod dictionaries;
 mod expressions;
 mod file_names;
 mod filter_pushdown;
@@ -42,6 +43,7 @@ mod patterns;
 mod projections;
 mod refused;
 mod repeated;
+mod runs;
 mod sample;
 mod scopes;
 mod set_operations;
@@ -53,6 +55,7 @@ mod text_casts;
 mod text_lengths;
 mod time_zones;
 mod timestamps;
+mod zone_offsets;
 mod zoned_literals;
 
 use std::sync::Arc;
@@ -111,6 +114,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     numbers::lists::with_numbers(functions);
+    functions.push(zone_offsets::InZoneTable::function());
     // The first planner that handles an expression wins.
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(interval_parts::Extract::default()));
@@ -138,6 +142,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
+    rules.push(Arc::new(dictionaries::PlainDictionaries));
     rules.push(Arc::new(lists::OrderedLists));
     rules.push(Arc::new(hidden::HideValues));
     // After the rules that create casts.
@@ -151,7 +156,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 12] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
     let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
@@ -162,6 +167,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 12] {
         Arc::new(text_arguments::TextArguments),
         Arc::new(patterns::ExactPatterns),
         Arc::new(no_keys::NoKeysBesideUnnest),
+        Arc::new(runs::PlainOperands),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),

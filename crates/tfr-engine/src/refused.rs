@@ -9,6 +9,8 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
+use crate::time_zones::parse_zone;
+
 /// Rejects, by name:
 ///
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
@@ -19,6 +21,7 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 /// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
 ///   in the subquery.
 /// * `nth_value` of row 0, which would be NULL.
+/// * `from_unixtime` with a second argument that is not a time zone: a format, as written in Spark and Hive.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 
@@ -43,6 +46,7 @@ impl AnalyzerRule for RefusedConstructs {
                         Expr::AggregateFunction(call) if call.func.name() == "nth_value" => {
                             check_row_number(&call.params.args)?;
                         }
+                        Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)
@@ -114,6 +118,17 @@ fn check_row_number(args: &[Expr]) -> Result<()> {
         [value, Expr::Literal(number, _)] if number.to_string() == "0" => {
             plan_err!("nth_value({value}, 0): rows are numbered from 1; write first_value for the first row")
         }
+        _ => Ok(()),
+    }
+}
+
+fn check_zone(call: &ScalarFunction) -> Result<()> {
+    let [seconds, Expr::Literal(zone, _)] = call.args.as_slice() else { return Ok(()) };
+    match zone.try_as_str().flatten() {
+        Some(zone) if parse_zone(zone).is_err() => plan_err!(
+            "the second argument of from_unixtime is a time zone such as 'Europe/Berlin', found '{zone}'; for a text \
+             write to_char(from_unixtime({seconds}), '%Y-%m-%d %H:%M:%S')"
+        ),
         _ => Ok(()),
     }
 }

@@ -38,8 +38,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use futures::StreamExt;
-use tfr_files::FileNames;
-use tfr_files::Findings;
+use tfr_files::{FileNames, Findings, UsedColumns};
 
 use self::bytes::Bytes;
 use self::container::{Block, Container};
@@ -50,7 +49,6 @@ use crate::error::{Error, ErrorKind};
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
-use crate::used::UsedColumns;
 use tfr_files::scan::{Batches, ReaderFormat};
 
 pub(crate) use self::promote::promoted;

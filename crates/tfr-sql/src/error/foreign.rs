@@ -163,7 +163,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["day", "dayofmonth", "day_of_month"], "date_part('day', d)", ""),
     function(&["hour"], "date_part('hour', ts)", ""),
     function(&["minute"], "date_part('minute', ts)", ""),
-    function(&["second"], "date_part('second', ts)", ""),
+    function(&["second"], "CAST(date_part('second', ts) AS INT)", ""),
     function(&["dayofyear", "day_of_year", "doy"], "date_part('doy', d)", ""),
     function(&["weekofyear", "week_of_year", "week"], "date_part('week', d)", ""),
     function(&["dayofweek"], "date_part('dow', d) + 1", "1 is Sunday, as in Spark"),
@@ -309,11 +309,6 @@ const MESSAGES: &[(&str, &str, &str)] = &[
         "call it where the table is read: SELECT ... FROM (SELECT *, input_file_name() AS file FROM t)",
     ),
     ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
-    (
-        "Invalid timezone",
-        "yy",
-        "the second argument of from_unixtime is a time zone: write to_char(from_unixtime(n), '%Y-%m-%d')",
-    ),
 ];
 
 /// Returns the probable cause of a message.
