@@ -25,8 +25,7 @@ pub(crate) enum Calendar {
     Proleptic,
     /// With the writer's time zone, if known.
     Hybrid(Option<Arc<JavaZone>>),
-    /// Instants of the hybrid calendar that stand for the local time in the writer's zone, which has no calendar of its
-    /// own: INT96 of Hive.
+    /// Instants of the hybrid calendar that stand for the local time in the writer's zone: INT96 of Hive.
     LocalOf(Arc<JavaZone>, ZoneRules),
     Unknown,
 }
@@ -117,7 +116,7 @@ impl Calendars {
             Some(false) => {
                 let zone = match zone_rules(&value) {
                     ZoneRules::JavaUtil => value(HIVE_ZONE),
-                    // Local times became instants by the rules that read them back.
+                    // Only the calendar of these instants differs.
                     ZoneRules::JavaTime => Some("UTC"),
                 };
                 (Calendar::Hybrid(None), Calendar::Hybrid(zone.and_then(JavaZone::new).map(Arc::new)))

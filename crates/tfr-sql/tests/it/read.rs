@@ -429,10 +429,17 @@ fn clauses_of_hive_have_its_meaning() {
     exit 0
     -- stdout
     {"p":"abc","s":"café","m":{"1":"a","2":"c"},"two":"c"}
+    -- stderr
+    warning: t/P=abcdef/f: column "p" of the path is cut to its length, "abc"; files: 1
+    warning: t/P=abcdef/f: line 1, column "m": a key occurs twice in a map, and the first value is used
     "##);
     let refused = table.replace("bucketing_version'='2", "timestamp.formats'='yyyy/MM/dd");
     assert_told!(bench.tell(&[&format!("{refused} SELECT * FROM t")]), @r##"
     exit 1
+    -- stderr
+    error: TBLPROPERTIES ('timestamp.formats'='yyyy/MM/dd'): this property is not supported
+
+    hint: declare the column as STRING, and parse it in the query: to_timestamp(s, '%Y/%m/%d')
     "##);
 }
 
