@@ -29,7 +29,7 @@ pub fn columns(text: &str) -> Option<UsedColumns> {
 fn has_query_without_select(tokens: &[&Token]) -> bool {
     // For each open parenthesis: whether WITH begins the text in it, and no SELECT follows yet.
     let mut with = vec![false];
-    let mut before = None;
+    let mut before: Option<&Token> = None;
     for token in tokens {
         let begins = matches!(before, None | Some(Token::LParen | Token::SemiColon));
         match token {
