@@ -97,7 +97,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_physical_optimizer_rules(physical_optimizer_rules());
     let functions = builder.scalar_functions().get_or_insert_default();
     // Another name of a function of the engine, which a later one may replace.
-    functions.insert(0, text_lengths::VarcharCast::function());
+    functions.insert(0, VarcharCast::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
