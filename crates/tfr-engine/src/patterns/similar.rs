@@ -99,7 +99,7 @@ fn push_class(
 
 /// Adds a character to a class. The engine has operators of classes, such as `&&`.
 fn push_member(regex: &mut String, member: char) {
-    if member.is_ascii_punctuation() {
+    if matches!(member, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
         regex.push('\\');
     }
     regex.push(member);
@@ -144,6 +144,7 @@ mod tests {
             ("é1", "[[:alpha:]][^[:alpha:]]", true),
             ("a\"c", "a\"c", true),
             ("a#b", "a#b", true),
+            ("a<b", "a[<>]b", true),
         ] {
             let regex = Regex::new(&similar_to_regex(pattern, r"\").unwrap()).unwrap();
             assert_eq!(regex.is_match(text), matches, "{text} SIMILAR TO {pattern}");
