@@ -8,23 +8,33 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
-use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, cast, lit};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit};
 
 use crate::expressions::{columns_of, rewrite_expressions};
 use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
 use crate::timestamps::date_trunc;
+use crate::zone_offsets::InZoneTable;
 
 /// Functions that cast their first argument. The optimizer replaces some of them by casts later.
-const CASTS: [&str; 5] =
-    ["arrow_cast", "arrow_try_cast", "to_timestamp_seconds", "to_timestamp_millis", "to_timestamp_micros"];
+const CASTS: [&str; 8] = [
+    "arrow_cast",
+    "arrow_try_cast",
+    "to_date",
+    "to_local_time",
+    "to_time",
+    "to_timestamp_micros",
+    "to_timestamp_millis",
+    "to_timestamp_seconds",
+];
 
 /// A decimal type that holds any integer.
 const INTEGERS: DataType = DataType::Decimal128(20, 0);
 
 /// Makes casts exact:
 ///
-/// * Timestamps with a zone are converted to their local time, without a zone. The engine casts that to dates, times
-///   and text. For a timestamp with a zone, it would use the time in UTC.
+/// * Timestamps with a zone are converted to their local time, without a zone. The engine casts that to dates and
+///   times. For a timestamp with a zone, it would use the time in UTC, or a summer time that ends in 2099.
+/// * Where the engine computes with the local times of a zone, it refuses those after 2099 that it does not know.
 /// * Timestamps without a zone are converted to the instant of their local time. The engine does the same, but compares
 ///   such a cast with a literal as if the zone were UTC.
 /// * Timestamps are converted to a coarser unit by rounding down. The engine rounds times before 1970 up.
@@ -49,24 +59,34 @@ impl AnalyzerRule for ExactCasts {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|plan| {
             let columns = columns_of(&plan)?;
-            rewrite_expressions(plan, |expr| Ok(self.rewrite(expr, &columns)))
+            rewrite_expressions(plan, |expr| self.rewrite(expr, &columns))
         })?;
         Ok(plan.data)
     }
 }
 
 impl ExactCasts {
-    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-        match expr {
-            Expr::Cast(Cast { expr, field }) => self
-                .operand(*expr, field.data_type(), schema)
-                .update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })),
+    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::Cast(Cast { expr, field }) => {
+                let is_text = expr.get_type(schema).is_ok_and(|source| source.is_string());
+                let cast = self
+                    .operand(*expr, field.data_type(), schema)
+                    .update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }));
+                match is_text {
+                    true => cast.transform_data(|mut expr| {
+                        let changed = check_zone(&mut expr, schema);
+                        Ok(Transformed::new_transformed(expr, changed))
+                    })?,
+                    false => cast,
+                }
+            }
             Expr::TryCast(TryCast { expr, field }) => self
                 .operand(*expr, field.data_type(), schema)
                 .update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })),
             Expr::ScalarFunction(call) if CASTS.contains(&call.func.name()) => {
                 let Ok(to) = Expr::ScalarFunction(call.clone()).get_type(schema) else {
-                    return Transformed::no(Expr::ScalarFunction(call));
+                    return Ok(Transformed::no(Expr::ScalarFunction(call)));
                 };
                 let ScalarFunction { func, mut args } = call;
                 let changed = args.first_mut().is_some_and(|first| {
@@ -76,8 +96,25 @@ impl ExactCasts {
                 });
                 Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
             }
+            Expr::ScalarFunction(mut call) if call.func.name() == "to_char" => {
+                let changed = call.args.first_mut().is_some_and(|time| check_zone(time, schema));
+                Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            }
+            Expr::BinaryExpr(BinaryExpr { mut left, op: op @ (Operator::Plus | Operator::Minus), mut right }) => {
+                let is_interval = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Interval(_)));
+                let mut changed = false;
+                if is_interval(&left) || is_interval(&right) {
+                    changed |= check_zone(&mut left, schema);
+                    changed |= check_zone(&mut right, schema);
+                }
+                let mut sum = Expr::BinaryExpr(BinaryExpr { left, op, right });
+                if changed {
+                    check_zone(&mut sum, schema);
+                }
+                Transformed::new_transformed(sum, changed)
+            }
             other => Transformed::no(other),
-        }
+        })
     }
 
     /// Returns the replacement for `expr` in a cast to `to`.
@@ -86,6 +123,7 @@ impl ExactCasts {
         let (to_unit, to_zone) = match to {
             DataType::Timestamp(unit, zone) => (*unit, zone.as_ref()),
             DataType::Date64 => (TimeUnit::Millisecond, None),
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => (TimeUnit::Nanosecond, None),
             DataType::Decimal32(..) | DataType::Decimal64(..) if from.is_integer() => {
                 return Transformed::yes(cast(expr, INTEGERS));
             }
@@ -106,5 +144,18 @@ impl ExactCasts {
             TimeUnit::Microsecond | TimeUnit::Nanosecond => "microsecond",
         };
         Transformed::yes(self.date_trunc.call(vec![lit(period), moved.data]))
+    }
+}
+
+/// Replaces a timestamp in a zone with summer time by one that is refused if the engine does not know its local time.
+/// Returns whether it did.
+fn check_zone(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let Ok(data_type) = expr.get_type(schema) else { return false };
+    match InZoneTable::check(expr.clone(), &data_type) {
+        Some(checked) => {
+            *expr = checked;
+            true
+        }
+        None => false,
     }
 }

@@ -1,16 +1,17 @@
-//! `date_part` and `extract` of intervals and of timestamp differences, by the rules of PostgreSQL.
+//! `date_part` and `extract`, by the rules of PostgreSQL: of intervals and of timestamp differences, fractions of
+//! seconds, and local times after 2099.
 //!
 //! A timestamp difference consists of days, hours, minutes and seconds. The engine returned the whole difference in
-//! hours, in minutes and so on, and dropped the fractions of a second of an interval.
+//! hours, in minutes and so on. It dropped the fractions of seconds: those of 10.998 seconds were 10.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int32Array, Int64Array};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, Float64Array};
 use arrow::compute::cast;
-use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::arrow::datatypes::{
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, IntervalMonthDayNano,
-    IntervalMonthDayNanoType,
+    Decimal128Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
 };
 use datafusion::functions::datetime::date_part;
 use datafusion_common::utils::take_function_args;
@@ -22,6 +23,8 @@ use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+
+use crate::time_zones::{is_fixed, local_times};
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -43,7 +46,7 @@ impl ExprPlanner for Extract {
     }
 }
 
-/// Like the engine's `date_part`, except for intervals and durations.
+/// Like the engine's `date_part`, except for intervals, durations and fractions of seconds.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct DatePart(Arc<ScalarUDF>);
 
@@ -71,11 +74,27 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.0.return_field_from_args(args)
+        let part = match args.scalar_arguments {
+            [Some(part), _] => part.try_as_str().flatten().and_then(Part::named),
+            _ => None,
+        };
+        match (part, args.arg_fields) {
+            (Some(Part::Seconds(digits)), [_, value]) => match decimal(value.data_type(), digits) {
+                Some(decimal) => Ok(Arc::new(Field::new(self.name(), decimal, value.is_nullable()))),
+                None => self.0.return_field_from_args(args),
+            },
+            _ => self.0.return_field_from_args(args),
+        }
     }
 
     fn preimage(&self, args: &[Expr], value: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
-        self.0.preimage(args, value, info)
+        // The engine's table of time zones does not cover local years after 2099.
+        let is_far = matches!(value, Expr::Literal(ScalarValue::Int32(Some(year)), _) if *year >= 2099);
+        let is_zoned = match args.get(1).map(|time| info.get_data_type(time)).transpose()? {
+            Some(DataType::Timestamp(_, Some(zone))) => !is_fixed(&zone),
+            _ => false,
+        };
+        if is_far && is_zoned { Ok(PreimageResult::None) } else { self.0.preimage(args, value, info) }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -84,26 +103,52 @@ impl ScalarUDFImpl for DatePart {
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [part, value] = take_function_args(self.name(), &mut args.args)?;
-        let intervals = match value {
-            ColumnarValue::Array(array) => intervals(array)?,
-            ColumnarValue::Scalar(scalar) => intervals(&scalar.to_array()?)?,
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let values = match value {
+            ColumnarValue::Array(array) => Arc::clone(array),
+            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
         };
-        let Some(intervals) = intervals else { return self.0.invoke_with_args(args) };
         let part = match part {
-            ColumnarValue::Scalar(part) => part.try_as_str().flatten().and_then(below_a_minute),
+            ColumnarValue::Scalar(part) => part.try_as_str().flatten().and_then(Part::named),
             ColumnarValue::Array(_) => None,
         };
-        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let result = |array: ArrayRef| -> Result<ColumnarValue> {
             Ok(match is_scalar {
                 true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
                 false => ColumnarValue::Array(array),
             })
         };
-        match part {
-            Some(part) => result(part.of(&intervals)),
-            None => {
-                *value = result(intervals)?;
+        let intervals = intervals(&values)?;
+        match (part, intervals) {
+            (Some(Part::Seconds(digits)), intervals) if decimal(values.data_type(), digits).is_some() => {
+                let times = match intervals {
+                    Some(intervals) => intervals,
+                    None => local_times(&values)?,
+                };
+                result(seconds(values.data_type(), &times, digits)?)
+            }
+            (Some(Part::Seconds(digits)), Some(intervals)) => {
+                let unit = 10_i64.pow(u32::from(9 - digits));
+                let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+                // Less than 60,000,000: an i32.
+                let number = |interval: IntervalMonthDayNano| i32::try_from(interval.nanoseconds % MINUTE / unit).ok();
+                result(Arc::new(intervals.unary_opt::<_, Int32Type>(number)))
+            }
+            (Some(Part::Nanosecond), Some(intervals)) => {
+                let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+                result(Arc::new(intervals.unary::<_, Int64Type>(|interval| interval.nanoseconds % MINUTE)))
+            }
+            (Some(Part::Epoch), Some(intervals)) => {
+                let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+                result(Arc::new(intervals.iter().map(|interval| interval.map(epoch)).collect::<Float64Array>()))
+            }
+            // Seconds since 1970 do not depend on the zone.
+            (Some(Part::Epoch), None) => self.0.invoke_with_args(args),
+            (_, intervals) => {
+                *value = result(match intervals {
+                    Some(intervals) => intervals,
+                    None => local_times(&values)?,
+                })?;
                 self.0.invoke_with_args(args)
             }
         }
@@ -111,45 +156,75 @@ impl ScalarUDFImpl for DatePart {
 }
 
 /// Parts for which the engine returns no correct numbers.
-enum IntervalPart {
-    /// A unit below the second. Includes the seconds of the minute.
-    Fraction(i64),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The seconds of the minute, in units of a second with this number of digits.
+    Seconds(u8),
     Nanosecond,
     Epoch,
 }
 
-/// Returns the part with this name, if it includes fractions of a second.
-fn below_a_minute(name: &str) -> Option<IntervalPart> {
-    let name = name.trim_matches(['\'', '"']).to_lowercase();
-    Some(match name.as_str() {
-        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
-            IntervalPart::Fraction(1_000_000)
-        }
-        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
-            IntervalPart::Fraction(1_000)
-        }
-        "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => IntervalPart::Nanosecond,
-        "epoch" => IntervalPart::Epoch,
+impl Part {
+    fn named(name: &str) -> Option<Self> {
+        let name = name.trim_matches(['\'', '"']).to_lowercase();
+        Some(match name.as_str() {
+            "s" | "sec" | "secs" | "second" | "seconds" => Self::Seconds(0),
+            "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => Self::Seconds(3),
+            "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => Self::Seconds(6),
+            "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" | "nanosecond" | "nanoseconds" => Self::Nanosecond,
+            "epoch" => Self::Epoch,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the number of digits of the fractions of a second that a type holds.
+fn digits_of(data_type: &DataType) -> Option<u8> {
+    use DataType::{Duration, Interval, Time32, Time64, Timestamp};
+    Some(match data_type {
+        Timestamp(unit, _) | Time32(unit) | Time64(unit) | Duration(unit) => match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        },
+        Interval(IntervalUnit::YearMonth) => 0,
+        Interval(IntervalUnit::DayTime) => 3,
+        Interval(IntervalUnit::MonthDayNano) => 9,
         _ => return None,
     })
 }
 
-impl IntervalPart {
-    fn of(&self, intervals: &ArrayRef) -> ArrayRef {
-        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
-        match self {
-            // Less than 60,000,000: an i32.
-            Self::Fraction(unit) => Arc::new(
-                intervals
-                    .map(|interval| interval.and_then(|it| i32::try_from(it.nanoseconds % MINUTE / unit).ok()))
-                    .collect::<Int32Array>(),
-            ),
-            Self::Nanosecond => {
-                Arc::new(intervals.map(|interval| interval.map(|it| it.nanoseconds % MINUTE)).collect::<Int64Array>())
-            }
-            Self::Epoch => Arc::new(intervals.map(|interval| interval.map(epoch)).collect::<Float64Array>()),
+/// Returns the type of the seconds of a minute, in units with this number of digits, if a type holds fractions of
+/// these.
+fn decimal(data_type: &DataType, digits: u8) -> Option<DataType> {
+    let fraction = digits_of(data_type)?.saturating_sub(digits);
+    let scale = i8::try_from(fraction).ok().filter(|scale| *scale > 0)?;
+    Some(DataType::Decimal128(2 + digits + fraction, scale))
+}
+
+/// Returns the seconds of the minute, of times in `data_type` or of the intervals of their durations.
+fn seconds(data_type: &DataType, times: &ArrayRef, digits: u8) -> Result<ArrayRef> {
+    let seconds: Decimal128Array = match times.data_type() {
+        DataType::Interval(_) => {
+            let unit = 10_i64.pow(u32::from(9 - digits_of(data_type).unwrap_or(9)));
+            let intervals = times.as_primitive::<IntervalMonthDayNanoType>();
+            intervals.unary::<_, Decimal128Type>(|interval| i128::from(interval.nanoseconds % MINUTE / unit))
         }
-    }
+        _ => {
+            let minute = 60 * 10_i64.pow(u32::from(digits_of(data_type).unwrap_or_default()));
+            let numbers = match data_type {
+                DataType::Time32(_) => cast(&cast(times, &DataType::Int32)?, &DataType::Int64)?,
+                _ => cast(times, &DataType::Int64)?,
+            };
+            let numbers = numbers.as_primitive::<Int64Type>();
+            numbers.unary::<_, Decimal128Type>(|time| i128::from(time.rem_euclid(minute)))
+        }
+    };
+    Ok(match decimal(data_type, digits) {
+        Some(decimal) => Arc::new(seconds.with_data_type(decimal)),
+        None => Arc::new(seconds),
+    })
 }
 
 /// Returns the seconds of an interval. A year has 365.25 days, as in PostgreSQL.

@@ -38,6 +38,7 @@ mod sums;
 mod text_casts;
 mod time_zones;
 mod timestamps;
+mod zone_offsets;
 mod zoned_literals;
 
 use std::sync::Arc;
@@ -81,6 +82,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(memory::padding());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
+    functions.push(zone_offsets::InZoneTable::function());
     // The first planner that handles an expression wins.
     builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
     let aggregates = builder.aggregate_functions().get_or_insert_default();

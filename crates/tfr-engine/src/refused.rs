@@ -9,6 +9,8 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
+use crate::time_zones::parse_zone;
+
 /// Rejects, by name:
 ///
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
@@ -16,6 +18,7 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
+/// * `from_unixtime` with a second argument that is not a time zone: a format, as written in Spark and Hive.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
 
@@ -31,6 +34,7 @@ impl AnalyzerRule for RefusedConstructs {
                     match expr {
                         Expr::ScalarFunction(call) if call.func.name() == "to_char" => check_format(call, &schema)?,
                         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
+                        Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)
@@ -74,6 +78,17 @@ fn check_order(call: &ScalarFunction) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_zone(call: &ScalarFunction) -> Result<()> {
+    let [seconds, Expr::Literal(zone, _)] = call.args.as_slice() else { return Ok(()) };
+    match zone.try_as_str().flatten() {
+        Some(zone) if parse_zone(zone).is_err() => plan_err!(
+            "the second argument of from_unixtime is a time zone such as 'Europe/Berlin', found '{zone}'; for a text \
+             write to_char(from_unixtime({seconds}), '%Y-%m-%d %H:%M:%S')"
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn check_format(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {

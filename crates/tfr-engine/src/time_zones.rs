@@ -6,7 +6,7 @@ use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow_schema::{DataType, FieldRef, TimeUnit};
-use chrono::{DateTime, NaiveDateTime, Offset as _, TimeDelta, TimeZone as _};
+use chrono::DateTime;
 use datafusion::arrow::datatypes::{
     ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
@@ -18,6 +18,8 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::{ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+use crate::zone_offsets::{offset_at, offset_of_local};
 
 /// The zone of `TIMESTAMP WITH TIME ZONE` in a session without a time zone setting.
 pub const DEFAULT_ZONE: &str = "UTC";
@@ -141,14 +143,7 @@ impl ScalarUDFImpl for AtTimeZone {
         } else {
             args.number_rows
         })?;
-        let moved = match values.data_type() {
-            DataType::Timestamp(TimeUnit::Second, _) => moved::<TimestampSecondType>(&values, zone)?,
-            DataType::Timestamp(TimeUnit::Millisecond, _) => moved::<TimestampMillisecondType>(&values, zone)?,
-            DataType::Timestamp(TimeUnit::Microsecond, _) => moved::<TimestampMicrosecondType>(&values, zone)?,
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => moved::<TimestampNanosecondType>(&values, zone)?,
-            other => return exec_err!("AT TIME ZONE is for timestamps, not {other}"),
-        };
-        let moved = cast(&moved, args.return_type())?;
+        let moved = cast(&moved_of(&values, zone)?, args.return_type())?;
         Ok(match timestamp {
             ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&moved, 0)?),
             ColumnarValue::Array(_) => ColumnarValue::Array(moved),
@@ -156,12 +151,37 @@ impl ScalarUDFImpl for AtTimeZone {
     }
 }
 
-fn parse_zone(zone: &str) -> Result<Tz> {
+/// Parses the name of a time zone.
+pub fn parse_zone(zone: &str) -> Result<Tz> {
     zone.parse().map_err(|_| {
         DataFusionError::Plan(format!(
             "no time zone {zone:?}; use a name such as 'Europe/Berlin' or an offset such as '+02:00'"
         ))
     })
+}
+
+/// Whether a zone has one offset at all times, which its name states.
+pub fn is_fixed(zone: &str) -> bool {
+    zone.starts_with(['+', '-']) || matches!(zone, DEFAULT_ZONE | "Z")
+}
+
+/// Converts timestamps in a zone with summer time to their local times, without a zone. Returns other values
+/// unchanged.
+pub fn local_times(values: &ArrayRef) -> Result<ArrayRef> {
+    match values.data_type() {
+        DataType::Timestamp(_, Some(zone)) if !is_fixed(zone) => moved_of(values, parse_zone(zone)?),
+        _ => Ok(Arc::clone(values)),
+    }
+}
+
+fn moved_of(values: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
+    match values.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => moved::<TimestampSecondType>(values, zone),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => moved::<TimestampMillisecondType>(values, zone),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => moved::<TimestampMicrosecondType>(values, zone),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => moved::<TimestampNanosecondType>(values, zone),
+        other => exec_err!("AT TIME ZONE is for timestamps, not {other}"),
+    }
 }
 
 /// Converts instants to local times of a zone, or local times to instants. The result has the zone of `values`, not
@@ -188,24 +208,4 @@ fn moved<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz) -> Result<ArrayRef>
     })?;
     // Without its zone, a cast to a type with a zone would shift the values again. With UTC it does not.
     Ok(if is_zoned { Arc::new(moved) } else { Arc::new(moved.with_timezone(DEFAULT_ZONE)) })
-}
-
-/// Returns the offset of a zone from UTC at an instant, in seconds.
-fn offset_at(zone: Tz, time: NaiveDateTime) -> Option<i64> {
-    Some(i64::from(zone.offset_from_utc_datetime(&time).fix().local_minus_utc()))
-}
-
-/// Returns the offset of a zone from UTC at a local time, in seconds.
-fn offset_of_local(zone: Tz, time: NaiveDateTime) -> Option<i64> {
-    let offset = match zone.offset_from_local_datetime(&time) {
-        chrono::LocalResult::Single(offset) => offset,
-        // The time occurs twice, because clocks were set back: standard time is the second.
-        chrono::LocalResult::Ambiguous(_, later) => later,
-        // The time does not occur, because clocks were set forward: use the offset before the change.
-        chrono::LocalResult::None => {
-            let before = time.checked_sub_signed(TimeDelta::days(1))?;
-            return offset_at(zone, before);
-        }
-    };
-    Some(i64::from(offset.fix().local_minus_utc()))
 }

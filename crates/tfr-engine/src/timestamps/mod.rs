@@ -1,12 +1,15 @@
-//! Comparisons of timestamps with other units and with dates, and the start of periods, for the full range of each
-//! unit.
+//! Timestamps in other units than nanoseconds, whose range ends in the year 2262: comparisons and differences with
+//! other units and with dates, the start of periods, and conversions of numbers and texts.
 //!
-//! The engine converts both sides to the finest unit, usually nanoseconds, whose range ends in the year 2262. It
-//! therefore cannot compare a column that contains 9999-12-31, a common "no end" value, with a literal, nor any column
-//! with such a literal.
+//! The engine converts both sides to the finest unit, usually nanoseconds. It therefore cannot compare a column that
+//! contains 9999-12-31, a common "no end" value, with a literal, nor any column with such a literal. Numbers beyond
+//! the range became the time at its end, and a time of the query beyond it NULL.
 
+mod date_bin;
 mod date_trunc;
 mod instant;
+mod now;
+mod numbers;
 
 use std::sync::Arc;
 
@@ -21,17 +24,24 @@ use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{Cast, InList, ScalarFunction, TryCast};
 use datafusion_expr::simplify::SimplifyContext;
-use datafusion_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, ScalarUDF, cast, lit};
+use datafusion_expr::{
+    Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
+};
 
 use crate::comparable::qualified;
 use crate::expressions::{is_comparison, rewrite_types};
+use crate::zone_offsets::is_in_table;
 use instant::Instant;
+use numbers::{CastKind, exact_conversion, operand_of_cast};
 
 /// Functions that return the time of the query.
 const NOW: [&str; 2] = ["now", "current_date"];
 
 /// Functions that return one of their arguments.
 const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
+
+/// Functions whose second argument the engine converts to nanoseconds if it is a date or a text.
+const OF_TIMESTAMPS: [&str; 3] = ["date_trunc", "date_bin", "date_part"];
 
 /// Converts time operands to one unit where that loses nothing, before the engine's coercion would choose another:
 ///
@@ -49,10 +59,17 @@ impl Default for ExactTimestamps {
     }
 }
 
-/// Returns the functions that sessions must register: one that the rule inserts into plans, and one that replaces the
+/// Returns the functions that sessions must register: some that the rules insert into plans, and some that replace the
 /// engine's.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
-    [ExactTimestamps::default().instant, date_trunc()]
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let mut functions = vec![
+        ExactTimestamps::default().instant,
+        date_trunc(),
+        Arc::new(ScalarUDF::from(date_bin::DateBin::default())),
+        Arc::new(ScalarUDF::from(now::Now::default())),
+    ];
+    functions.extend(numbers::functions());
+    functions
 }
 
 /// Returns the function `date_trunc`.
@@ -65,22 +82,28 @@ impl AnalyzerRule for ExactTimestamps {
         "exact_timestamps"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite_types(plan, |expr, columns| self.rewrite(expr, columns))
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite_types(plan, |expr, columns| self.rewrite(expr, columns, config))
     }
 }
 
 impl ExactTimestamps {
-    fn rewrite(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    fn rewrite(&self, expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::Cast(Cast { expr, field }) => match far_literal(&expr, field.data_type()) {
                 Some(literal) => Transformed::yes(lit(literal)),
-                None => Transformed::no(Expr::Cast(Cast { expr, field })),
+                None => operand_of_cast(*expr, field.data_type(), CastKind::Cast, schema)?
+                    .update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })),
             },
             Expr::TryCast(TryCast { expr, field }) => match far_literal(&expr, field.data_type()) {
                 Some(literal) => Transformed::yes(lit(literal)),
-                None => Transformed::no(Expr::TryCast(TryCast { expr, field })),
+                None => operand_of_cast(*expr, field.data_type(), CastKind::TryCast, schema)?
+                    .update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })),
             },
+            Expr::BinaryExpr(BinaryExpr { mut left, op: Operator::Minus, mut right }) => {
+                let changed = self.align(&mut [&mut left, &mut right], schema, Use::Subtracted)?;
+                Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right }), changed)
+            }
             Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if is_comparison(op) => {
                 let changed = self.align(&mut [&mut left, &mut right], schema, Use::Compared)?;
                 Transformed::new_transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
@@ -105,6 +128,24 @@ impl ExactTimestamps {
                 let changed = self.align(&mut operands, schema, Use::Returned)?;
                 Transformed::new_transformed(Expr::ScalarFunction(call), changed)
             }
+            Expr::ScalarFunction(mut call) if OF_TIMESTAMPS.contains(&call.func.name()) => {
+                let aligned = match call.args.get(1) {
+                    Some(time) if is_text_literal(time) => {
+                        let time = text_of(time).and_then(|text| timestamp_of(text, None));
+                        time.filter(|time| matches!(time, ScalarValue::TimestampMicrosecond(..))).map(lit)
+                    }
+                    Some(time) if call.func.name() != "date_part" && is_date(&time.get_type(schema)?) => {
+                        Some(cast(time.clone(), DataType::Timestamp(TimeUnit::Microsecond, None)))
+                    }
+                    _ => None,
+                };
+                let changed = aligned.is_some();
+                if let (Some(time), Some(aligned)) = (call.args.get_mut(1), aligned) {
+                    *time = aligned;
+                }
+                Transformed::new_transformed(Expr::ScalarFunction(call), changed)
+            }
+            Expr::ScalarFunction(call) => exact_conversion(call, schema, config)?,
             other => Transformed::no(other),
         })
     }
@@ -121,7 +162,9 @@ impl ExactTimestamps {
         };
         let differ = types.iter().any(|data_type| *data_type != types[0]);
         let has_timestamp = types.iter().any(|data_type| matches!(data_type, DataType::Timestamp(..)));
-        if !differ || !has_timestamp || !operands.iter().zip(&types).all(fits) {
+        // A text beside a minus may be an interval.
+        let may_be_interval = used == Use::Subtracted && operands.iter().any(|expr| is_text_literal(expr));
+        if !differ || !has_timestamp || may_be_interval || !operands.iter().zip(&types).all(fits) {
             return Ok(false);
         }
 
@@ -133,6 +176,7 @@ impl ExactTimestamps {
         let constants: Vec<_> = operands.iter().map(|expr| Constant::of(expr, schema)).collect();
         let variables = types.iter().zip(&constants).filter(|(_, constant)| constant.is_none());
         let unit = variables.map(|(data_type, _)| unit_of(data_type)).max().unwrap_or(TimeUnit::Microsecond);
+        let unit = if used == Use::Subtracted { unit.max(TimeUnit::Microsecond) } else { unit };
         let common = DataType::Timestamp(unit, zone.clone());
 
         let mut changed = false;
@@ -177,6 +221,8 @@ impl ExactTimestamps {
 enum Use {
     Compared,
     Returned,
+    /// The unit is that of the difference.
+    Subtracted,
 }
 
 fn is_date(data_type: &DataType) -> bool {
@@ -219,6 +265,27 @@ fn is_text_literal(expr: &Expr) -> bool {
     text_of(expr).is_some()
 }
 
+fn units_per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// Returns the nanoseconds of a timestamp since 1970, unless it is NULL.
+fn nanoseconds_of(time: &ScalarValue) -> Option<i128> {
+    let (time, unit) = match time {
+        ScalarValue::TimestampSecond(time, _) => (time, TimeUnit::Second),
+        ScalarValue::TimestampMillisecond(time, _) => (time, TimeUnit::Millisecond),
+        ScalarValue::TimestampMicrosecond(time, _) => (time, TimeUnit::Microsecond),
+        ScalarValue::TimestampNanosecond(time, _) => (time, TimeUnit::Nanosecond),
+        _ => return None,
+    };
+    time.map(|time| i128::from(time) * i128::from(1_000_000_000 / units_per_second(unit)))
+}
+
 /// Returns the unit that represents a time type without loss.
 fn unit_of(data_type: &DataType) -> TimeUnit {
     match data_type {
@@ -237,7 +304,11 @@ fn far_literal(expr: &Expr, target: &DataType) -> Option<ScalarValue> {
 /// Parses a text as a timestamp in nanoseconds, or in microseconds if nanoseconds cannot represent it.
 fn timestamp_of(text: &str, zone: Option<&Arc<str>>) -> Option<ScalarValue> {
     let time = match zone {
-        Some(name) => string_to_datetime(&name.parse::<Tz>().ok()?, text).ok()?.with_timezone(&Utc),
+        Some(name) => {
+            let zone = name.parse::<Tz>().ok()?;
+            let time = string_to_datetime(&zone, text).ok()?.with_timezone(&Utc);
+            is_in_table(zone, time.naive_utc()).then_some(time)?
+        }
         None => string_to_datetime(&Utc, text).ok()?,
     };
     let zone = zone.cloned();

@@ -172,7 +172,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["day", "dayofmonth", "day_of_month"], "date_part('day', d)", ""),
     function(&["hour"], "date_part('hour', ts)", ""),
     function(&["minute"], "date_part('minute', ts)", ""),
-    function(&["second"], "date_part('second', ts)", ""),
+    function(&["second"], "CAST(date_part('second', ts) AS INT)", ""),
     function(&["dayofyear", "day_of_year", "doy"], "date_part('doy', d)", ""),
     function(&["weekofyear", "week_of_year", "week"], "date_part('week', d)", ""),
     function(&["dayofweek"], "date_part('dow', d) + 1", "1 is Sunday, as in Spark"),
@@ -314,14 +314,8 @@ pub(super) fn call_hint(call: &str) -> Option<String> {
 }
 
 /// Messages that contain both texts, and the probable cause.
-const MESSAGES: &[(&str, &str, &str)] = &[
-    ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
-    (
-        "Invalid timezone",
-        "yy",
-        "the second argument of from_unixtime is a time zone: write to_char(from_unixtime(n), '%Y-%m-%d')",
-    ),
-];
+const MESSAGES: &[(&str, &str, &str)] =
+    &[("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'")];
 
 /// Returns the probable cause of a message.
 pub(super) fn message_hint(text: &str) -> Option<String> {
