@@ -105,11 +105,13 @@ fn hide_in_expr(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 }
 
 /// Rewrites a call that returns a dictionary so that no key points to a null: the engine evaluates only the values of
-/// the dictionary.
+/// the dictionary. A cast of plain values makes null keys.
 fn with_null_keys(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_computed = match &expr {
         Expr::ScalarFunction(call) => !call.func.inner().is::<ExactField>() && !call.func.inner().is::<Visible>(),
-        Expr::Cast(_) | Expr::TryCast(_) => true,
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => {
+            expr.get_type(schema).is_ok_and(|source| matches!(source, DataType::Dictionary(..)))
+        }
         _ => false,
     };
     match is_computed && matches!(expr.get_type(schema), Ok(DataType::Dictionary(..))) {

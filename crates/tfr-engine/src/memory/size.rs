@@ -66,6 +66,10 @@ impl<'a> RowSizes<'a> {
             }
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
+                // All keys are null.
+                if dictionary.values().is_empty() {
+                    return Self::Fixed(0);
+                }
                 match Self::of(dictionary.values().as_ref()) {
                     Self::Fixed(size) => Self::Fixed(size),
                     Self::Each(size) => {
