@@ -10,6 +10,7 @@ mod comparable;
 mod constants;
 mod depth;
 mod dialect;
+mod dictionaries;
 mod expressions;
 mod filter_pushdown;
 mod global_aggregates;
@@ -31,6 +32,7 @@ mod overflow;
 mod patterns;
 mod projections;
 mod refused;
+mod runs;
 mod sample;
 mod set_operations;
 mod subqueries;
@@ -105,6 +107,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
+    rules.push(Arc::new(dictionaries::PlainDictionaries));
     rules.push(Arc::new(hidden::HideValues));
     // After the rules that create casts.
     rules.push(Arc::new(casts::ExactCasts::default()));
@@ -117,9 +120,10 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 7] {
     [
         Arc::new(no_keys::NoKeysBesideUnnest),
+        Arc::new(runs::PlainOperands),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),
