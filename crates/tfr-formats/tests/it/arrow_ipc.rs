@@ -97,7 +97,7 @@ fn data(name: &str) -> Result<Vec<u8>> {
 #[tokio::test]
 async fn feather_files_of_arrow_0_17_are_decompressed() -> Result<()> {
     for name in ["feather_of_arrow_0_17_lz4.arrow", "feather_of_arrow_0_17_zstd.arrow"] {
-        let expected = [["one", "2", "{c1: inner, c2: 4, c3: 50}", "four"]];
+        let expected = [["one", "2.0", "{c1: inner, c2: 4.0, c3: 50.0}", "four"]];
         assert_eq!(table(&data(name)?).await?, expected, "{name}");
     }
     // A codec that is not known is refused, also in capitals.

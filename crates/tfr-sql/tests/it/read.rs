@@ -83,6 +83,8 @@ fn records_without_a_schema_tell_their_columns() {
     7,0.99,0.1
     -- stderr
     note: the columns of 'shards/' are those of only 1 record in 1 of 2 files; --infer-files all --infer-records all inspects every record
+    warning: shards/part-00000-of-00002.tfrecord: column "label": records with a feature that is no column, because the inspected records lack it: 1, the first in row 1: not read
+    warning: shards/part-00001-of-00002.tfrecord: column "label": records with a feature that is no column, because the inspected records lack it: 2, the first in row 0: not read
     "##);
     assert_told!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
     exit 2
