@@ -146,13 +146,13 @@ const FUNCTIONS: &[ForeignFunction] = &[
     // JSON.
     function(
         &["json_extract_scalar", "json_value", "json_get", "json_get_str", "json_tuple", "json_as_text"],
-        "json_extract_string(s, '$.a')",
+        "get_json_object(s, '$.a')",
         "for one value",
     ),
-    function(&["json_query", "json_parse"], "json_extract(s, '$.a')", "for one value, as JSON"),
+    function(&["json_query", "json_parse"], "", "json_extract(s, '$.a') returns one value, as JSON"),
     function(
         &["from_json", "schema_of_json", "json_array_length", "json_object_keys"],
-        "json_extract_string(s, '$.a')",
+        "get_json_object(s, '$.a')",
         "for one value; for structs and lists write the column to a .jsonl file, a line a row, and query that as a table",
     ),
     function(&["to_json", "json_format", "json_object"], "", "--out NAME.jsonl writes structs, lists and maps as JSON"),
