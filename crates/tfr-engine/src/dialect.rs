@@ -15,9 +15,10 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::depth;
+use crate::lists::{AnyItem, Comparison};
 use crate::time_zones::AtTimeZone;
 
-/// The engine's default dialect, with three corrections:
+/// The engine's default dialect, with five corrections:
 ///
 /// * `IS [NOT] DISTINCT FROM` binds tighter than `NOT`, `AND` and `OR`. The engine's parser takes everything after it
 ///   as its right operand.
@@ -25,6 +26,8 @@ use crate::time_zones::AtTimeZone;
 ///   zone, without a zone. The engine uses a cast, which loses the distinction between the two kinds of timestamps.
 /// * `- INTERVAL '1 month 1 day'` negates all parts. The engine puts the sign before the text, and so only before the
 ///   first part.
+/// * `x < ANY(list)` and `x < ALL(list)` are function calls. The engine's plans ignore NULL items.
+/// * `->` and `->>` are function calls, and bind tighter than comparisons. The engine does not support them.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SqlDialect;
 
@@ -120,6 +123,23 @@ impl Dialect for SqlDialect {
             Token::Word(word) => word.keyword,
             _ => Keyword::NoKeyword,
         };
+        if let Some(comparison) = comparison(&parser.peek_nth_token_ref(0).token) {
+            let quantifier = keyword(parser, 1);
+            let is_list = matches!(quantifier, Keyword::ANY | Keyword::SOME | Keyword::ALL)
+                && parser.peek_nth_token_ref(2).token == Token::LParen
+                && parser.peek_nth_token_ref(3).token != Token::LParen
+                && !matches!(keyword(parser, 3), Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM);
+            return is_list.then(|| {
+                (0..3).for_each(|_| parser.advance_token());
+                let list = parser.parse_expr()?;
+                parser.expect_token(&Token::RParen)?;
+                Ok(compared_with_items(left.clone(), comparison, quantifier == Keyword::ALL, list))
+            });
+        }
+        if let Some(function) = json_function(&parser.peek_nth_token_ref(0).token) {
+            parser.advance_token();
+            return Some(parser.parse_subexpr(precedence).map(|path| call(function, [left.clone(), path])));
+        }
         match keyword(parser, 0) {
             Keyword::IS => {
                 let negated = keyword(parser, 1) == Keyword::NOT;
@@ -141,6 +161,11 @@ impl Dialect for SqlDialect {
             }
             _ => None,
         }
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        // As in PostgreSQL, between comparisons and `+`.
+        json_function(&parser.peek_nth_token_ref(0).token).map(|_| Ok(self.prec_value(Precedence::PlusMinus) - 1))
     }
 
     as_generic! {
@@ -216,14 +241,50 @@ impl Dialect for SqlDialect {
 }
 
 fn at_time_zone(timestamp: Expr, zone: Expr) -> Expr {
+    call(AtTimeZone::NAME, [timestamp, zone])
+}
+
+/// Returns the function of an operator of JSON.
+fn json_function(token: &Token) -> Option<&'static str> {
+    match token {
+        Token::Arrow => Some("json_extract"),
+        Token::LongArrow => Some("json_extract_string"),
+        _ => None,
+    }
+}
+
+/// Returns the comparison of a token.
+fn comparison(token: &Token) -> Option<Comparison> {
+    Some(match token {
+        Token::Eq | Token::DoubleEq => Comparison::Eq,
+        Token::Neq => Comparison::NotEq,
+        Token::Lt => Comparison::Lt,
+        Token::LtEq => Comparison::LtEq,
+        Token::Gt => Comparison::Gt,
+        Token::GtEq => Comparison::GtEq,
+        _ => return None,
+    })
+}
+
+/// A value compares with all items if it does not compare the other way with any.
+fn compared_with_items(value: Expr, comparison: Comparison, with_all: bool, list: Expr) -> Expr {
+    if with_all {
+        let differs = call(AnyItem::name_of(comparison.negated()), [value, list]);
+        Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(differs) }))
+    } else {
+        call(AnyItem::name_of(comparison), [value, list])
+    }
+}
+
+fn call(function: &str, args: [Expr; 2]) -> Expr {
     let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
-        name: ObjectName::from(Ident::new(AtTimeZone::NAME)),
+        name: ObjectName::from(Ident::new(function)),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![argument(timestamp), argument(zone)],
+            args: args.map(argument).to_vec(),
             clauses: Vec::new(),
         }),
         filter: None,

@@ -5,9 +5,11 @@
 //! with `SessionContext::sql`.
 
 mod aggregates;
+mod bytes;
 mod casts;
 mod comparable;
 mod constants;
+mod corrected;
 mod depth;
 mod dialect;
 mod expressions;
@@ -18,8 +20,10 @@ mod grouping_sets;
 mod hidden;
 mod in_lists;
 mod interval_parts;
+mod json;
 mod leaf_expressions;
 mod limits;
+mod lists;
 mod literals;
 mod memory;
 mod nested_loops;
@@ -35,6 +39,7 @@ mod sample;
 mod set_operations;
 mod subqueries;
 mod sums;
+mod text_arguments;
 mod text_casts;
 mod time_zones;
 mod timestamps;
@@ -79,10 +84,17 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(checked.functions());
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
+    functions.extend(bytes::functions());
+    functions.extend(json::functions());
+    functions.extend(lists::functions());
+    functions.extend(lists::internal_functions());
+    functions.extend(patterns::functions());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     // The first planner that handles an expression wins.
-    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(interval_parts::Extract::default()));
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(interval_parts::Extract::default()));
+    planners.insert(0, Arc::new(bytes::BytesPlanner));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
@@ -103,6 +115,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(refused::RefusedConstructs));
     rules.push(Arc::new(subqueries::Subqueries));
     rules.push(Arc::new(no_keys::NoKeysOfJoins));
+    rules.push(Arc::new(lists::OrderedLists));
     rules.push(Arc::new(hidden::HideValues));
     // After the rules that create casts.
     rules.push(Arc::new(casts::ExactCasts::default()));
@@ -115,8 +128,12 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 6] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 9] {
+    let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
+        Arc::new(corrected::CorrectedCalls::new(corrected)),
+        Arc::new(text_arguments::TextArguments),
+        Arc::new(patterns::ExactPatterns),
         Arc::new(no_keys::NoKeysBesideUnnest),
         Arc::new(comparable::NoRangesOfIntervals),
         Arc::new(group_keys::ComputedKeys),

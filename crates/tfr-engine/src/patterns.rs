@@ -1,7 +1,11 @@
-//! Regular expressions that match any text.
+//! Patterns: `SIMILAR TO`, and regular expressions by PostgreSQL's rules for newlines and replacements.
 //!
-//! The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The
+//! [`MatchesOfAny`] corrects regular expressions that match any text. The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The
 //! empty pattern matches the same texts, and is not simplified.
+
+mod functions;
+mod rule;
+mod similar;
 
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -11,6 +15,8 @@ use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 
 use crate::expressions::{columns_of, rewrite_expressions};
+pub(crate) use functions::functions;
+pub(crate) use rule::ExactPatterns;
 
 /// Replaces `.*` by the empty pattern.
 #[derive(Debug, Default)]

@@ -186,7 +186,7 @@ impl SumType {
     clippy::cast_precision_loss,
     reason = "the last bit of the quotient stands for all below it, so it is rounded once"
 )]
-fn average(sum: i128, count: u64) -> f64 {
+pub(crate) fn average(sum: i128, count: u64) -> f64 {
     let magnitude = sum.unsigned_abs();
     if magnitude == 0 {
         return 0.0;

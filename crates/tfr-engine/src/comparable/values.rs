@@ -35,6 +35,16 @@ pub fn items_may_be_misread(data_type: &DataType) -> bool {
     }
 }
 
+/// Whether the engine compares values differently from SQL that are in lists of any depth.
+pub fn leaves_may_be_misread(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            leaves_may_be_misread(item.data_type())
+        }
+        data_type => may_be_misread(data_type),
+    }
+}
+
 /// Whether a type is an interval with two or three parts. The engine compares the first parts first.
 pub fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(IntervalUnit::MonthDayNano | IntervalUnit::DayTime))
@@ -133,6 +143,17 @@ pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
         other => {
             exec_err!("{} is for floating point numbers, intervals and lists of these, not {other}", Comparable::NAME)
         }
+    }
+}
+
+/// Converts values, or the items of lists of any depth, if their type needs it.
+///
+/// # Errors
+/// If an interval has too many months.
+pub fn comparable_leaves(values: &ArrayRef) -> Result<ArrayRef> {
+    match leaves_may_be_misread(values.data_type()) {
+        true => comparable_array(values),
+        false => Ok(Arc::clone(values)),
     }
 }
 

@@ -12,13 +12,14 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, Int64Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
 use arrow_schema::FieldRef;
 use datafusion::functions::{regex, string, unicode};
-use datafusion::functions_nested::{range, repeat, resize};
+use datafusion::functions_nested::{range, resize};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::size::RowSizes;
+use crate::lists::repeat_function;
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
@@ -36,7 +37,7 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
         (regex::regexp_replace(), Growth::ReplaceMatches),
         (unicode::lpad(), Growth::Pad),
         (unicode::rpad(), Growth::Pad),
-        (repeat::array_repeat_udf(), Growth::RepeatItem),
+        (repeat_function(), Growth::RepeatItem),
         (resize::array_resize_udf(), Growth::Resize),
         (range::range_udf(), Growth::Series),
         (range::gen_series_udf(), Growth::Series),

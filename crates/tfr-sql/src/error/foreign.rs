@@ -145,24 +145,15 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(&["struct_extract"], "named_struct('a', n)['a']", ""),
     // JSON.
     function(
-        &[
-            "get_json_object",
-            "json_extract",
-            "json_extract_scalar",
-            "json_tuple",
-            "json_value",
-            "json_query",
-            "json_get",
-            "json_get_str",
-            "json_extract_string",
-        ],
-        "regexp_match(s, '\"key\" *: *\"([^\"]*)\"')[1]",
-        "for one text by its key: there are no functions for JSON in a column; write the column to a .jsonl file and query that as a table",
+        &["json_extract_scalar", "json_value", "json_get", "json_get_str", "json_tuple", "json_as_text"],
+        "get_json_object(s, '$.a')",
+        "for one value",
     ),
+    function(&["json_query", "json_parse"], "", "json_extract(s, '$.a') returns one value, as JSON"),
     function(
-        &["from_json", "json_parse", "schema_of_json", "json_array_length", "json_object_keys"],
-        "",
-        "there are no functions for JSON in a column: write the column to a .jsonl file, a line a row, and query that as a table",
+        &["from_json", "schema_of_json", "json_array_length", "json_object_keys"],
+        "get_json_object(s, '$.a')",
+        "for one value; for structs and lists write the column to a .jsonl file, a line a row, and query that as a table",
     ),
     function(&["to_json", "json_format", "json_object"], "", "--out NAME.jsonl writes structs, lists and maps as JSON"),
     // Dates and times.
@@ -342,11 +333,6 @@ const SYNTAX: &[(&str, &str, &str)] = &[
         "UNNEST with ordinality",
         "WITH ORDINALITY",
         "write SELECT unnest(range(0, array_length(list))) AS pos, unnest(list) AS item FROM t",
-    ),
-    (
-        "Operator ->",
-        "the operator ->",
-        "functions of functions, such as x -> x + 1, and paths into JSON are not supported: unnest(list) makes a row of each item, and array_agg a list of rows again",
     ),
     ("COUNT DISTINCT with multiple arguments", "count(DISTINCT a, b)", "write count(DISTINCT struct(n, s))"),
     ("DistributeBy partitioning", "DISTRIBUTE BY", "leave it out: --shards divides the rows, and ORDER BY sorts them"),
