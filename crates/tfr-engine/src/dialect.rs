@@ -342,7 +342,10 @@ mod tests {
             "SELECT 1 << 2, E'\\n', U&'\\0061', trim(a, b)",
             "SELECT a FROM t GROUP BY ROLLUP (a) LIMIT 1, 2",
         ] {
-            assert_eq!(parsed(sql), DFParserBuilder::new(sql).build().unwrap().parse_statement().unwrap().to_string());
+            // Before the clauses are checked.
+            let ours = DFParserBuilder::new(sql).with_dialect(&SqlDialect).build().unwrap().parse_statement().unwrap();
+            let theirs = DFParserBuilder::new(sql).build().unwrap().parse_statement().unwrap();
+            assert_eq!(ours.to_string(), theirs.to_string());
         }
     }
 }
