@@ -15,23 +15,25 @@ use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue, internal
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, cast, lit,
+    Volatility, cast,
 };
 
 use super::decimals::rounded_quotient;
 use super::literals::literal;
 
-/// The minimum scale of a quotient of two columns, as in Spark.
-const LEAST_SCALE: i64 = 6;
+/// The minimum scale of a quotient, if 38 digits leave room for it: the digits of a double. Spark's is 6, which cuts
+/// `1 / 255.0` to 0.003922.
+const LEAST_SCALE: i64 = 16;
 
-/// The minimum scale of a quotient with an integer or a literal, whose few digits do not mean that few are needed:
-/// those of a double.
-const LEAST_SCALE_OF_INTEGERS: i64 = 16;
+/// The minimum scale of any quotient, as in Spark.
+const LEAST_SCALE_OF_LARGE: i64 = 6;
 
 /// Returns the quotient of two expressions if it is a decimal.
 pub fn quotient(divide: &Arc<ScalarUDF>, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else { return Ok(None) };
-    if !left_type.is_decimal() && !right_type.is_decimal() {
+    let is_exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+    let has_decimal = left_type.is_decimal() || right_type.is_decimal();
+    if !has_decimal || !is_exact(&left_type) || !is_exact(&right_type) {
         return Ok(None);
     }
     for data_type in [&left_type, &right_type] {
@@ -45,11 +47,7 @@ pub fn quotient(divide: &Arc<ScalarUDF>, left: &Expr, right: &Expr, schema: &DFS
     let (Some(dividend), Some(divisor)) = (operand(left, &left_type), operand(right, &right_type)) else {
         return Ok(None);
     };
-    let has_few_digits = [(left, &left_type), (right, &right_type)]
-        .into_iter()
-        .any(|(expr, data_type)| data_type.is_integer() || literal(expr).is_some());
-    let least = lit(if has_few_digits { LEAST_SCALE_OF_INTEGERS } else { LEAST_SCALE });
-    let args = vec![dividend, divisor, least];
+    let args = vec![dividend, divisor];
     Ok(Some(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(divide), args })))
 }
 
@@ -78,17 +76,17 @@ fn operand(expr: &Expr, data_type: &DataType) -> Option<Expr> {
     Some(if *data_type == decimal { expr.clone() } else { cast(expr.clone(), decimal) })
 }
 
-/// Returns the precision and the scale of a quotient, by the rules of Spark.
-fn quotient_type(dividend: (u8, i8), divisor: (u8, i8), least: i64) -> (u8, i8) {
+/// Returns the precision and the scale of a quotient, by the rules of Spark but for [`LEAST_SCALE`].
+fn quotient_type(dividend: (u8, i8), divisor: (u8, i8)) -> (u8, i8) {
     let most = i64::from(DECIMAL128_MAX_PRECISION);
     let ((precision, scale), (divisor_precision, divisor_scale)) = (dividend, divisor);
     let whole = i64::from(precision) - i64::from(scale) + i64::from(divisor_scale);
-    let wanted = least.max(i64::from(scale) + i64::from(divisor_precision) + 1);
-    let scale = wanted.min((most - whole).max(LEAST_SCALE));
+    let wanted = LEAST_SCALE.max(i64::from(scale) + i64::from(divisor_precision) + 1);
+    let scale = wanted.min((most - whole).max(LEAST_SCALE_OF_LARGE));
     ((whole + scale).clamp(1, most) as u8, scale as i8)
 }
 
-/// `decimal_divide(dividend, divisor, least scale)`: a rounded quotient.
+/// `decimal_divide(dividend, divisor)`: a rounded quotient.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct DecimalDivision {
     signature: Signature,
@@ -96,7 +94,7 @@ pub struct DecimalDivision {
 
 impl DecimalDivision {
     pub fn function() -> Arc<ScalarUDF> {
-        Arc::new(ScalarUDF::new_from_impl(Self { signature: Signature::any(3, Volatility::Immutable) }))
+        Arc::new(ScalarUDF::new_from_impl(Self { signature: Signature::any(2, Volatility::Immutable) }))
     }
 }
 
@@ -114,14 +112,10 @@ impl ScalarUDFImpl for DecimalDivision {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let [dividend, divisor, _] = take_function_args(self.name(), args.arg_fields)?;
-        let least = match args.scalar_arguments {
-            [_, _, Some(ScalarValue::Int64(Some(least)))] => *least,
-            _ => return plan_err!("{} takes two decimals and a scale", self.name()),
-        };
+        let [dividend, divisor] = take_function_args(self.name(), args.arg_fields)?;
         match (dividend.data_type(), divisor.data_type()) {
             (&DataType::Decimal128(precision, scale), &DataType::Decimal128(divisor_precision, divisor_scale)) => {
-                let (precision, scale) = quotient_type((precision, scale), (divisor_precision, divisor_scale), least);
+                let (precision, scale) = quotient_type((precision, scale), (divisor_precision, divisor_scale));
                 let nullable = dividend.is_nullable() || divisor.is_nullable();
                 Ok(Arc::new(Field::new(self.name(), DataType::Decimal128(precision, scale), nullable)))
             }
@@ -134,7 +128,7 @@ impl ScalarUDFImpl for DecimalDivision {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [dividend, divisor, _] = take_function_args(self.name(), args.args)?;
+        let [dividend, divisor] = take_function_args(self.name(), args.args)?;
         let is_scalar = matches!((&dividend, &divisor), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         let rows = if is_scalar { 1 } else { args.number_rows };
         let (dividend, divisor) = (dividend.into_array(rows)?, divisor.into_array(rows)?);
@@ -179,18 +173,20 @@ impl ScalarUDFImpl for DecimalDivision {
 mod tests {
     use super::*;
 
-    /// From Spark 3.5: the types of `CAST(1 AS DECIMAL(p1, s1)) / CAST(1 AS DECIMAL(p2, s2))`.
+    /// The types of `CAST(1 AS DECIMAL(p1, s1)) / CAST(1 AS DECIMAL(p2, s2))`. Those with another scale than 16 are
+    /// Spark's.
     #[test]
-    fn quotients_have_the_types_of_spark() {
+    fn quotients_have_the_types_of_spark_or_more_digits() {
         for (dividend, divisor, expected) in [
-            ((9, 2), (9, 2), (21, 12)),
-            ((10, 0), (5, 2), (18, 6)),
+            ((9, 2), (9, 2), (25, 16)),
+            ((10, 2), (20, 2), (33, 23)),
+            ((10, 0), (5, 2), (28, 16)),
             ((38, 4), (38, 4), (38, 6)),
             ((38, 10), (38, 10), (38, 6)),
-            ((20, 0), (4, 1), (27, 6)),
+            ((20, 0), (4, 1), (37, 16)),
             ((38, 38), (38, 0), (38, 38)),
         ] {
-            assert_eq!(quotient_type(dividend, divisor, LEAST_SCALE), expected);
+            assert_eq!(quotient_type(dividend, divisor), expected);
         }
     }
 }
