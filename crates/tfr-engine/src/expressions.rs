@@ -1,7 +1,7 @@
 //! Rewrites expressions of plans where the types of their operands are known.
 
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, LogicalPlan, Operator};
@@ -58,6 +58,19 @@ pub fn rewrite_types_and_plans(
         Ok(plan)
     })?;
     Ok(plan.data)
+}
+
+/// Returns an expression as text, without the names of tables: that of a file is its path.
+pub fn shown(expr: &Expr) -> String {
+    let unqualified = expr.clone().transform(|expr| {
+        Ok(match expr {
+            Expr::Column(column) if column.relation.is_some() => {
+                Transformed::yes(Expr::Column(Column::new_unqualified(column.name)))
+            }
+            other => Transformed::no(other),
+        })
+    });
+    unqualified.map_or_else(|_| expr.to_string(), |expr| expr.data.to_string())
 }
 
 /// Whether an operator compares the order of its operands.

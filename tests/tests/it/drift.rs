@@ -22,7 +22,8 @@ const FORMATS: [&str; 4] = ["parquet", "arrow", "orc", "avro"];
 async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let options = FormatOptions::new().with_null("NULL");
     let mut rows = Vec::new();
-    for batch in context.sql(sql).await?.collect().await? {
+    let plan = context.state().statement_to_plan(tfr_engine::parse(sql)?).await?;
+    for batch in context.execute_logical_plan(plan).await?.collect().await? {
         let columns: Vec<_> =
             batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options)).collect::<Result<_, _>>()?;
         rows.extend((0..batch.num_rows()).map(|row| {

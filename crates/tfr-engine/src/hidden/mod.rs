@@ -95,11 +95,10 @@ fn hide_in_expr(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             })
         }
         Expr::Cast(Cast { expr, field }) => {
-            made_visible(*expr, schema).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }))
+            made_visible_to_cast(*expr, schema).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }))
         }
-        Expr::TryCast(TryCast { expr, field }) => {
-            made_visible(*expr, schema).update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field }))
-        }
+        Expr::TryCast(TryCast { expr, field }) => made_visible_to_cast(*expr, schema)
+            .update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })),
         expr => Transformed::no(expr),
     }
 }
@@ -162,6 +161,18 @@ fn made_visible(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         expr => expr.get_type(schema).is_ok_and(|data_type| !can_hide(&data_type)),
     };
     if is_plain { Transformed::no(expr) } else { Transformed::yes(Visible::call(expr)) }
+}
+
+/// Hides the values under nulls of the operand of a cast. A cast of a dictionary to text views ignores the nulls among
+/// its values.
+fn made_visible_to_cast(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_dictionary = expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Dictionary(..)));
+    match &expr {
+        Expr::ScalarFunction(call) if call.func.inner().is::<Visible>() => Transformed::no(expr),
+        Expr::Literal(..) => Transformed::no(expr),
+        _ if is_dictionary => Transformed::yes(Visible::call(expr)),
+        _ => made_visible(expr, schema),
+    }
 }
 
 /// Whether arrays of the type can store values under nulls.

@@ -25,6 +25,7 @@ use datafusion_expr::{
 };
 
 use super::date_trunc;
+use crate::expressions::shown;
 
 /// Returns the functions that sessions must register.
 pub(super) fn functions() -> [Arc<ScalarUDF>; 3] {
@@ -54,6 +55,7 @@ pub(super) fn operand_of_cast(
     if !is_number_and_time(&source, target) {
         return Ok(Transformed::no(expr));
     }
+    let shown = shown(&expr);
     match (plain(&source), target) {
         (number, DataType::Timestamp(TimeUnit::Second, _)) if number.is_integer() => Ok(Transformed::no(expr)),
         (number, DataType::Timestamp(TimeUnit::Nanosecond, zone)) if number.is_integer() => {
@@ -66,25 +68,25 @@ pub(super) fn operand_of_cast(
         }
         (number, DataType::Timestamp(unit, _)) if number.is_integer() => {
             let function = if *unit == TimeUnit::Millisecond { "to_timestamp_millis" } else { "to_timestamp_micros" };
-            plan_err!("a CAST of the number {expr} to {target} has no unit: write {function}({expr})")
+            plan_err!("a CAST of the number {shown} to {target} has no unit: write {function}({shown})")
         }
         (number, DataType::Timestamp(..)) if number.is_numeric() => {
-            plan_err!("a CAST of {expr}, a {number}, to a timestamp is not supported: write to_timestamp({expr})")
+            plan_err!("a CAST of {shown}, a {number}, to a timestamp is not supported: write to_timestamp({shown})")
         }
         (nested, _) if nested.is_nested() => plan_err!(
-            "a CAST of {expr}, a {source}, to {target} has no unit: write arrow_cast({expr}, '{target}') for the \
+            "a CAST of {shown}, a {source}, to {target} has no unit: write arrow_cast({shown}, '{target}') for the \
              stored numbers"
         ),
         (number, _) if number.is_numeric() => plan_err!(
-            "a CAST of the number {expr} to {target} has no unit: write make_time or a literal, or \
-             arrow_cast({expr}, '{target}') for the stored number"
+            "a CAST of the number {shown} to {target} has no unit: write make_time or a literal, or \
+             arrow_cast({shown}, '{target}') for the stored number"
         ),
         (DataType::Date64, _) => {
-            plan_err!("a CAST of {expr}, a {source}, to a number is not supported: write CAST({expr} AS DATE) first")
+            plan_err!("a CAST of {shown}, a {source}, to a number is not supported: write CAST({shown} AS DATE) first")
         }
         _ => plan_err!(
-            "a CAST of {expr}, a {source}, to a number depends on the unit in which it is stored: write \
-             extract(epoch FROM {expr}) for its seconds, or arrow_cast({expr}, 'Int64') for the stored number"
+            "a CAST of {shown}, a {source}, to a number depends on the unit in which it is stored: write \
+             extract(epoch FROM {shown}) for its seconds, or arrow_cast({shown}, 'Int64') for the stored number"
         ),
     }
 }

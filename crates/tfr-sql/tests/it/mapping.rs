@@ -6,10 +6,10 @@ use crate::workbench::{Workbench, assert_told, tell};
 
 /// A table of every shape of column, with nulls at every level.
 const NESTED: &str = "SELECT * FROM (VALUES \
-    (1, named_struct('x', 1, 'y', 2.5), [[1, 2], [3]], [named_struct('a', 1, 'b', 'u'), named_struct('a', 2, 'b', 'v')], \
+    (1, named_struct('x', 1, 'y', 2.5e0), [[1, 2], [3]], [named_struct('a', 1, 'b', 'u'), named_struct('a', 2, 'b', 'v')], \
      ['p', NULL, 'q'], MAP {'k': 1, 'l': 2}), \
     (2, NULL, [[]], [], NULL, NULL), \
-    (3, named_struct('x', NULL, 'y', 1.5), NULL, [NULL], [], MAP {})\
+    (3, named_struct('x', NULL, 'y', 1.5e0), NULL, [NULL], [], MAP {})\
     ) AS t(id, point, ragged, items, tags, counts)";
 
 #[test]
@@ -336,7 +336,7 @@ fn labels_in_parts_become_their_ranks() {
 #[test]
 fn schema_takes_the_options_of_a_table() {
     let bench = Workbench::new();
-    let query = "SELECT 7 AS id, 0.1 AS price, [1, NULL] AS l";
+    let query = "SELECT 7 AS id, 0.1e0 AS price, [1, NULL] AS l";
     let options = ["--map", "price: bits", "--null", "mask"];
     assert!(bench.run(&[&[query, "--out", "set"], &options[..]].concat()).status.success());
     fs::copy(bench.path().join("set/part-00000-of-00001.tfrecord"), bench.path().join("foreign.tfrecord")).unwrap();

@@ -194,8 +194,8 @@ fn an_ordered_query_is_written_in_order() {
         "SELECT x.id + 0 AS id FROM (SELECT id, -id AS key FROM 'many.parquet' ORDER BY key) x WHERE id % 3 = 0";
     assert!(bench.run(&[derived, "--out", "derived", "--shards", "5"]).status.success());
     assert_eq!(records(&bench, "derived", Compression::None), expected);
-    let shards = Manifest::read(bench.path().join("derived")).unwrap().shards;
-    assert_eq!(shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [667, 667, 667, 667, 666]);
+    let manifest = Manifest::read(bench.path().join("derived")).unwrap();
+    assert!(manifest.shards.iter().all(|shard| [666, 667].contains(&shard.rows)), "{manifest:?}");
 }
 
 #[test]
