@@ -292,7 +292,7 @@ const OF_TEXTS: &[&str] = &[
     "SELECT min(k), max(k), string_agg(k, ',' ORDER BY id) FROM t",
     "SELECT id, min(k) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW), max(k) OVER (PARTITION BY id % 2) FROM t",
     "SELECT upper(k), count(*) FROM t GROUP BY upper(k)",
-    "SELECT k, 'x' FROM t UNION ALL SELECT 'y', k FROM t",
+    "SELECT k AS a, 'x' AS b FROM t UNION ALL SELECT 'y', k FROM t",
     "SELECT t.id FROM t JOIN (VALUES ('a'), ('b')) v(k) ON t.k = v.k",
 ];
 
@@ -301,7 +301,7 @@ const OF_NUMBERS: &[&str] = &[
     "SELECT id FROM t WHERE 1 >= k",
     "SELECT id FROM t WHERE k IN (0, 2, 9)",
     "SELECT id, k NOT IN (2, NULL), k BETWEEN 0 AND 1, k IS DISTINCT FROM 2 FROM t",
-    "SELECT id, k + 1, k * 2 - id, 0 - k, abs(k), k % 2, k / 2 FROM t",
+    "SELECT id, k + 1, k * 2 - id, 0 - k, k % 2, k / 2 FROM t",
     "SELECT id, CAST(k AS DOUBLE) AS d, CAST(k AS VARCHAR) AS v, round(CAST(k AS DOUBLE), 1) FROM t",
     "SELECT id, coalesce(k, 0), nullif(k, 2), greatest(k, 1), CASE k WHEN 2 THEN k ELSE 0 END FROM t",
     "SELECT sum(k), avg(k), min(k), max(k), count(k) FROM t",
