@@ -18,6 +18,7 @@ mod grouping_sets;
 mod hidden;
 mod in_lists;
 mod interval_parts;
+mod known_functions;
 mod leaf_expressions;
 mod limits;
 mod literals;
@@ -71,6 +72,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_relation_planners(vec![Arc::new(no_keys::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
+    known_functions::keep_known(&mut builder);
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
