@@ -110,7 +110,9 @@ class Queries:
 
     def whole(self, expressions, condition=""):
         columns = ", ".join(f"{expression} AS c{place}" for place, expression in enumerate(expressions))
-        return f"SELECT {self.key}, {columns} FROM {self.source}{condition}{self.tail}"
+        # The engine may compute a projection before a filter whose columns it keeps: rows that were not asked for would fail.
+        key = f"abs({self.key}) AS {self.key}" if condition and not self.tail else self.key
+        return f"SELECT {key}, {columns} FROM {self.source}{condition}{self.tail}"
 
     def one(self, expression, number):
         return self.whole([expression], f" WHERE {self.key} = {number}")

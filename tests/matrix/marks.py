@@ -4,7 +4,8 @@
 `; ` between them; each argument of the first tuple is replaced by every other type, unless the types begin with `=`. `*` means all
 pairs, `refused` a function that no session has. A judge's column is empty if its call is the same, and `-` if it has none.
 
-`own.tsv`: regular expressions for the function, the call and the types, and the rule in one sentence.
+`own.tsv`: regular expressions for the function, the call and the types, and the rule in one sentence. `duckdb` in a fifth column
+means that the rule holds only where DuckDB has the same answers.
 
 `signatures.tsv` is written by UPDATE_MATRIX=1: call, mark, types.
 """
@@ -59,20 +60,24 @@ def read_calls():
 
 class Rules:
     def __init__(self):
-        self.rules = [(re.compile(function), re.compile(call), re.compile(types), sentence) for function, call, types, sentence in lines("own.tsv")]
-        self.used = set()
+        self.rules = []
+        for function, call, types, sentence, *confirmed in lines("own.tsv"):
+            self.rules.append((re.compile(function), re.compile(call), re.compile(types), sentence, bool(confirmed)))
 
-    def of(self, signature):
-        """The rule of a signature, or None."""
+    def of(self, signature, confirmed=True):
+        """The rule of a signature, or None. `confirmed`: DuckDB has the same answers."""
         types = ", ".join(signature.types)
-        for function, call, pattern, sentence in self.rules:
+        for function, call, pattern, sentence, needs_duckdb in self.rules:
+            if needs_duckdb and not confirmed:
+                continue
             if function.fullmatch(signature.call.function) and call.fullmatch(signature.call.text) and pattern.fullmatch(types):
                 return sentence
         return None
 
 
 class Mark:
-    """postgresql, duckdb, own, refused or open; how far doubles may differ; a checksum of answers that no judge has."""
+    """postgresql, duckdb, own, refused or open; how far doubles may differ; for rules of our own a checksum of the answers, or
+    `duckdb` if DuckDB has the same rule."""
 
     def __init__(self, name, distance=0, digest=None):
         self.name, self.distance, self.digest = name, distance, digest

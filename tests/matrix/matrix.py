@@ -40,6 +40,12 @@ class Judged:
             self.answers = judges.ask(judge, signature.table.name, signature.types, signature.table, spelling, signature.table.queries(signature.call.kind))
         except judges.Refused:
             return
+        if signature.call.function == "TRY_CAST":
+            # PostgreSQL has only CAST, which fails where this is NULL.
+            self.answers = {number: None if value == typed.ERROR else value for number, value in self.answers.items()}
+        if signature.call.kind in ("aggregate", "window"):
+            answers = {number: typed.unsigned_zeros(value) for number, value in answers.items()}
+            self.answers = {number: typed.unsigned_zeros(value) for number, value in self.answers.items()}
         self.differing = [number for number, value in answers.items() if not typed.same(self.answers.get(number), value)]
         for distance in DISTANCES:
             if all(typed.same(self.answers.get(number), answers[number], distance) for number in self.differing):
@@ -53,14 +59,18 @@ class Judged:
 def decide(signature, ours, literals, engines, rules, before):
     """The mark of a signature, the answers of the judges that were asked, and the rule. `before` saves questions."""
     asked = {}
-    if before and before.name == "own" and before.digest == typed.digest(ours) and rules.of(signature):
-        return before, asked, rules.of(signature)
+    rule = rules.of(signature)
+    if before and before.name == "own" and rule:
+        if before.digest == typed.digest(ours):
+            return before, asked, rule
+        if before.digest == "duckdb" and not literals and Judged(engines[1], signature, ours).distance == before.distance:
+            return before, asked, rule
     if before and before.name == "duckdb" and not literals and Judged(engines[1], signature, ours).distance == before.distance:
         return before, asked, None
-    if all(value in (None, typed.ERROR) for value in ours.values()) and typed.ERROR in ours.values():
+    if refuses(signature, ours):
         return marks.Mark("refused"), asked, None
     if literals:
-        rule = rules.of(signature)
+        rule = rules.of(signature, False)
         return (marks.Mark("own", digest=typed.digest(ours)) if rule else marks.Mark("open")), asked, rule
     for judge in engines:
         asked[judge.name] = judged = Judged(judge, signature, ours)
@@ -70,10 +80,21 @@ def decide(signature, ours, literals, engines, rules, before):
             # Where PostgreSQL has an answer, that of DuckDB is only reported.
             asked["duckdb"] = Judged(engines[1], signature, ours)
             break
-    rule = rules.of(signature)
+    confirmed = asked.get("duckdb")
+    if rule and confirmed and confirmed.agrees():
+        return marks.Mark("own", confirmed.distance, "duckdb"), asked, rule
+    rule = rules.of(signature, False)
     if rule:
         return marks.Mark("own", digest=typed.digest(ours)), asked, rule
     return marks.Mark("open"), asked, None
+
+
+def refuses(signature, ours):
+    """Whether each row is an error, but for those with a NULL."""
+    table = signature.table
+    if typed.ERROR not in ours.values():
+        return False
+    return all(value == typed.ERROR or value is None and (table.grouped or None in table.rows[number][1]) for number, value in ours.items())
 
 
 def example(signature, ours, literals, asked):

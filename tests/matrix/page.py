@@ -56,7 +56,7 @@ def tables(calls, found, functions, rules):
                 continue
             of_mark = {}
             for signature, mark in by_call.get(call.text, []):
-                rule = rules.of(signature) if mark.name == "own" else None
+                rule = rules.of(signature, mark.digest == "duckdb") if mark.name == "own" else None
                 name = NAMES[mark.name]
                 if mark.distance:
                     name += f", to {mark.distance} ulp"

@@ -252,6 +252,15 @@ def same(judged, found, ulps=0):
     return judged == found
 
 
+def unsigned_zeros(value):
+    """A value whose zeros have no sign: SQL compares them as equal, so an aggregate may return either."""
+    if value and value[0] == "float" and value[1] == 0:
+        return floating(0.0, value[2])
+    if value and value[0] == "list":
+        return ("list", tuple(unsigned_zeros(item) for item in value[1]))
+    return value
+
+
 def digest(answers):
     """A short checksum of answers, for rules that no judge has."""
     text = repr([(number, shown(value)) for number, value in sorted(answers.items())])

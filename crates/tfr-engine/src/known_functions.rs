@@ -24,9 +24,12 @@ pub(crate) fn keep_known(builder: &mut SessionStateBuilder) {
         "scalar",
         |function| function.name(),
     );
-    keep(builder.aggregate_functions(), &SessionStateDefaults::default_aggregate_functions(), "aggregate", |function| {
-        function.name()
-    });
+    keep(
+        builder.aggregate_functions(),
+        &SessionStateDefaults::default_aggregate_functions(),
+        "aggregate",
+        |function| function.name(),
+    );
     keep(builder.window_functions(), &SessionStateDefaults::default_window_functions(), "window", |function| {
         function.name()
     });

@@ -14,6 +14,7 @@ use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
 ///   only the right side has a row.
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
+/// * `bit_xor(DISTINCT x)`: in groups the engine would also count the copies.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
 #[derive(Debug, Default)]
@@ -31,6 +32,11 @@ impl AnalyzerRule for RefusedConstructs {
                     match expr {
                         Expr::ScalarFunction(call) if call.func.name() == "to_char" => check_format(call, &schema)?,
                         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
+                        Expr::AggregateFunction(call) if call.func.name() == "bit_xor" && call.params.distinct => {
+                            return not_impl_err!(
+                                "bit_xor(DISTINCT x); write bit_xor(x) over a subquery with DISTINCT"
+                            );
+                        }
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)
