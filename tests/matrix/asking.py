@@ -132,7 +132,7 @@ class Signature:
 
 def candidates(call):
     """The tuples of types that a call is tried with: the first ones are those of calls.tsv."""
-    if call.refused:
+    if call.refused or call.internal:
         return []
     found = dict.fromkeys(call.bases)
     if call.paired:

@@ -28,6 +28,10 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+# Types that PostgreSQL has only wider: DuckDB decides where they overflow.
+NARROW = {"int8", "uint8", "uint32", "uint64"}
+
+
 class Judged:
     """What a judge says of a signature."""
 
@@ -76,7 +80,7 @@ def decide(signature, ours, literals, engines, rules, before):
         asked[judge.name] = judged = Judged(judge, signature, ours)
         if judged.agrees():
             return marks.Mark(judge.name, judged.distance), asked, None
-        if judged.answers is not None and judge.name == "postgresql":
+        if judged.answers is not None and judge.name == "postgresql" and not NARROW.intersection(signature.types):
             # Where PostgreSQL has an answer, that of DuckDB is only reported.
             asked["duckdb"] = Judged(engines[1], signature, ours)
             break

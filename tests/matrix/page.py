@@ -49,7 +49,7 @@ def tables(calls, found, functions, rules):
     for kind, title in TITLES.items():
         lines += ["", f"### {title}", "", "| call | mark | arguments |", "|---|---|---|"]
         for call in calls:
-            if call.kind != kind:
+            if call.kind != kind or call.internal:
                 continue
             if call.refused:
                 lines.append(f"| {code(call.text)} | refused | |")
@@ -65,7 +65,7 @@ def tables(calls, found, functions, rules):
                 mark = f"own rule: {rule}" if rule else name
                 lines.append(f"| {code(call_text(call.text))} | {cell(mark)} | {types_text(tuples)} |")
     lines += ["", "### Other names", "", "| function | other names |", "|---|---|"]
-    refused = {call.function for call in calls if call.refused}
+    refused = {call.function for call in calls if call.refused or call.internal}
     others = {name: aliases for names in functions.values() for name, aliases in names.items() if aliases and name not in refused}
     lines += [f"| {code(name)} | {', '.join(code(alias) for alias in aliases)} |" for name, aliases in sorted(others.items())]
     return "\n".join(lines) + "\n"
@@ -83,7 +83,7 @@ def check(calls, found, functions, rules):
             file.write(before + BEGIN + table + END + after)
     elif printed != table:
         wrong.append("docs/functions.md is not what UPDATE_PAGES=1 prints")
-    names = sorted({(call.kind, call.function) for call in calls if call.kind in functions and not call.refused})
+    names = sorted({(call.kind, call.function) for call in calls if call.kind in functions and not call.refused and not call.internal})
     known = "".join(f"{kind} {name}\n" for kind, name in names)
     if os.environ.get("UPDATE_MATRIX") == "1":
         with open(KNOWN, "w", encoding="utf-8") as file:
