@@ -20,11 +20,23 @@ LITERALS = 6
 
 LETTERS = "abcde"
 
-# Types that replace each argument of a call in turn.
-EVERY_TYPE = [name for name in values.TYPES if ":" not in name]
+NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64", "decimal9", "decimal18", "decimal38", "decimal38_0"]
+TIMES = ["date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz", "interval"]
 
-# Types of operators, which are asked over all pairs.
-PAIRED = ["boolean", "int32", "int64", "uint64", "float32", "float64", "decimal9", "decimal38", "text", "binary", "date", "time", "timestamp", "timestamp_ns", "timestamptz", "interval", "int64[]"]
+# One type of each kind.
+KINDS = ["boolean", "int64", "uint64", "float64", "decimal9", "text", "binary", "date", "time", "timestamp", "timestamptz", "interval", "int64[]"]
+NESTED = ["int64[]", "float64[]", "text[]", "int64[][]", "struct", "map"]
+
+# Pairs for operators, in addition to all pairs of kinds.
+PAIRS = [("int32", "int64"), ("int32", "int32"), ("float32", "float64"), ("float32", "float32"), ("decimal9", "decimal38"), ("decimal38", "decimal38"), ("decimal38_0", "int64"), ("timestamp_ns", "timestamp"), ("timestamp_s", "timestamp"), ("timestamp_ns", "timestamp_ns"), ("date", "timestamp_ns"), ("text[]", "text[]"), ("float64[]", "float64[]"), ("struct", "struct")]
+
+
+def related(name):
+    """The types that replace a type: one of each kind, and all that are like it."""
+    for family in (NUMBERS, TIMES, NESTED):
+        if name in family:
+            return dict.fromkeys(KINDS + family)
+    return dict.fromkeys([*KINDS, "struct", "map"])
 
 
 class Process:
@@ -136,12 +148,12 @@ def candidates(call):
         return []
     found = dict.fromkeys(call.bases)
     if call.paired:
-        found |= dict.fromkeys((one, other) for one in PAIRED for other in PAIRED)
+        found |= dict.fromkeys((one, other) for one in KINDS for other in KINDS) | dict.fromkeys(PAIRS)
     elif call.varied:
         # The first tuple alone is varied.
         first = call.bases[0]
         for place in range(len(first)):
-            found |= dict.fromkeys((*first[:place], name, *first[place + 1 :]) for name in EVERY_TYPE if name != values.base(first[place]))
+            found |= dict.fromkeys((*first[:place], name, *first[place + 1 :]) for name in related(values.base(first[place])) if name != values.base(first[place]))
     return list(found)
 
 
