@@ -27,7 +27,7 @@ mod web;
 pub use columns::{records, sequences};
 pub use corpus::{Corpus, Entry};
 pub use programs::{Run, example, finish, repository, run, tfr_sql};
-pub use python::{python, python_with_tfx, skip};
+pub use python::{python, python_with_judges, python_with_tfx, skip};
 pub use s3::{ACCESS_KEY, BUCKET, Fault, Operation, Received, S3Server, SECRET_KEY, without_stores};
 pub use scratch::{Scratch, golden_table};
 pub use shards::{Feature, Record, Sequence, payloads, read_file, read_sequences, read_shards, shard_files};

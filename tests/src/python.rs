@@ -40,6 +40,14 @@ const TFX: Environment = Environment {
     arguments: &["--no-deps"],
 };
 
+const JUDGES: Environment = Environment {
+    name: "PostgreSQL and DuckDB",
+    requirements: ("requirements-judges.txt", include_str!("../interop/requirements-judges.txt")),
+    interpreters: &["python3"],
+    versions: (11, u32::MAX),
+    arguments: &[],
+};
+
 /// Runs a script of `tests/interop` (or another path of the repository) with TensorFlow at hand.
 ///
 /// The environment is made once, under `target/`, and shared by every test. Where that cannot be done (no python3, no
@@ -57,6 +65,14 @@ pub fn python(script: &str) -> Result<Command, String> {
 /// Why there is no such interpreter.
 pub fn python_with_tfx(script: &str) -> Result<Command, String> {
     TFX.command(script)
+}
+
+/// As [`python`], with DuckDB and a PostgreSQL server at hand.
+///
+/// # Errors
+/// Why there is no such interpreter.
+pub fn python_with_judges(script: &str) -> Result<Command, String> {
+    JUDGES.command(script)
 }
 
 /// Says why a test does not run. Where `CI` is set nothing may be left out: the test fails.

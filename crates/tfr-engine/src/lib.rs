@@ -20,10 +20,12 @@ mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
+mod guarding_filters;
 mod hidden;
 mod in_lists;
 mod interval_parts;
 mod json;
+mod known_functions;
 mod leaf_expressions;
 mod limits;
 mod lists;
@@ -95,6 +97,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_relation_planners(vec![Arc::new(no_keys::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
+    known_functions::keep_known(&mut builder);
     let functions = builder.scalar_functions().get_or_insert_default();
     // Another name of a function of the engine, which a later one may replace.
     functions.insert(0, VarcharCast::function());
@@ -211,6 +214,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
                 *rule = Arc::new(filter_pushdown::UnambiguousFilterPushdown::new_post_optimization());
             }
             "EnsureRequirements" => *rule = Arc::new(limits::LimitsInPlace::default()),
+            "ProjectionPushdown" => *rule = Arc::new(guarding_filters::ProjectionsAboveFilters::default()),
             "LimitAggregation" => *rule = Arc::new(limits::WholeAggregates),
             _ => {}
         }

@@ -16,6 +16,7 @@ use crate::time_zones::parse_zone;
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
 ///   only the right side has a row.
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
+/// * `bit_xor(DISTINCT x)`: in groups the engine would also count the copies.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
 /// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
@@ -47,6 +48,11 @@ impl AnalyzerRule for RefusedConstructs {
                             check_row_number(&call.params.args)?;
                         }
                         Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
+                        Expr::AggregateFunction(call) if call.func.name() == "bit_xor" && call.params.distinct => {
+                            return not_impl_err!(
+                                "bit_xor(DISTINCT x); write bit_xor(x) over a subquery with DISTINCT"
+                            );
+                        }
                         _ => {}
                     }
                     Ok(TreeNodeRecursion::Continue)

@@ -29,6 +29,7 @@ mod images;
 mod interop;
 mod killed;
 mod kinds;
+mod matrix;
 mod nulls;
 mod object_stores;
 mod object_tables;
