@@ -20,7 +20,6 @@ mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
-mod guarding_filters;
 mod hidden;
 mod in_lists;
 mod interval_parts;
@@ -214,7 +213,6 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
                 *rule = Arc::new(filter_pushdown::UnambiguousFilterPushdown::new_post_optimization());
             }
             "EnsureRequirements" => *rule = Arc::new(limits::LimitsInPlace::default()),
-            "ProjectionPushdown" => *rule = Arc::new(guarding_filters::ProjectionsAboveFilters::default()),
             "LimitAggregation" => *rule = Arc::new(limits::WholeAggregates),
             _ => {}
         }
