@@ -35,7 +35,10 @@ POSTGRES_TABLES = [
 ]
 
 # A pattern of the query, a pattern of the answers, and the sentence.
-REASONS = []
+REASONS = [
+    (r"(?i)::\s*(int|bigint|smallint)|as\s+(int|bigint|smallint)", r"", "A cast of a number to an integer cuts its decimals off, as in Spark and Hive."),
+    (r"(?i)::bytea|as\s+bytea|::blob|as\s+blob", r"", "A cast of text to BINARY gives the bytes of its UTF-8 form, as in Spark."),
+]
 
 
 def of(sql, answers):

@@ -66,6 +66,16 @@ def lower(sql):
     return "".join(piece if quoted else piece.lower() for piece, quoted in pieces(sql))
 
 
+def is_ordered(sql):
+    """Whether the outermost query has ORDER BY."""
+    bare = "".join("''" if quoted else piece for piece, quoted in pieces(sql))
+    while True:
+        shorter = re.sub(r"\([^()]*\)", " ", bare)
+        if shorter == bare:
+            return re.search(r"(?i)\border\s+by\b", bare) is not None
+        bare = shorter
+
+
 def is_query(sql):
     bare = "".join(piece for piece, quoted in pieces(sql) if not (quoted and piece.startswith(("--", "/*")))).lstrip(" \t\n(")
     return re.match(r"(?i)(select|values|with|from)\b", bare) is not None and not re.search(r"(?i)\b(insert|update|delete|merge)\s+(into|from|\w+\s+set)\b", bare)
