@@ -28,9 +28,22 @@ def judged(value):
         return ("t", microseconds(datetime.datetime(value.year, value.month, value.day)))
     if isinstance(value, datetime.timedelta):
         return ("i", value // datetime.timedelta(microseconds=1))
+    if isinstance(value, bytes):
+        return ("x", value.hex())
     if isinstance(value, (list, tuple)):
         return ("l", tuple(judged(item) for item in value))
     return ("?", str(value))
+
+
+def tagged(value):
+    """A value that PostgreSQL gave: a tag and a value, or an empty tuple for NULL."""
+    if value == ():
+        return ("",)
+    if value[0] == "n":
+        return number(value[1])
+    if value[0] == "l":
+        return ("l", tuple(map(tagged, value[1])))
+    return value
 
 
 def ours(value):

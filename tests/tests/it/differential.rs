@@ -13,8 +13,8 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, DurationMicrosecondType, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    TimestampMicrosecondType, TimestampNanosecondType,
+    DataType, DurationMicrosecondType, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit,
+    Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::Result;
@@ -50,6 +50,12 @@ async fn random_queries_have_the_answers_of_duckdb() {
     };
     let scratch = Scratch::default();
     command.args([setting("DIFFERENTIAL_SEED", SEED), setting("DIFFERENTIAL_QUERIES", QUERIES)]).arg(scratch.path());
+    assert!(answer_requests(command).await, "answers differ; see above");
+}
+
+/// Runs a program that asks queries, and answers them: a JSON object a line on its standard output, the answer a line
+/// on its standard input. Returns whether the program succeeded.
+pub(super) async fn answer_requests(mut command: Command) -> bool {
     let mut asking = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut answers = asking.stdin.take().unwrap();
     let mut context = SessionContext::new();
@@ -57,16 +63,19 @@ async fn random_queries_have_the_answers_of_duckdb() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let answer = match request.get("sql") {
             Some(sql) => rows(&context, sql.as_str().unwrap().to_owned()).await,
-            None => {
-                context = open(&request).await.unwrap();
-                json!({})
-            }
+            None => match open(&request).await {
+                Ok(opened) => {
+                    context = opened;
+                    json!({})
+                }
+                Err(error) => json!({"error": error.strip_backtrace()}),
+            },
         };
         if writeln!(answers, "{answer}").is_err() {
             break;
         }
     }
-    assert!(asking.wait().unwrap().success(), "answers differ; see above");
+    asking.wait().unwrap().success()
 }
 
 /// A session with some tables, which are read from Parquet files or held in memory.
@@ -107,6 +116,17 @@ async fn rows(context: &SessionContext, sql: String) -> Value {
         Ok(Ok(Err(error))) => json!({"error": error.strip_backtrace()}),
         Ok(Err(panic)) => json!({"error": format!("panicked: {}", said(panic.into_panic().as_ref()))}),
         Err(_) => json!({"error": "timeout"}),
+    }
+}
+
+/// The type of lists with offsets of 32 bits and the items of another type of lists.
+fn cast_type_of_list(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::FixedSizeList(item, _) => DataType::List(Arc::clone(item)),
+        other => other.clone(),
     }
 }
 
@@ -151,6 +171,23 @@ fn column_values(column: &dyn Array) -> Result<Vec<Value>> {
                     stamps.as_primitive::<TimestampMicrosecondType>().value(row)
                 };
                 format!("{tag}{micros}")
+            }
+            DataType::Time64(_) | DataType::Time32(_) => {
+                let times = cast(column, &DataType::Time64(TimeUnit::Microsecond))?;
+                format!("c{}", times.as_primitive::<Time64MicrosecondType>().value(row))
+            }
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                format!("x{}", text(row)?)
+            }
+            DataType::List(_) | DataType::LargeList(_) | DataType::ListView(_) | DataType::FixedSizeList(..) => {
+                let DataType::List(item) = cast_type_of_list(column.data_type()) else { unreachable!() };
+                let lists = cast(column, &DataType::List(item))?;
+                return Ok(Value::Array(column_values(&lists.as_list::<i32>().value(row))?));
+            }
+            DataType::Struct(_) => {
+                let fields =
+                    column.as_struct().columns().iter().map(|field| Ok(column_values(&field.slice(row, 1))?.remove(0)));
+                return Ok(Value::Array(fields.collect::<Result<Vec<_>>>()?));
             }
             DataType::Interval(IntervalUnit::MonthDayNano) => {
                 let interval = column.as_primitive::<IntervalMonthDayNanoType>().value(row);

@@ -23,6 +23,7 @@ mod drift;
 mod earlier_sets;
 mod examples;
 mod faults;
+mod foreign;
 mod golden;
 mod hidden;
 mod images;
