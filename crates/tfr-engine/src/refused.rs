@@ -5,7 +5,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, not_impl_err, plan_err};
-use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
@@ -16,6 +16,7 @@ use crate::time_zones::parse_zone;
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
 ///   only the right side has a row.
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
+/// * `min` and `max` of structs: to the engine, a NULL in a field is less than all values.
 /// * `bit_xor(DISTINCT x)`: in groups the engine would also count the copies.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
@@ -48,6 +49,9 @@ impl AnalyzerRule for RefusedConstructs {
                             check_row_number(&call.params.args)?;
                         }
                         Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
+                        Expr::AggregateFunction(call) if matches!(call.func.name(), "min" | "max") => {
+                            check_comparable(call, &schema)?;
+                        }
                         Expr::AggregateFunction(call) if call.func.name() == "bit_xor" && call.params.distinct => {
                             return not_impl_err!(
                                 "bit_xor(DISTINCT x); write bit_xor(x) over a subquery with DISTINCT"
@@ -64,6 +68,17 @@ impl AnalyzerRule for RefusedConstructs {
 
     fn name(&self) -> &str {
         "refused_constructs"
+    }
+}
+
+fn check_comparable(call: &AggregateFunction, schema: &DFSchema) -> Result<()> {
+    let [value] = call.params.args.as_slice() else { return Ok(()) };
+    match value.get_type(schema) {
+        Ok(DataType::Struct(_)) => plan_err!(
+            "{} of structs is not supported; write first_value(x ORDER BY x), with DESC for the greatest",
+            call.func.name()
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -96,7 +111,7 @@ fn check_level(aggregate: &Expr) -> Result<()> {
     })?;
     match outer {
         Some(column) if !is_inner => not_impl_err!(
-            "an aggregate in a subquery over {} alone, a column of the query around it, where SQL computes the aggregate; compute              it there: SELECT ... FROM (SELECT sum(x) AS s FROM t) a, ...",
+            "an aggregate in a subquery over {} alone, a column of the query around it, where SQL computes the aggregate; compute it there: SELECT ... FROM (SELECT sum(x) AS s FROM t) a, ...",
             column.flat_name()
         ),
         _ => Ok(()),

@@ -1,7 +1,7 @@
 //! [`TextArguments`]: rejects bytes, lists, structs and maps where a text is expected.
 //!
 //! The engine converts them to text. `upper` of bytes failed in the middle of a query, or worked by chance.
-//! `reverse([1, 2, 3])` was `]3 ,2 ,1[`, and `length([1, NULL, 3])` was 8.
+//! `reverse([1, 2, 3])` was `]3 ,2 ,1[`, and `length([1, NULL, 3])` was 8. A text that is cast to a list was its only item.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, plan_err};
+use datafusion_expr::expr::{Cast, TryCast};
 use datafusion_expr::type_coercion::functions::{UDFCoercionExt, fields_with_udf};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 
@@ -43,6 +44,13 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     match expr {
         Expr::ScalarFunction(call) => check_call(call.func.as_ref(), &call.args, schema),
         Expr::AggregateFunction(call) => check_call(call.func.as_ref(), &call.params.args, schema),
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            let is_text = expr.get_type(schema).is_ok_and(|source| source.is_string());
+            match is_text && kind(field.data_type()) == Some("a list") {
+                true => plan_err!("a CAST of a text to a list is not supported; write string_to_array(x, ',')"),
+                false => Ok(()),
+            }
+        }
         Expr::Like(like) => {
             let name = if like.case_insensitive { "ILIKE" } else { "LIKE" };
             check_operands(name, [&like.expr, &like.pattern], schema)
