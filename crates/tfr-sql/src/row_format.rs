@@ -129,9 +129,9 @@ fn split(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<Clause>)
                 if depth == 0
                     && creates
                     && words.ends_with(&[Keyword::PARTITIONED, Keyword::BY])
-                    && let Some((names, options, len)) = path(tokens.get(index..).unwrap_or_default())
+                    && let Some(PathColumns { names, types, len }) = path(tokens.get(index..).unwrap_or_default())
                 {
-                    clauses.push(Clause { statement, options });
+                    clauses.push(Clause { statement, options: vec![("partitions", types)] });
                     kept.push(token.clone());
                     kept.extend(names);
                     index += len;
@@ -186,9 +186,18 @@ fn take_columns(kept: &mut Vec<TokenWithSpan>, start: usize) -> Option<Vec<(&'st
     Some(vec![("schema", text)])
 }
 
-/// Returns the names of the columns after `PARTITIONED BY` without their types, the types as an option, and the number
-/// of their tokens; `None` if they are types of SQL.
-fn path(tokens: &[TokenWithSpan]) -> Option<(Vec<TokenWithSpan>, Vec<(&'static str, String)>, usize)> {
+/// The columns after `PARTITIONED BY`.
+struct PathColumns {
+    /// Their names in parentheses, without types.
+    names: Vec<TokenWithSpan>,
+    /// Their names and types, as the option `partitions` has them.
+    types: String,
+    /// The number of tokens that they were written in.
+    len: usize,
+}
+
+/// Returns the columns after `PARTITIONED BY`; `None` if all types are types of SQL.
+fn path(tokens: &[TokenWithSpan]) -> Option<PathColumns> {
     let open = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let columns = in_parentheses(tokens.get(open..)?)?;
     let text = hive_text(columns);
@@ -202,7 +211,7 @@ fn path(tokens: &[TokenWithSpan]) -> Option<(Vec<TokenWithSpan>, Vec<(&'static s
         comma.into_iter().chain([Token::make_word(&field.name().replace('"', "\"\""), Some('"'))])
     });
     let names = [Token::LParen].into_iter().chain(names).chain([Token::RParen]).map(TokenWithSpan::wrap);
-    Some((names.collect(), vec![("partitions", text)], open + columns.len() + 2))
+    Some(PathColumns { names: names.collect(), types: text, len: open + columns.len() + 2 })
 }
 
 /// Returns the tokens between the parenthesis at the start and the one that closes it.

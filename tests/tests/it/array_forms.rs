@@ -125,7 +125,8 @@ fn forms_of_lists(plain: &ArrayRef) -> Vec<Form> {
     let list = plain.as_list::<i32>();
     let DataType::List(field) = plain.data_type() else { panic!("no list: {}", plain.data_type()) };
     let twice = concat(&[list.values(), list.values()]).unwrap();
-    let start = |row: usize| list.value_offsets()[row] as usize + if row % 2 == 0 { list.values().len() } else { 0 };
+    let start =
+        |row: usize| list.value_offsets()[row] as usize + if row.is_multiple_of(2) { list.values().len() } else { 0 };
     let offsets: Vec<usize> = (0..list.len()).map(start).collect();
     let sizes: Vec<usize> = (0..list.len()).map(|row| list.value_length(row) as usize).collect();
     let view = ListViewArray::new(

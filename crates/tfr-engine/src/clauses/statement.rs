@@ -34,11 +34,14 @@ pub fn check(statement: &mut Statement, clauses: &mut Clauses) -> Checked {
 /// Other statements are planned without a query, or rejected.
 fn check_sql(statement: &mut SqlStatement) -> Checked {
     match statement {
-        SqlStatement::ExplainTable { describe_alias: _, hive_format, has_table_keyword: _, table_name } => {
-            match hive_format {
-                Some(format) => refused(format!("DESCRIBE {format}"), format!("write DESCRIBE {table_name}")),
-                None => Ok(()),
-            }
+        SqlStatement::ExplainTable {
+            describe_alias: _,
+            hive_format: Some(format),
+            has_table_keyword: _,
+            table_name,
+        } => refused(format!("DESCRIBE {format}"), format!("write DESCRIBE {table_name}")),
+        SqlStatement::ExplainTable { describe_alias: _, hive_format: None, has_table_keyword: _, table_name: _ } => {
+            Ok(())
         }
         SqlStatement::Explain {
             describe_alias,

@@ -191,7 +191,7 @@ impl JsonFunction {
             );
         }
         let has_indexes = self.function != Function::GetObject;
-        match steps.iter().find(|step| !is_text(step) && !(has_indexes && step.is_integer())) {
+        match steps.iter().find(|step| !(is_text(step) || has_indexes && step.is_integer())) {
             Some(other) => plan_err!("{} takes {}, found {other}", self.name(), self.arguments()),
             None => Ok(()),
         }

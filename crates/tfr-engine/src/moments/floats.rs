@@ -27,7 +27,8 @@ pub struct Moments {
 impl Moments {
     fn of(x: f64, y: f64) -> Self {
         // The deviation of a number from itself: 0, or NaN if it is not finite.
-        let (dx, dy) = (x - x, y - y);
+        let deviation = |number: f64| if number.is_finite() { 0.0 } else { f64::NAN };
+        let (dx, dy) = (deviation(x), deviation(y));
         Self { count: 1, x, y, xx: dx, yy: dy, xy: dx + dy }
     }
 

@@ -112,10 +112,10 @@ pub fn number_of_text(text: &str) -> Option<ScalarValue> {
     };
     match precision {
         _ if !is_decimal => text.parse().ok().map(|number| ScalarValue::Float64(Some(number))),
-        ..=DECIMAL128_MAX_PRECISION => {
+        _ if precision <= DECIMAL128_MAX_PRECISION => {
             ScalarValue::Utf8(Some(text.to_owned())).cast_to(&DataType::Decimal128(precision, scale)).ok()
         }
-        ..=DECIMAL256_MAX_PRECISION => {
+        _ if precision <= DECIMAL256_MAX_PRECISION => {
             ScalarValue::Utf8(Some(text.to_owned())).cast_to(&DataType::Decimal256(precision, scale)).ok()
         }
         _ => None,
