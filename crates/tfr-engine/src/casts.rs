@@ -13,9 +13,9 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operato
 use crate::expressions::{columns_of, rewrite_expressions};
 use crate::numbers::doubles::{DecimalToDouble, is_rounded_twice};
 use crate::numbers::literals;
-use crate::time_zones::{AtTimeZone, DEFAULT_ZONE};
+use crate::time_zones::AtTimeZone;
 use crate::timestamps::date_trunc;
-use crate::zone_offsets::InZoneTable;
+use crate::zone_offsets::{DEFAULT_ZONE, InZoneTable};
 
 /// Functions that cast their first argument. The optimizer replaces some of them by casts later.
 const CASTS: [&str; 8] = [

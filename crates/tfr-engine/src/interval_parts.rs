@@ -25,7 +25,8 @@ use datafusion_expr::{
 };
 
 use crate::numbers::literals::DoubleLiteral;
-use crate::time_zones::{is_fixed, local_times};
+use crate::time_zones::local_times;
+use crate::zone_offsets::is_fixed;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;

@@ -289,6 +289,20 @@ fn with_item_type(list: &DataType, item_type: &DataType) -> Option<DataType> {
     })
 }
 
+/// Returns the types to compare a number with the items of a list in, if theirs differ: that of a list of both.
+pub(crate) fn element_and_list(element: &DataType, list: &DataType) -> Option<(DataType, DataType)> {
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = list else {
+        return None;
+    };
+    let item = item.data_type();
+    if element == item {
+        return None;
+    }
+    let common = common_number(&[element, item])?;
+    let list = with_item_type(list, &common)?;
+    Some((common, list))
+}
+
 /// Gives the values and the default of `lead` and `lag` a common type.
 fn with_exact_default(window: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let [value, _, default] = window.params.args.as_mut_slice() else { return Ok(false) };

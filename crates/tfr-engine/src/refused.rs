@@ -9,7 +9,7 @@ use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
-use crate::time_zones::parse_zone;
+use crate::zone_offsets::parse_zone;
 
 /// Rejects, by name:
 ///

@@ -19,10 +19,7 @@ use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::{ScalarValue, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-use crate::zone_offsets::{offset_at, offset_of_local};
-
-/// The zone of `TIMESTAMP WITH TIME ZONE` in a session without a time zone setting.
-pub const DEFAULT_ZONE: &str = "UTC";
+use crate::zone_offsets::{DEFAULT_ZONE, is_fixed, offset_at, offset_of_local, parse_zone};
 
 /// Plans `TIMESTAMP WITH TIME ZONE` as a timestamp in the zone of the session, or in UTC. The engine would drop the
 /// zone in a session without the setting.
@@ -149,20 +146,6 @@ impl ScalarUDFImpl for AtTimeZone {
             ColumnarValue::Array(_) => ColumnarValue::Array(moved),
         })
     }
-}
-
-/// Parses the name of a time zone.
-pub fn parse_zone(zone: &str) -> Result<Tz> {
-    zone.parse().map_err(|_| {
-        DataFusionError::Plan(format!(
-            "no time zone {zone:?}; use a name such as 'Europe/Berlin' or an offset such as '+02:00'"
-        ))
-    })
-}
-
-/// Whether a zone has one offset at all times, which its name states.
-pub fn is_fixed(zone: &str) -> bool {
-    zone.starts_with(['+', '-']) || matches!(zone, DEFAULT_ZONE | "Z")
 }
 
 /// Converts timestamps in a zone with summer time to their local times, without a zone. Returns other values

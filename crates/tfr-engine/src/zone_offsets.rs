@@ -18,10 +18,25 @@ use arrow::datatypes::{Int64Type, TimestampSecondType};
 use arrow_schema::{DataType, TimeUnit};
 use chrono::{Datelike as _, LocalResult, NaiveDate, NaiveDateTime, Offset as _, TimeDelta, TimeZone as _};
 use datafusion_common::utils::take_function_args;
-use datafusion_common::{Result, exec_err};
+use datafusion_common::{DataFusionError, Result, exec_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-use crate::time_zones::{is_fixed, parse_zone};
+/// The zone of `TIMESTAMP WITH TIME ZONE` in a session without a time zone setting.
+pub const DEFAULT_ZONE: &str = "UTC";
+
+/// Parses the name of a time zone.
+pub fn parse_zone(zone: &str) -> Result<Tz> {
+    zone.parse().map_err(|_| {
+        DataFusionError::Plan(format!(
+            "no time zone {zone:?}; use a name such as 'Europe/Berlin' or an offset such as '+02:00'"
+        ))
+    })
+}
+
+/// Whether a zone has one offset at all times, which its name states.
+pub fn is_fixed(zone: &str) -> bool {
+    zone.starts_with(['+', '-']) || matches!(zone, DEFAULT_ZONE | "Z")
+}
 
 /// The years whose offsets repeat.
 const LAST_YEARS: std::ops::RangeInclusive<i32> = 2089..=2099;

@@ -17,6 +17,7 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use super::rows::{ListRows, comparator};
 use crate::comparable::values::may_be_misread;
 use crate::corrected::coerced_by;
+use crate::numbers;
 
 /// A comparison of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,6 +117,9 @@ impl ScalarUDFImpl for AnyItem {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [value, list] if is_list(list) => {
+                if let Some((value, list)) = numbers::element_and_list(value, list) {
+                    return Ok(vec![value, list]);
+                }
                 let mut coerced = coerced_by(&array_has_udf(), &[list.clone(), value.clone()])?;
                 coerced.reverse();
                 Ok(coerced)

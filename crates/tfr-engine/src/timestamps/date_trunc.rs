@@ -19,7 +19,7 @@ use datafusion_expr::{
 };
 
 use super::units_per_second;
-use crate::time_zones::parse_zone;
+use crate::zone_offsets::parse_zone;
 use crate::zone_offsets::{offset_at, offsets_of_local};
 
 /// The engine's function, except for timestamps: it computes their periods in nanoseconds.
