@@ -1,7 +1,7 @@
-//! Random queries, answered by this project's SQL and by DuckDB: `tests/differential` makes them and compares.
+//! Random queries, answered by this project's SQL, PostgreSQL and DuckDB: `tests/differential` makes them and compares.
 //!
 //! `DIFFERENTIAL_SEED`, `DIFFERENTIAL_QUERIES` and `DIFFERENTIAL_FIRST` set which queries are asked;
-//! `DIFFERENTIAL_PYTHON` is an interpreter with duckdb and pyarrow, in the place of the tests' own.
+//! `DIFFERENTIAL_PYTHON` is an interpreter with both judges, in the place of the tests' own.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
-use tfr_tests::{Scratch, python, repository, skip};
+use tfr_tests::{Scratch, python_with_judges, repository, skip};
 
 use crate::session;
 
@@ -43,7 +43,7 @@ async fn random_queries_have_the_answers_of_duckdb() {
             command.arg(repository().join(script));
             command
         }
-        Err(_) => match python(script) {
+        Err(_) => match python_with_judges(script) {
             Ok(command) => command,
             Err(reason) => return skip(&reason),
         },
@@ -142,6 +142,9 @@ fn values(batch: &RecordBatch) -> Result<Vec<Value>> {
 }
 
 fn column_values(column: &dyn Array) -> Result<Vec<Value>> {
+    if let DataType::Dictionary(_, values) = column.data_type() {
+        return column_values(&cast(column, values)?);
+    }
     let options = FormatOptions::new();
     let text =
         |row| Ok::<_, arrow::error::ArrowError>(ArrayFormatter::try_new(column, &options)?.value(row).to_string());
