@@ -27,7 +27,7 @@ use crate::{clauses, depth, scopes};
 /// * `- INTERVAL '1 month 1 day'` negates all parts. The engine puts the sign before the text, and so only before the
 ///   first part.
 /// * Numbers with an exponent are doubles, and other numbers are not: see [`DoubleLiteral`].
-/// * Casts to `VARCHAR(n)` cut texts: see [`cut_texts`].
+/// * Casts to `VARCHAR(n)` cut texts at `n` characters, as in PostgreSQL.
 /// * `^` is refused. It is a power in PostgreSQL and DuckDB, and an exclusive OR in Spark, MySQL and the engine.
 /// * `x < ANY(list)` and `x < ALL(list)` are function calls. The engine's plans ignore NULL items.
 /// * `->` and `->>` are function calls, and bind tighter than comparisons. The engine does not support them.
