@@ -6,7 +6,7 @@ use std::io;
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
-use tfrecord_shards::Disagreement;
+use tfrecord_shards::{Disagreement, MissingParts};
 
 use crate::read::similar::listed;
 
@@ -251,6 +251,18 @@ pub enum ErrorKind {
         directory: String,
         /// What is missing or differs.
         problem: Disagreement,
+    },
+    /// Files are missing in a directory, as the names of the others record.
+    #[error("{missing}")]
+    MissingParts {
+        /// What is missing.
+        missing: MissingParts,
+    },
+    /// A file has the name of a compressed one, and is empty.
+    #[error("{file}: expected a compressed file, found an empty one")]
+    EmptyCompressed {
+        /// The file.
+        file: String,
     },
     /// Two sets of one table store a column in different record formats.
     #[error("{second}: column {column:?} has another form than in {first}")]

@@ -93,6 +93,16 @@ pub enum ErrorKind {
         /// The format of the content.
         found: String,
     },
+    /// A file is not compressed as its name says: it is cut off, damaged, or has a wrong name.
+    #[error("{file}: expected a file compressed with {codec}, as its name says, found {found}")]
+    NotCompressed {
+        /// The file.
+        file: String,
+        /// The compression.
+        codec: &'static str,
+        /// The content.
+        found: String,
+    },
     /// Files of one table have different text formats, by their names or by their first bytes.
     #[error(
         "{file}: the {} says {found}, but the table is read as {format}, since {first} is",

@@ -160,7 +160,7 @@ impl ClusterQuery<'_> {
             let (commit, fragments, staging, task) = (commit.as_ref(), &fragments, &staging, task.as_ref());
             let job = Job { cluster: self.cluster, commit, fragments, plan, staging, task, printer: write.printer };
             job.run().await?;
-            commit.finish_tasks(staging, task).await?;
+            commit.finish_tasks(staging, false, task).await?;
             Ok::<_, Error>(())
         };
         let ended = tokio::select! {

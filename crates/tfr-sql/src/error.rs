@@ -161,6 +161,14 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A pipe has two files behind each other. The format is read from the end, where the last one lists its own rows.
+    #[error("{input}: two {format} files behind each other, expected one")]
+    TwoFiles {
+        /// The pipe.
+        input: String,
+        /// The format.
+        format: &'static str,
+    },
     /// The copy of standard input or of a pipe cannot be written, or it cannot be read.
     #[error("{}: {} cannot be copied here", path.display(), input.display())]
     SpoolInput {
@@ -449,6 +457,7 @@ impl Error {
             Self::RemoteInput { .. } => {
                 Some("copy the file or directory here, and name the copy; copy the written sidecars back".to_owned())
             }
+            Self::TwoFiles { .. } => Some("name the files, or their directory, instead of a pipe".to_owned()),
             Self::SpoolInput { .. } => Some("name a directory with room for it with --temp-dir".to_owned()),
             Self::BareFilesStrict { .. } => {
                 Some("leave out --strict, or pipe the rows of the table from its own library".to_owned())

@@ -1,5 +1,7 @@
 //! [`Pipes`]: tables on standard input and on named pipes, such as `/dev/fd/5` and `<(command)` of a shell.
 
+mod two_files;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -107,6 +109,9 @@ impl<'a> Pipes<'a> {
         let into = copy.clone();
         let copied = spawn_blocking(move || copy_pipe(&head, rest, &into)).await;
         let bytes = copied.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(failed)?;
+        if let Some(format) = two_files::find(&copy).map_err(failed)? {
+            return Err(Error::TwoFiles { input: name, format });
+        }
         log::info!("{name}: {bytes} bytes, kept in {} for the query", copy.display());
         self.copied(pipe, &copy)
     }

@@ -85,6 +85,10 @@ impl RecordText<'_> {
     fn add_input(&mut self, input: &Input) -> Result<()> {
         let (files, findings) = files(slice::from_ref(input))?;
         for finding in findings {
+            // Records of another version of the set must not be mixed with those of this one.
+            if matches!(finding.kind, FindingKind::Length { .. } | FindingKind::ChangedManifest { .. }) {
+                return Err(tfrecord_shards::Error::from(ErrorKind::NotWhole(finding)).into());
+            }
             self.incomplete |= matches!(finding.kind, FindingKind::MissingShard | FindingKind::Unreadable(_));
             self.printer.warning(finding);
         }

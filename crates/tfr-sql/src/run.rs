@@ -100,6 +100,8 @@ async fn run(
     if cluster.is_some() {
         cluster::prepare(&context);
     }
+    // Tables are doubtful when they are planned, too.
+    session::findings(&context).set_strict(args.mapping.declared.options().strict);
     let mut query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
             // The request to stop explains the error, or makes it irrelevant.
@@ -111,7 +113,6 @@ async fn run(
     for note in &query.notes {
         printer.note(note);
     }
-    session::findings(&context).set_strict(args.mapping.declared.options().strict);
     if args.output.writing.options().shuffle.is_some() && query.is_sorted_in_full() {
         printer.note("--shuffle undoes the ORDER BY of the query");
     }

@@ -8,6 +8,7 @@ pub mod partitions;
 pub mod plan_file;
 pub mod stored_query;
 
+use std::error::Error as StdError;
 use std::ffi::OsString;
 use std::future::Future;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -19,7 +20,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
 use tfr_files::stores::StoreOptions;
-use tfrecord_shards::Manifest;
+use tfrecord_shards::{AttemptError, Manifest};
 use tokio::runtime;
 
 use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, Resources, TaskArgs, TaskResources};
@@ -34,7 +35,7 @@ use crate::spill::SpillDirectory;
 use crate::tool::Work;
 use crate::write::{WriteShards, count};
 
-use plan_file::PlanFile;
+use plan_file::{Content, NewPlan, PlanFile, Published};
 use stored_query::{Rows, StoredQuery};
 
 /// A write by tasks.
@@ -87,14 +88,14 @@ pub async fn plan(
     partitions::check(&input, &query.logical)?;
     let stored_query = StoredQuery::new(arguments, text, partitions, Rows::of(&input))?;
     // Before there is anything to remove.
-    let created = plan_file::create(file)?;
+    let created = NewPlan::create(&plan_file::absolute(file)?)?;
     let written = async {
         let staging = match commit.detach(&context.task_ctx()).await? {
             Detached::Ignored(found) => return Ok(Err(found)),
             Detached::Tasks(staging) => staging,
         };
         let plan = PlanFile::new(stored_query, stored, staging.clone());
-        let written = plan_file::write(created, file, &plan);
+        let written = created.write(&plan);
         if written.is_err() {
             let options = commit.options();
             staging.abandon(&options.out, options.mode, &context.task_ctx()).await?;
@@ -104,16 +105,12 @@ pub async fn plan(
     match written.await {
         Ok(Ok(())) => {}
         Ok(Err(found)) => {
-            plan_file::remove(file)?;
             write.printer.note(
                 Report::new(Outcome::Ignored(IgnoredReport::new(&out, found)), write.started.elapsed()).summary(),
             );
             return Ok(ExitStatus::Done);
         }
-        Err(error) => {
-            plan_file::remove(file)?;
-            return Err(error);
-        }
+        Err(error) => return Err(error),
     }
     let steps = if commit.sorts_in_tasks()? { "; all of them twice, with a cut between" } else { "" };
     write.printer.note(format!("{}: {}{steps}", file.display(), counted(tasks.into(), "task")));
@@ -123,15 +120,15 @@ pub async fn plan(
 /// `task`: runs an attempt of a task.
 pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
     let index = args.index;
-    let plan = PlanFile::read(&args.plan)?;
+    let plan = plan_file::read_plan(&args.plan)?;
     if (plan.query.tasks()..=last_index(plan.query.partitions())).contains(&index) {
         // A job array has as many tasks as were asked for.
         work.printer
             .note(format!("task {index}: nothing to do, because the rows are in {} partitions", plan.query.tasks()));
         return Ok(ExitStatus::Done);
     }
-    let ran = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
-        Ok(commit.run_task(&plan.staging, index, context).await?)
+    let ran = with_plan(&plan, &args.resources, &work, async |commit, context| {
+        until(&work.interrupt, async { Ok(commit.run_task(&plan.staging, index, context).await?) }).await
     })?;
     let done = match ran {
         Ok(done) => done,
@@ -152,11 +149,12 @@ fn last_index(partitions: NonZeroUsize) -> u32 {
 
 /// `cut`: decides where shards begin.
 pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let cut = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
+    let plan = plan_file::read_plan(&args.plan)?;
+    let cut = with_plan(&plan, &args.resources, &work, async |commit, context| {
         if !commit.sorts_in_tasks()? {
             return Err(TaskError::NothingToCut.into());
         }
-        Ok(commit.cut_tasks(&plan.staging, context).await?)
+        until(&work.interrupt, async { Ok(commit.cut_tasks(&plan.staging, context).await?) }).await
     })?;
     match cut {
         Ok(tasks) => {
@@ -167,31 +165,105 @@ pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// `finish`: publishes the set.
+/// `finish`: publishes the set. Says so if it is published already.
 pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let finished = with_plan(&args.plan, &args.resources, &work, async |commit, plan, context| {
-        let manifest = commit.finish_tasks(&plan.staging, context).await?;
-        Ok((manifest, commit.options().out.to_string()))
-    })?;
-    let (manifest, out): (Arc<Manifest>, _) = match finished {
-        Ok(finished) => finished,
-        Err(status) => return Ok(status),
+    let path = plan_file::absolute(&args.plan)?;
+    let plan = match plan_file::read(&path)? {
+        Content::Plan(plan) => plan,
+        Content::Published(published) => return say_published(args, &published, &work),
     };
-    plan_file::remove(&args.plan)?;
-    let report =
-        Report::new(Outcome::Shards(ShardsReport::new(Path::new(&out), &manifest, Vec::new())), work.started.elapsed());
-    work.printer.note(report.summary());
-    match args.report {
-        Some(ReportFormat::Json) => work.printer.data(report.to_json().as_bytes()).map_err(Error::Stdout)?,
-        None => {}
+    if args.verify && plan.staging.is_in_store() {
+        return Err(TaskError::VerifiedLater.into());
     }
+    // A finish that was killed after it had published the set.
+    let manifest = match plan.staging.published()? {
+        Some(manifest) => Arc::new(manifest),
+        None => match publish(args, &path, &plan, &work)? {
+            Ok(manifest) => manifest,
+            Err(status) => return Ok(status),
+        },
+    };
+    let out = plan.options.options()?.out.to_string();
+    let report = ShardsReport::new(Path::new(&out), &manifest, Vec::new());
+    let report = Report::new(Outcome::Shards(report), work.started.elapsed());
+    let run = manifest.last_run().to_owned();
+    let time = manifest.appended.last().map_or(manifest.created, |appended| appended.created).to_string();
+    let value = serde_json::from_str(&report.to_json()).unwrap_or_default();
+    // The set is published, so this does not fail the command, which a job system would repeat.
+    if let Err(error) = plan_file::put_note(&path, Published { run, out, time, report: value }) {
+        let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        log::warn!("the set is published, but {error}{source}");
+    }
+    work.printer.note(report.summary());
+    print_report(args, &report.to_json(), &work)?;
     Ok(ExitStatus::Done)
+}
+
+/// Publishes what the tasks have staged.
+fn publish(
+    args: &FinishArgs,
+    path: &Path,
+    plan: &PlanFile,
+    work: &Work<'_>,
+) -> Result<Result<Arc<Manifest>, ExitStatus>> {
+    let published = with_plan(plan, &args.resources, work, async |commit, context| {
+        let finish = async { Ok(commit.finish_tasks(&plan.staging, args.verify, context).await?) };
+        let ended = until(&work.interrupt, finish).await;
+        commit.settled().await;
+        // Even if the signal came just before the set was published.
+        match commit.summary() {
+            Some(manifest) => Ok(Ok(manifest)),
+            None => ended,
+        }
+    });
+    let keep = |error: Error| match error {
+        Error::TryAgain(error) if prevents_publication(&error) => {
+            Error::TryAgain(Box::new(TaskError::Unpublished { path: path.to_owned(), source: error }.into()))
+        }
+        error if prevents_publication(&error) => {
+            TaskError::Unpublished { path: path.to_owned(), source: Box::new(error) }.into()
+        }
+        error => error,
+    };
+    published.map_err(keep)
+}
+
+/// Whether an error is that of a publication, and not of a plan that cannot be finished yet.
+fn prevents_publication(error: &(dyn StdError + 'static)) -> bool {
+    use tfrecord_shards::ErrorKind as Kind;
+    let mut chain = std::iter::successors(Some(error), |error| error.source());
+    let error = chain.find_map(|error| error.downcast_ref::<tfrecord_shards::Error>());
+    error.is_some_and(|error| {
+        !matches!(error.kind(), Kind::Ended | Kind::Busy { .. } | Kind::Attempt(AttemptError::Missing { .. }))
+    })
+}
+
+fn say_published(args: &FinishArgs, published: &Published, work: &Work<'_>) -> Result<ExitStatus> {
+    let Published { run, out, time, report } = published;
+    work.printer.note(format!("{out}: published already: written at {time} by run {run}"));
+    print_report(args, &format!("{report}\n"), work)?;
+    Ok(ExitStatus::Done)
+}
+
+fn print_report(args: &FinishArgs, json: &str, work: &Work<'_>) -> Result<()> {
+    match args.report {
+        Some(ReportFormat::Json) => work.printer.data(json.as_bytes()).map_err(Error::Stdout),
+        None => Ok(()),
+    }
 }
 
 /// `abandon`: removes what the tasks have written.
 pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     const MEMORY: NonZeroU64 = NonZeroU64::new(64 << 20).unwrap();
-    let plan = PlanFile::read(&args.plan)?;
+    let path = plan_file::absolute(&args.plan)?;
+    let plan = match plan_file::read(&path)? {
+        Content::Plan(plan) => plan,
+        Content::Published(published) => {
+            plan_file::remove(&path)?;
+            work.printer.note(format!("{}: published already, so it stays", published.out));
+            return Ok(ExitStatus::Done);
+        }
+    };
     let options = plan.options.options()?;
     let one = Some(NonZeroUsize::MIN);
     let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
@@ -208,19 +280,18 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     if let Err(status) = abandoned {
         return Ok(status);
     }
-    plan_file::remove(&args.plan)?;
+    plan_file::remove(&path)?;
     work.printer.note(format!("abandoned {}", counted(plan.query.tasks().into(), "task")));
     Ok(ExitStatus::Done)
 }
 
-/// Plans the rows of a plan file again, and does something with the plan.
+/// Plans the rows of a plan file again, and does something with the plan. Changes to the directory of the plan.
 fn with_plan<T>(
-    file: &Path,
+    plan: &PlanFile,
     resources: &TaskResources,
     work: &Work<'_>,
-    job: impl AsyncFnOnce(&TfRecordCommitExec, &PlanFile, &TaskContext) -> Result<T>,
+    job: impl AsyncFnOnce(&TfRecordCommitExec, &TaskContext) -> Result<Result<T, ExitStatus>>,
 ) -> Result<Result<T, ExitStatus>> {
-    let plan = PlanFile::read(file)?;
     let limits = Limits::new(&resources.with_partitions(plan.query.partitions()))?;
     log::info!("{limits}");
     let spill = SpillDirectory::create(resources.temp_dir.as_deref())?;
@@ -239,7 +310,7 @@ fn with_plan<T>(
             Err(status) => return Ok(Err(status)),
         };
         let task = session::task_context(context, commit.as_ref());
-        let done = until(interrupt, job(&commit, &plan, &task)).await;
+        let done = job(&commit, &task).await;
         // The files and uploads of an attempt that is not complete are removed before the command ends.
         commit.settled().await;
         done

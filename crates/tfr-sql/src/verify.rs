@@ -176,6 +176,7 @@ fn kind(kind: &FindingKind) -> &'static str {
         FindingKind::MixedForms(_) => "mixed-forms",
         FindingKind::UnmappedFeatures { .. } => "unmapped-features",
         FindingKind::ChangedManifest { .. } => "changed-manifest",
+        FindingKind::MissingParts(_) => "missing-parts",
         FindingKind::MissingShard => "missing-shard",
         FindingKind::UnlistedShard => "unlisted-shard",
         FindingKind::MissingSidecar => "missing-sidecar",

@@ -81,6 +81,7 @@ pub use set::manifest::{
     ShardEntry, SplitDescription, Totals,
 };
 pub use set::names::{ObjectNames, ParseRunIdError, ParseShardNameError, RunId, ShardName};
+pub use set::parts::MissingParts;
 pub use set::schema::{FieldDescription, SchemaDescription};
 pub use set::sidecar::{IndexName, Sidecar, SidecarEntry, StagedIndex};
 pub use set::{MANIFEST_NAME, SUCCESS_NAME};

@@ -13,7 +13,7 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, ReaderBuilder, SchemaInference};
 use rayon::prelude::*;
 use tfrecord_framing::{Compression, RecordReader, Records};
-use tfrecord_shards::{FindingKind, MANIFEST_NAME, Manifest};
+use tfrecord_shards::{Finding, FindingKind, MANIFEST_NAME, Manifest};
 
 use crate::error::{ErrorKind, Result};
 use crate::form::TableDescription;
@@ -94,7 +94,11 @@ pub struct Observed {
 pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     let (paths, findings) = tfrecord_shards::files(&[dir.to_owned()])?;
     // Incomplete sets are rejected.
-    if let Some(finding) = findings.into_iter().find(|finding| matches!(finding.kind, FindingKind::MissingShard)) {
+    let is_gap = |finding: &Finding| {
+        let kind = &finding.kind;
+        matches!(kind, FindingKind::MissingShard | FindingKind::Length { .. } | FindingKind::ChangedManifest { .. })
+    };
+    if let Some(finding) = findings.into_iter().find(is_gap) {
         return Err(ErrorKind::NotWhole { problem: finding.to_string() }.into());
     }
     if paths.is_empty() {

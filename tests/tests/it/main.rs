@@ -54,3 +54,4 @@ mod table_formats;
 mod tasks;
 mod tfrecords;
 mod values;
+mod whole_sets;

@@ -8,13 +8,13 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfrecord_shards::{MANIFEST_NAME, Manifest, SUCCESS_NAME};
+use tfrecord_shards::{MANIFEST_NAME, Manifest, MissingParts, SUCCESS_NAME};
 
 use super::known::KnownFile;
 use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
-use tfr_files::{FoundFiles, find_files};
+use tfr_files::{Findings, FoundFiles, find_files};
 use tfr_files::{Listing, Location, OwnedFiles};
 
 /// A shard set, some or all of whose files belong to the table.
@@ -74,6 +74,11 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
         let manifests = manifests(&store, location, &found_files, &files, &mut unreadable).await?;
         let mut whole = Vec::new();
         for set in manifests {
+            // Parents come first. The manifest of a set lists all that is below its directory.
+            let is_inside = |around: &Path| *around != set.directory && set.directory.prefix_matches(around);
+            if whole.iter().any(is_inside) {
+                continue;
+            }
             let members = Members::of(&set, &files, &found_files.passed);
             if takes_all(location, &set.directory) {
                 members.check(&set, location)?;
@@ -97,6 +102,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
         if files.is_empty() && whole.is_empty() {
             found_files.files()?;
         }
+        check_names(session, location, &files, &members_of)?;
         found.push((location, files));
     }
     let listing = Listing::of_files(store_url, store, found)?.with_owners(owners);
@@ -116,6 +122,35 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
         listing
     };
     Ok(TableFiles { listing, known, listed, sets, kept, unreadable })
+}
+
+/// Reports files that are missing in a directory, as the names of the others record: it may be the beginning of a copy.
+/// Files that are named themselves or by a pattern are read as named. Rejects empty files whose name is that of a
+/// compressed file.
+fn check_names(
+    session: &dyn Session,
+    location: &Location,
+    files: &[ObjectMeta],
+    members_of: &HashMap<Path, Path>,
+) -> Result<()> {
+    let unlisted = files.iter().filter(|file| !members_of.contains_key(&file.location));
+    let names = location.file_names();
+    let is_compressed = |name: &str| [".gz", ".gzip", ".zlib", ".zz"].iter().any(|ending| name.ends_with(ending));
+    if let Some(empty) = unlisted.clone().find(|file| file.size == 0 && is_compressed(file.location.as_ref())) {
+        return Err(ErrorKind::EmptyCompressed { file: names.name(&empty.location) }.into());
+    }
+    let is_found = |file: &&ObjectMeta| {
+        file.location.parent().is_some_and(|directory| takes_all(location, &directory)) && !location.is_pattern()
+    };
+    let found: Vec<_> = unlisted.filter(is_found).map(|file| names.name(&file.location)).collect();
+    let Some(missing) = MissingParts::among(found.iter().map(String::as_str)).into_iter().next() else {
+        return Ok(());
+    };
+    if Findings::of(session.config()).is_some_and(|findings| findings.is_strict()) {
+        return Err(ErrorKind::MissingParts { missing }.into());
+    }
+    log::warn!("{missing}");
+    Ok(())
 }
 
 /// Returns the directory of the set that a partition directory may be in: the path without the trailing `key=value`
@@ -194,9 +229,11 @@ async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, direct
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    // Other tools have files of that name, too.
-    let is_foreign = serde_json::from_slice::<serde_json::Value>(&json)
-        .is_ok_and(|value| value.get("format_version").is_none() || value.get("shards").is_none());
+    // Other tools have files of that name, too. One with a checksum of ours has lost what is missing in it.
+    let is_foreign = serde_json::from_slice::<serde_json::Value>(&json).is_ok_and(|value| {
+        let has = |key| value.get(key).is_some();
+        !has("manifest_crc32c") && !(has("format_version") && has("shards"))
+    });
     if is_foreign {
         return Ok(None);
     }

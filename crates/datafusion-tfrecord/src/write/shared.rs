@@ -5,7 +5,7 @@ use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use serde::{Deserialize, Serialize};
 use tfrecord_shards::objects::{Occupant, SharedUploads};
-use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, RunId, SaveMode, SharedStaging};
+use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, Manifest, RunId, SaveMode, SharedStaging};
 
 use super::target::WriteTarget;
 use super::upload::{ControlArea, UploadTarget, end_dead_runs};
@@ -45,6 +45,17 @@ impl SharedWrite {
         matches!(self.shards, SharedPlace::Store(_))
     }
 
+    /// Returns the manifest of the set if it is published and in a directory, and removes what the run has left there.
+    ///
+    /// # Errors
+    /// The manifest cannot be read.
+    pub fn published(&self) -> Result<Option<Manifest>> {
+        match &self.shards {
+            SharedPlace::Directory(at) => LocalCommit::published(at).map_err(shards_error),
+            SharedPlace::Store(_) => Ok(None),
+        }
+    }
+
     /// Removes everything that tasks have staged for a set at `out`. Tasks that still run fail. Does nothing if the set is
     /// published or abandoned.
     ///
@@ -60,8 +71,10 @@ impl SharedWrite {
                 let at = at.clone();
                 blocking(move || match LocalCommit::resume(&at, mode) {
                     Err(error) if !matches!(error.kind(), ErrorKind::Ended) => Err(shards_error(error)),
-                    // Dropping the commit discards the run.
-                    _ => Ok(()),
+                    commit => {
+                        drop(commit.map(LocalCommit::abort));
+                        Ok(())
+                    }
                 })
                 .await?;
             }

@@ -194,13 +194,19 @@ impl TaskReports {
     }
 }
 
-/// Returns the manifest of the set, if a process has published it completely and then has not ended the run.
+/// Returns the manifest of the set, if a process has published it completely.
 pub(super) async fn published(
     at: &SharedWrite,
     options: &WriteOptions,
     context: &TaskContext,
 ) -> Result<Option<Manifest>> {
-    let SharedPlace::Store(uploads) = &at.shards else { return Ok(None) };
+    let uploads = match &at.shards {
+        SharedPlace::Directory(_) => {
+            let at = at.clone();
+            return blocking(move || at.published()).await;
+        }
+        SharedPlace::Store(uploads) => uploads,
+    };
     let found = control_area(&options.out, uploads, context)?.published().await?;
     Ok(found.filter(|(_, is_complete)| *is_complete).map(|(standing, _)| standing.manifest))
 }

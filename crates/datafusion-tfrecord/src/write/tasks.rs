@@ -17,13 +17,13 @@
 //!
 //! In an object store the staged shards are uploads that are not completed. Their ids and the reports are objects below
 //! the prefix, which [`tfrecord_shards::objects`] describes; sorted rows are in a directory,
-//! [`WriteOptions::scratch`](super::WriteOptions::scratch). There, a publication that has failed can be continued.
+//! [`WriteOptions::scratch`](super::WriteOptions::scratch). A publication that has failed can be repeated in both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use datafusion_common::{Result, exec_err, internal_datafusion_err};
+use datafusion_common::{Result, exec_err, internal_err};
 use datafusion_execution::TaskContext;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -32,7 +32,7 @@ use tfr_files::Findings;
 use tfrecord_shards::{AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports};
 use tfrecord_sidecars::stats::Statistics;
 
-use super::commit::{Begun, TfRecordCommitExec};
+use super::commit::{Begun, TfRecordCommitExec, WriteOutcome};
 use super::metrics::WriteMetrics;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
@@ -270,16 +270,18 @@ impl TfRecordCommitExec {
         Ok(TaskProgress { step, done: done(&|task| task < tasks), tasks: tasks as usize })
     }
 
-    /// Publishes the set. Sorted rows that are not written yet are written here.
+    /// Publishes the set. Sorted rows that are not written yet are written here. With `verify`, the checksums of shards
+    /// in a directory are compared first.
+    ///
+    /// Can be repeated whatever has become of an earlier call. If the set is published already, returns its manifest.
     ///
     /// # Errors
-    /// Tasks have not reported; then nothing changes, and the run can be finished later. Or the set cannot be
-    /// published. Then everything staged in a directory is removed; uploads are kept until the run is finished again or
-    /// [abandoned](SharedWrite::abandon).
-    pub async fn finish_tasks(&self, at: &SharedWrite, context: &TaskContext) -> Result<Arc<Manifest>> {
+    /// Tasks have not reported, or the set cannot be published. What the tasks have staged is retained until the run is
+    /// finished or [abandoned](SharedWrite::abandon).
+    pub async fn finish_tasks(&self, at: &SharedWrite, verify: bool, context: &TaskContext) -> Result<Arc<Manifest>> {
         let (manifest, completed) = match published(at, self.options(), context).await? {
             Some(manifest) => (Arc::new(manifest), BTreeSet::new()),
-            None => self.publish_tasks(at, context).await?,
+            None => self.publish_tasks(at, verify, context).await?,
         };
         if let SharedPlace::Store(uploads) = &at.shards {
             control_area(&self.options().out, uploads, context)?.end(&completed).await?;
@@ -292,20 +294,31 @@ impl TfRecordCommitExec {
     async fn publish_tasks(
         &self,
         at: &SharedWrite,
+        verify: bool,
         context: &TaskContext,
     ) -> Result<(Arc<Manifest>, BTreeSet<String>)> {
-        let Complete { rows, written, statistics, created } = self.complete(at, context).await?;
-        let (staging, mut shards) = match &at.shards {
+        // First: it brings back the files that a process which failed to publish the set has moved.
+        let commit = match &at.shards {
             SharedPlace::Directory(at) => {
                 let (mode, at) = (self.options().mode, at.clone());
+                Some(blocking(move || LocalCommit::resume(&at, mode).map_err(shards_error)).await?)
+            }
+            SharedPlace::Store(_) => None,
+        };
+        let Complete { rows, written, statistics, created } = self.complete(at, context).await?;
+        let (staging, mut shards) = match (commit, &at.shards) {
+            (Some(commit), _) => {
                 blocking(move || {
-                    let commit = LocalCommit::resume(&at, mode).map_err(shards_error)?;
+                    if verify {
+                        commit.verify(&written).map_err(shards_error)?;
+                    }
                     let shards = commit.adopt(&written).map_err(shards_error)?;
                     Ok((Staging::Local(commit), shards))
                 })
                 .await?
             }
-            SharedPlace::Store(uploads) => {
+            (None, SharedPlace::Directory(_)) => return internal_err!("a directory without a commit"),
+            (None, SharedPlace::Store(uploads)) => {
                 let (options, running) = (self.options(), self.start_run());
                 let control = control_area(&options.out, uploads, context)?;
                 let attempt = (AttemptId::new(), Some(created));
@@ -329,8 +342,14 @@ impl TfRecordCommitExec {
         let reports = rows.into_iter().map(report).collect();
         let run = Run::begin(staging, self.options(), Some(self.start_run()))?;
         self.commit_task()?.publish(&run, reports, statistics).await?;
-        let manifest = self.summary();
-        Ok((manifest.ok_or_else(|| internal_datafusion_err!("the set was published without a manifest"))?, completed))
+        match self.outcome() {
+            Some(WriteOutcome::Written(manifest)) => Ok((manifest, completed)),
+            Some(WriteOutcome::Ignored { found }) => {
+                let path = self.options().out.named();
+                Err(shards_error(tfrecord_shards::ErrorKind::NotEmpty { path, found }.into()))
+            }
+            None => internal_err!("the set was published without a manifest"),
+        }
     }
 
     /// Returns what there is to publish, once all tasks are complete.

@@ -93,7 +93,7 @@ impl Job {
 
     async fn finish(&self) -> Result<Arc<Manifest>> {
         let (context, plan) = self.plan(99)?;
-        plan.finish_tasks(&self.staging, &context.task_ctx()).await
+        plan.finish_tasks(&self.staging, false, &context.task_ctx()).await
     }
 }
 

@@ -76,6 +76,10 @@ pub(crate) async fn text(
 ) -> Result<TextStream> {
     let (head, bytes) = peek(bytes, Content::LEN).await.map_err(|error| read_error(file, error))?;
     let content = Content::of(&head);
+    if let (None, Content::Text, Some(codec)) = (compression, content, named_compression(file)) {
+        let found = if head.is_empty() { "an empty file".to_owned() } else { content.describe() };
+        return Err(ErrorKind::NotCompressed { file: file.to_owned(), codec, found }.into());
+    }
     let compression = match (compression, content) {
         (Some(Compression::None), Content::Compressed(_)) | (None, Content::Text) => Compression::None,
         (Some(asked), _) => asked,
@@ -120,6 +124,18 @@ pub(crate) async fn start(
     }
     start.truncate(len);
     start
+}
+
+/// Returns the compression that the extension specifies. Without its magic number, such a file is cut off or damaged.
+fn named_compression(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    Some(match ending.to_ascii_lowercase().as_str() {
+        "gz" => "gzip",
+        "bz2" => "bzip2",
+        "xz" => "xz",
+        "zst" => "Zstandard",
+        _ => return None,
+    })
 }
 
 /// Returns the unsupported codec that the extension implies, if the file does not begin like text. Hadoop's codecs have

@@ -60,10 +60,15 @@ pub struct CutArgs {
 pub struct FinishArgs {
     /// The plan, as written by --plan
     ///
-    /// Publishes the shards of all tasks, complete or not at all, and removes the plan. Fails with exit code 75 if
-    /// tasks are missing. Sorted rows that no task has written are written here.
+    /// Publishes the shards of all tasks, complete or not at all. Fails with exit code 75 if tasks are missing. Sorted
+    /// rows that no task has written are written here. If it fails or is killed, run it again. The plan becomes a note
+    /// of the published set: then nothing is left to do, and the exit code is 0.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
+
+    /// Read all shards and compare their checksums before they are published
+    #[arg(long)]
+    pub verify: bool,
 
     #[command(flatten)]
     pub resources: TaskResources,
@@ -78,7 +83,7 @@ pub struct FinishArgs {
 pub struct AbandonArgs {
     /// The plan, as written by --plan
     ///
-    /// Removes what the tasks have written, and the plan. Tasks that still run fail.
+    /// Removes what the tasks have written, and the plan. Tasks that still run fail. A set that is published stays.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
 }

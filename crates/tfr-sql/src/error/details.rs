@@ -150,6 +150,7 @@ impl ErrorDetails {
             | ShardsKind::ForeignFiles { path, .. }
             | ShardsKind::NotADirectory { path }
             | ShardsKind::Busy { path, .. }
+            | ShardsKind::InsideSet { path, .. }
             | ShardsKind::Superseded { path } => self.of_path(ErrorClass::Exists, path),
             ShardsKind::Damaged { path, error } => {
                 self.of_path(ErrorClass::Data, path);
@@ -159,6 +160,7 @@ impl ErrorDetails {
             | ShardsKind::NothingSound { path, .. }
             | ShardsKind::SpillDamaged { path, .. }
             | ShardsKind::ManifestSyntax { path, .. }
+            | ShardsKind::ChangedManifest { path, .. }
             | ShardsKind::ManifestContent { path, .. } => self.of_path(ErrorClass::Data, path),
             ShardsKind::NotWhole(finding) => self.of_path(ErrorClass::Data, &finding.path),
             ShardsKind::NoFiles { path } | ShardsKind::NoManifest { path } => self.of_path(ErrorClass::Missing, path),
@@ -184,6 +186,8 @@ impl ErrorDetails {
                 self.of_file(ErrorClass::Data, file);
                 self.at(ErrorClass::Data, *found);
             }
+            TableKind::EmptyCompressed { file } => self.of_file(ErrorClass::Data, file),
+            TableKind::MissingParts { .. } => self.class = ErrorClass::Data,
             TableKind::IncompleteSet { directory, .. } => self.of_file(ErrorClass::Data, directory),
             TableKind::ElsewhereInRecords { file, column, .. } => {
                 self.of_file(ErrorClass::Data, file);
@@ -279,6 +283,7 @@ impl ErrorDetails {
             }
             FormatKind::UnsupportedFormat { file, .. }
             | FormatKind::WrongFormat { file, .. }
+            | FormatKind::NotCompressed { file, .. }
             | FormatKind::SeveralFormats { file, .. }
             | FormatKind::Misnamed { file, .. }
             | FormatKind::EmptyFile { file }

@@ -20,8 +20,8 @@ use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 
 use super::{
-    ClusterError, Error, ErrorDetails, RemoteError, columns, files, foreign, formats, framing, listed, planner, quoted,
-    shards, sidecars, stores, tables,
+    ClusterError, Error, ErrorDetails, RemoteError, TaskError, columns, files, foreign, formats, framing, listed,
+    planner, quoted, shards, sidecars, stores, tables,
 };
 
 /// An error as text: its causes from the outermost in, and a hint.
@@ -40,6 +40,7 @@ impl Explanation {
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut explanation = Self::default();
         let mut partial_rows = false;
+        let mut unpublished = None;
         let mut next = Some(error);
         while let Some(error) = next {
             explanation.details.add(error);
@@ -53,10 +54,14 @@ impl Explanation {
                 partial_rows |= text.ends_with("which counts its own rows");
                 explanation.add(&text);
             }
-            // The innermost hint is the most precise one.
+            // The innermost hint is the most precise one, but for the run of a plan it is not: that one is continued.
+            if error.downcast_ref::<Error>().is_some_and(Error::is_unpublished) {
+                unpublished = link.hint.clone();
+            }
             explanation.hint = link.hint.or(explanation.hint);
             next = link.source;
         }
+        explanation.hint = unpublished.or(explanation.hint);
         if explanation.causes.is_empty() {
             explanation.causes.push(error.to_string());
         }
@@ -84,6 +89,9 @@ struct Link<'a> {
 
 impl<'a> Link<'a> {
     fn of(error: &'a (dyn StdError + 'static)) -> Self {
+        if let Some(boxed) = error.downcast_ref::<Box<Error>>() {
+            return Self::of(boxed.as_ref());
+        }
         if let Some(shared) = error.downcast_ref::<Arc<DataFusionError>>() {
             return Self::engine(shared);
         }
@@ -243,6 +251,14 @@ impl<'a> Link<'a> {
 }
 
 impl Error {
+    fn is_unpublished(&self) -> bool {
+        match self {
+            Self::Task(TaskError::Unpublished { .. }) => true,
+            Self::TryAgain(error) => error.is_unpublished(),
+            _ => false,
+        }
+    }
+
     fn transparent(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Engine(error) | Self::ReservedWords { source: error, .. } => Some(error),

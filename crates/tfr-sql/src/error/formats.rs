@@ -12,6 +12,9 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::WrongFormat { .. } => {
             Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
         }
+        ErrorKind::NotCompressed { .. } => {
+            Some("copy or write it again; for a file that has only the name, give compression=none".to_owned())
+        }
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }

@@ -19,6 +19,11 @@ pub fn hint(error: &Error) -> Option<String> {
             "tfr-sql verify reports all damage, tfr-sql salvage keeps the intact records; files that are named one by \
              one are read whatever the manifest tells"
         }
+        ErrorKind::ChangedManifest { .. } => {
+            "restore the manifest, or write the set again; with declared columns, a pattern reads the files whatever the \
+             manifest tells"
+        }
+        ErrorKind::InsideSet { .. } => "choose a directory next to that set",
         ErrorKind::ManifestForm { source, .. } if hint(source).is_some() => return hint(source),
         ErrorKind::ManifestForm { .. } => "restore the manifest, or write the set again",
         ErrorKind::NotAFile { .. } => "write its content to a file and name that",
@@ -89,6 +94,7 @@ pub fn hint(error: &Error) -> Option<String> {
 /// Returns a hint for one finding about a file or directory.
 pub fn finding_hint(finding: &Finding) -> Option<&'static str> {
     match finding.kind {
+        FindingKind::MissingParts(_) => Some("wait for the copy to end, or name the files by a pattern"),
         FindingKind::MissingSidecar | FindingKind::ChangedSidecar => Some("tfr-sql describe writes it again"),
         _ => None,
     }

@@ -82,6 +82,10 @@ pub fn hint(error: &Error) -> Option<String> {
             "write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: \
              '{directory}/*.tfrecord*'"
         )),
+        ErrorKind::MissingParts { .. } => {
+            Some("wait for the copy to end; or name the files by a pattern, which reads what is there".to_owned())
+        }
+        ErrorKind::EmptyCompressed { .. } => Some("copy or write it again".to_owned()),
         ErrorKind::FormConflict { .. } => Some("read the sets as two tables, and join them with UNION ALL".to_owned()),
         ErrorKind::Panic { .. } => Some("this is a bug, please report it; nothing was published".to_owned()),
         _ => None,

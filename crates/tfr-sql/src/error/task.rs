@@ -95,6 +95,27 @@ pub enum TaskError {
         /// The input.
         what: String,
     },
+    /// The set of the plan is published, so there is nothing more to do.
+    #[error("{}: the set {out} has been published: written at {time}", path.display())]
+    Published {
+        /// The plan file.
+        path: PathBuf,
+        /// The set.
+        out: String,
+        /// When it was written.
+        time: String,
+    },
+    /// The set of a plan cannot be published now. The work of its tasks is retained.
+    #[error("{}: not published, and nothing that the tasks have written is lost", path.display())]
+    Unpublished {
+        /// The plan file.
+        path: PathBuf,
+        /// What prevents it.
+        source: Box<crate::error::Error>,
+    },
+    /// `finish --verify` for uploads.
+    #[error("shards that are uploaded cannot be read before they are published")]
+    VerifiedLater,
     /// `cut` for a plan that has one step.
     #[error("the tasks of this plan write their shards directly: there is nothing to cut")]
     NothingToCut,
@@ -120,6 +141,11 @@ impl TaskError {
             Self::Unrepeatable { .. } => Some("write the rows to a file first"),
             Self::Reordered { .. } => Some("write the rows of that subquery to a table first"),
             Self::NothingToCut => Some("finish it"),
+            Self::Published { .. } => Some("plan again to write another set: --plan replaces this file"),
+            Self::Unpublished { .. } => {
+                Some("remove the cause and run tfr-sql finish again, or give up with tfr-sql abandon")
+            }
+            Self::VerifiedLater => Some("finish without --verify, then run tfr-sql verify"),
             Self::File { .. } | Self::Syntax { .. } | Self::Release { .. } => None,
         }
     }

@@ -1,5 +1,6 @@
 //! [`LocalCommit`]: commits a set to a local directory.
 
+mod interrupted;
 mod shared;
 mod store;
 
@@ -90,7 +91,10 @@ struct StagedSet {
     capabilities: Capabilities,
     leftovers: Vec<Leftover>,
     staging: Staging,
-    /// The staging directory.
+    /// The staging directory of the run, which is locked.
+    home: PathBuf,
+    /// The directory in which the set is prepared: `home`, or one in it if another process began the run. There the
+    /// files of the attempts stay next to the set until it is published.
     dir: PathBuf,
     replaced: PathBuf,
     /// Parents created for the staging directory, outermost first.
@@ -148,6 +152,7 @@ impl LocalCommit {
     ) -> Result<Self> {
         let (out, missing) = target::resolve(out)?;
         target::guard(&out, inputs)?;
+        target::refuse_inside_set(&out)?;
         target::inspect(&out, mode, None)?;
         let leftovers = leftovers(&out)?;
 
@@ -167,6 +172,7 @@ impl LocalCommit {
             capabilities,
             leftovers,
             staging,
+            home: dir.clone(),
             dir,
             replaced,
             made: made.keep(),
@@ -265,8 +271,9 @@ impl LocalCommit {
     /// If a shard is still open, has another length than its writer recorded, or has the same number as another; if the
     /// record format differs from that of the existing set ([`ErrorKind::OtherForm`]); if the target now contains what
     /// must not be replaced, or another run has changed it ([`ErrorKind::Superseded`]); or if the file system fails.
-    /// The target is then unchanged. Only after [`ErrorKind::AfterCommit`] is the set published although something
-    /// failed.
+    /// The target is then unchanged. What is staged is removed, except for a commit that was
+    /// [resumed](Self::resume): that run can be resumed again. What fails after the set is published is a warning in
+    /// the log.
     pub fn publish(self, shards: Vec<StagedShard>, description: SetDescription) -> Result<Manifest> {
         self.publish_observed(shards, description, &mut |_| {})
     }
@@ -309,17 +316,21 @@ impl LocalCommit {
         let prepared = set
             .close_attempts()
             .and_then(|()| set.check_lengths(&shards))
-            .and_then(|()| Publication::with_sidecars(set.setting(), shards, description, sidecars));
-        let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(Phase::Aborted))?;
+            .and_then(|()| Publication::with_sidecars(set.setting(), shards, description, sidecars))
+            .and_then(|prepared| set.record_moves(&prepared.0).map(|()| prepared));
+        let (mut publication, manifest) = prepared.inspect_err(|_| set.enter(set.phase_of_failure()))?;
         let mut published = Ok(manifest);
         while let Some(step) = publication.next_step() {
             on_step(&step);
             let performed = set.perform(&step).and_then(|outcome| publication.performed(&step, outcome));
             match performed {
+                // Closes the manifest of the replaced set: network file systems cannot remove the directory of an open
+                // file. After an append, files of the target are still removed.
+                Ok(()) if publication.is_committed() && !publication.appends() => set.release(),
                 Ok(()) => {}
                 Err(error) if publication.is_committed() => {
                     publication.failed_after_commit();
-                    published = Err(ErrorKind::AfterCommit { path: set.out.clone(), source: Box::new(error) }.into());
+                    staging::warn_after_commit(&set.out, &error);
                 }
                 Err(error) => {
                     published = Err(error);
@@ -329,6 +340,9 @@ impl LocalCommit {
         }
         let phase = if published.is_ok() { Phase::Published } else { set.phase_after_failure(publication) };
         set.release();
+        if phase == Phase::Published {
+            set.end_resumed();
+        }
         set.enter(phase);
         published
     }
@@ -419,10 +433,20 @@ impl StagedSet {
         }
         // If this fails too, the staging directory is retained, because it may contain what was to be replaced.
         if publication.undo().iter().all(|step| self.perform(step).is_ok()) {
-            Phase::Aborted
+            self.phase_of_failure()
         } else {
             Phase::Publishing
         }
+    }
+
+    /// Returns the phase after a failure that left the target unchanged. The work of tasks is retained.
+    fn phase_of_failure(&self) -> Phase {
+        if self.is_resumed() { Phase::Detached } else { Phase::Aborted }
+    }
+
+    /// Whether another process began the run.
+    fn is_resumed(&self) -> bool {
+        self.home != self.dir
     }
 }
 
@@ -440,12 +464,17 @@ impl ShardHome for StagedSet {
 
 impl Drop for StagedSet {
     fn drop(&mut self) {
-        if matches!(*self.phase(), Phase::Staging { .. } | Phase::Aborted) {
+        let is_unfinished = match *self.phase() {
+            // The tasks' work is retained until the run is aborted or its lease expires.
+            Phase::Staging { .. } => !self.is_resumed(),
+            phase => phase == Phase::Aborted,
+        };
+        if is_unfinished {
             // First, so that no other process adds files to the directory while it is removed.
-            let _closed = self.close_attempts();
+            let _closed = self.discard_attempts();
             // An error cannot be reported here; the next run reports what was not removed. An empty directory is
             // removed without listing it, which works even if no more files can be opened.
-            let _unremoved = fs::remove_dir(&self.dir).or_else(|_| fs::remove_dir_all(&self.dir));
+            let _unremoved = fs::remove_dir(&self.home).or_else(|_| fs::remove_dir_all(&self.home));
             remove_if_empty(&self.made);
         }
         self.removal.notify();

@@ -328,7 +328,9 @@ impl Publication {
         let mut ahead = VecDeque::with_capacity(names.len() + 10);
         ahead.push_back(Step::Discard { except: names.iter().map(|(staged, _)| staged.clone()).collect() });
         // Then the manifest, which from here on specifies which files of a staging directory are ours.
-        ahead.push_back(Step::Write { name: MANIFEST_NAME.to_owned(), content: manifest.to_json()? });
+        let json = manifest.to_json()?;
+        let mut lengths = vec![(MANIFEST_NAME.to_owned(), json.len() as u64)];
+        ahead.push_back(Step::Write { name: MANIFEST_NAME.to_owned(), content: json });
         let made = directories(names.iter().map(|(_, path)| path));
         ahead.extend(make(Place::Staging, made.clone()));
         let mut files = Vec::with_capacity(names.len() + sidecars.len());
@@ -343,8 +345,14 @@ impl Publication {
         }
         if appends_to.is_none() {
             ahead.push_back(Step::Write { name: SUCCESS_NAME.to_owned(), content: Vec::new() });
+            lengths.push((SUCCESS_NAME.to_owned(), 0));
         }
-        ahead.extend([Step::Sync { place: Place::Staging, directories: made }, Step::Lock, Step::Inspect]);
+        let new: BTreeSet<_> = files.iter().collect();
+        let shards = manifest.shards.iter().map(|shard| (shard.path.clone(), shard.file_bytes));
+        let sidecars = manifest.sidecars.iter().map(|sidecar| (sidecar.path.clone(), sidecar.file_bytes));
+        lengths.extend(shards.chain(sidecars).filter(|(path, _)| new.contains(path)));
+        let check = Step::CheckFiles { files: lengths };
+        ahead.extend([Step::Sync { place: Place::Staging, directories: made }, Step::Lock, check, Step::Inspect]);
         let publication = Self {
             out: out.to_owned(),
             staging,
@@ -359,6 +367,17 @@ impl Publication {
             appends: false,
         };
         Ok((publication, manifest))
+    }
+
+    /// Returns the staged name of each file that is renamed in the staging directory, and its path in the set. Before the
+    /// first step, these are all shards and their indexes.
+    pub(crate) fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ahead.iter().filter_map(|step| match step {
+            Step::Move { from: Spot { name: Some(from), .. }, to: Spot { name: Some(to), .. } } => {
+                Some((from.as_str(), to.as_str()))
+            }
+            _ => None,
+        })
     }
 
     /// Returns the next step; `None` when the set is published.
@@ -393,6 +412,11 @@ impl Publication {
     /// Whether readers see the new set. From here on nothing is undone.
     pub fn is_committed(&self) -> bool {
         self.committed
+    }
+
+    /// Whether shards are appended to the set at the target. Known once the target is inspected.
+    pub(crate) fn appends(&self) -> bool {
+        self.appends
     }
 
     /// Records that a step failed after the commit. What was replaced is then retained, because the new set may not be

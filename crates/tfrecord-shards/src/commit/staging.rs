@@ -6,6 +6,7 @@
 //! | `.tfr-<run>.replaced-<name>` | what the run is about to replace, where directories cannot be exchanged |
 //! | `.tfr-<run>` in the target | the files of the run, and in `replaced` what it is about to replace |
 //! | `.tfr-<run>` in one of these | what tasks in other processes stage for the run, and its lease |
+//! | `.tfr.set` in one of these | the set of such a run while it is published; after an exchange, the set it replaced |
 //!
 //! A run holds a lock on its staging directory as long as it lives, and the system releases the lock when it dies. If a
 //! run is carried out by several processes in turn, a lease counts as a lock until it expires.
@@ -23,9 +24,9 @@ use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::lease;
 use crate::commit::publication::Leftover;
 use crate::commit::staging_names::{
-    PREFIX, REPLACED_NAME, attempts, is_shard_name, path_beside, path_inside, run_beside, run_inside,
+    PREFIX, REPLACED_NAME, SET_NAME, attempts, is_shard_name, path_beside, path_inside, run_beside, run_inside,
 };
-use crate::error::{AtPath, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::set::manifest::Manifest;
 use crate::set::names::{RunId, is_table_part};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
@@ -184,9 +185,14 @@ pub(crate) fn all(out: &Path) -> Result<Vec<Leftover>> {
 
 /// Whether a leftover directory, or one in it, contains a set of another run that was to be replaced.
 pub(crate) fn keeps_replaced(leftover: &Leftover) -> bool {
-    let Leftover { path, run, .. } = leftover;
-    let manifests = [Manifest::read(path), Manifest::read(path.join(REPLACED_NAME))];
-    manifests.into_iter().flatten().any(|manifest| manifest.last_run() != run)
+    manifests(&leftover.path).any(|manifest| manifest.last_run() != leftover.run)
+}
+
+/// Returns the manifests of the sets in a leftover directory. A run killed while it wrote its manifest has published
+/// nothing.
+pub(crate) fn manifests(leftover: &Path) -> impl Iterator<Item = Manifest> {
+    let inner = [REPLACED_NAME, SET_NAME].map(|name| leftover.join(name));
+    [leftover.to_owned()].into_iter().chain(inner).filter_map(|dir| Manifest::read(dir).ok())
 }
 
 /// Whether a leftover directory is a table that was moved aside to be replaced.
@@ -208,7 +214,7 @@ pub(crate) fn remove_dead(out: &Path, run: &RunId) -> Result<()> {
         .try_for_each(|leftover| remove(out, leftover).map(drop))
 }
 
-/// Removes a killed run's leftover next to or in `out`. Returns whether it is gone.
+/// Removes a leftover next to or in `out` of a run that is not live. Returns whether it is gone.
 pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
     let Leftover { path, run, .. } = leftover;
     let Some(_lock) = lock_dead(path, run) else { return Ok(false) };
@@ -216,6 +222,11 @@ pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
         // Runs put only files of ours there.
         fs::remove_dir_all(path).at("remove", path)?;
     } else {
+        let set = path.join(SET_NAME);
+        if set.is_dir() {
+            let listed = Manifest::read(&set).ok().map(|manifest| manifest.file_names());
+            remove_files(&set, listed.unwrap_or_default())?;
+        }
         // After an exchange this is the replaced set. Only the files that it lists are ours.
         match Manifest::read(path) {
             Ok(manifest) => remove_files(path, manifest.file_names())?,
@@ -344,4 +355,10 @@ pub(crate) fn keep_permissions(old: &Path, new: &Path) -> io::Result<()> {
         Ok(old) => fs::set_permissions(new, old.permissions()),
         Err(_) => Ok(()),
     }
+}
+
+/// Reports a failure after a set or a table was published. It is not an error: whoever repeated the run would write the rows
+/// twice.
+pub(crate) fn warn_after_commit(out: &Path, error: &Error) {
+    log::warn!("{}: written completely, but finishing up failed: {}", out.display(), error.with_sources());
 }

@@ -12,6 +12,10 @@ pub(crate) const PREFIX: &str = ".tfr-";
 /// Name of the directory for the old files, in a staging directory within the target.
 pub(crate) const REPLACED_NAME: &str = "replaced";
 
+/// Name of the directory in which a set is prepared, in the staging directory of a run that several processes carry out.
+/// No set has a directory of this name.
+pub(crate) const SET_NAME: &str = ".tfr.set";
+
 /// Suffix of shards until they get their final names.
 const STAGED_SUFFIX: &str = ".staged";
 

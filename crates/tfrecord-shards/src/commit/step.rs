@@ -79,6 +79,11 @@ pub enum Step {
     Confirm,
     /// Replace the target's manifest by that of the staging directory, atomically.
     ReplaceManifest,
+    /// Compare the lengths of these files of the staging directory, in bytes: another program may have touched them.
+    CheckFiles {
+        /// Their paths and lengths.
+        files: Vec<(String, u64)>,
+    },
     /// Remove abandoned shards from the staging directory.
     Discard {
         /// The shards of the set, by their staged names.
@@ -143,6 +148,7 @@ impl fmt::Display for Step {
             Self::Inspect => f.write_str("inspect the target"),
             Self::Confirm => f.write_str("confirm that the target has not changed"),
             Self::ReplaceManifest => f.write_str("replace the manifest"),
+            Self::CheckFiles { .. } => f.write_str("check the staged files"),
             Self::Discard { .. } => f.write_str("discard what is not of the set"),
             Self::RemoveFiles { place, .. } => write!(f, "remove the files of {place}"),
             Self::RemoveStale { files } => write!(f, "remove {} of the target", files.join(", ")),

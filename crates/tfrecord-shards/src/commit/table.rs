@@ -135,25 +135,25 @@ impl TableCommit {
     /// Makes the table visible. All its files are closed and synced before.
     ///
     /// # Errors
-    /// If the target has changed meanwhile, or the file system fails. The target is as before then. Only
-    /// [`ErrorKind::AfterCommit`] is reported for a table that is there although something failed.
+    /// If the target has changed meanwhile, or the file system fails. The target is as before then. What fails after the
+    /// table is there is a warning in the log.
     pub fn publish(self) -> Result<()> {
         match &self.files {
             TableFiles::File(_) => self.publish_file()?,
             TableFiles::Directory { .. } => self.publish_directory()?,
         }
         // The table is there, whatever fails from here on.
-        let synced = self.sync_names();
+        if let Err(error) = self.sync_names() {
+            staging::warn_after_commit(self.files.path(), &error);
+        }
         if let Err(error) = self.remove_files().and_then(|()| self.remove_leftovers()) {
-            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
             log::warn!(
-                "{}: written, but not all replaced files could be removed: {error}{source}",
-                self.files.path().display()
+                "{}: written, but not all replaced files could be removed: {}",
+                self.files.path().display(),
+                error.with_sources()
             );
         }
-        synced.map_err(|source| {
-            ErrorKind::AfterCommit { path: self.files.path().to_owned(), source: Box::new(source) }.into()
-        })
+        Ok(())
     }
 
     fn publish_file(&self) -> Result<()> {

@@ -9,7 +9,6 @@ use std::path::{Component, Path, PathBuf};
 use crate::commit::directory_scan::{DirectoryScan, Ours};
 use crate::commit::publication::{Leftover, SaveMode, SetState};
 use crate::commit::staging;
-use crate::commit::staging_names;
 use crate::commit::step::Target;
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::manifest::{Disagreement, Manifest, ShardEntry};
@@ -62,6 +61,7 @@ pub enum Preflight {
 pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> Result<Preflight> {
     let (out, _) = resolve(out.as_ref())?;
     guard(&out, inputs)?;
+    refuse_inside_set(&out)?;
     match inspect(&out, mode, None) {
         Ok(Target::Standing(manifest)) => Ok(Preflight::Append(manifest)),
         Ok(_) => Ok(Preflight::Write),
@@ -106,6 +106,16 @@ pub(crate) fn guard(out: &Path, inputs: &[PathBuf]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Rejects a target below a directory that holds a shard set. A reader of that set must not find another one in it.
+pub(crate) fn refuse_inside_set(out: &Path) -> Result<()> {
+    // Other tools have files of that name, too.
+    let holds_set = |dir: &&Path| dir.join(MANIFEST_NAME).is_file() && Manifest::read_changed(dir).is_ok();
+    match out.ancestors().skip(1).find(holds_set) {
+        Some(set) => Err(ErrorKind::InsideSet { path: out.to_owned(), set: set.to_owned() }.into()),
+        None => Ok(()),
+    }
 }
 
 /// Whether another directory can be renamed onto `out`. That is impossible for a mount point. It is not done to a
@@ -172,10 +182,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let mut ours = Ours { listed: BTreeSet::new(), has_manifest: manifest.is_some(), runs: Vec::new() };
     ours.listed.extend(manifest.iter().flat_map(Manifest::file_names));
     for Leftover { path, .. } in others {
-        // A run killed while it wrote its manifest has published nothing.
-        for manifest in
-            [Manifest::read(path), Manifest::read(path.join(staging_names::REPLACED_NAME))].into_iter().flatten()
-        {
+        for manifest in staging::manifests(path) {
             ours.has_manifest = true;
             ours.listed.extend(manifest.file_names());
         }

@@ -36,6 +36,16 @@ pub enum AttemptError {
         /// The contradiction.
         problem: String,
     },
+    /// The bytes of a staged file have changed since its attempt reported it.
+    #[error("{}: expected CRC-32C {expected:08x}, found {found:08x}", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// The checksum in the report.
+        expected: u32,
+        /// The checksum of the file.
+        found: u32,
+    },
     /// Write partitions have no complete attempt.
     #[error("not reported: {}", tasks(partitions, *count))]
     Missing {

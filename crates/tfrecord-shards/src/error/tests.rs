@@ -30,7 +30,6 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotEmpty { path: path.clone(), found: three() }.into(),
         ErrorKind::ForeignFiles { path: path.clone(), files: three() }.into(),
         ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
-        ErrorKind::AfterCommit { path: path.clone(), source: Box::new(ErrorKind::Ended.into()) }.into(),
         ErrorKind::Busy { path, run }.into(),
         ErrorKind::Superseded { path: "s3://bucket/train/".into() }.into(),
         ErrorKind::Prefix { prefix: "a/b".to_owned() }.into(),
@@ -102,7 +101,6 @@ fn every_kind_says_where_and_what() {
     data/shards: not empty: it contains a, b/, c
     data/shards: not replaced, because it contains files written by other tools: a, b/, c
     data/shards: overlaps with input data
-    data/shards: written completely, but finishing up failed
     data/shards: run nightly7 is writing here
     s3://bucket/train/: another run wrote here in the meantime
     prefix "a/b" cannot start the name of a shard

@@ -7,6 +7,7 @@ pub(crate) mod format_version;
 pub(crate) mod group;
 pub(crate) mod manifest;
 pub(crate) mod names;
+pub(crate) mod parts;
 pub(crate) mod scalar;
 pub(crate) mod schema;
 pub(crate) mod sidecar;

@@ -74,8 +74,12 @@ pub struct Index {
 /// ([`ErrorKind::CompressedIndex`]), damaged ([`ErrorKind::Damaged`], by record and byte) or cannot be read, an index
 /// cannot be written, or the run was stopped. No index is renamed to its final path before all are written.
 pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result<Indexing> {
-    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
-    if let Some(at) = findings.iter().position(|finding| matches!(finding.kind, FindingKind::Unreadable(_))) {
+    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?.with_lengths();
+    let prevents = |finding: &Finding| {
+        let kind = &finding.kind;
+        matches!(kind, FindingKind::Unreadable(_) | FindingKind::ChangedManifest { .. } | FindingKind::Length { .. })
+    };
+    if let Some(at) = findings.iter().position(prevents) {
         return Err(findings.swap_remove(at).into_error());
     }
     if files.is_empty() {

@@ -15,6 +15,7 @@ use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
 use crate::set::manifest::{Manifest, ShardEntry};
 use crate::set::names::{RunId, ShardName, run_id_in};
+use crate::set::parts::MissingParts;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::tools::stored::{FileStore, Input, StoredFiles};
 
@@ -82,13 +83,14 @@ impl InputFile {
 
 /// Finds the TFRecord files at paths. In a set these are the shards that its manifest lists, in its order. In another
 /// directory they are all files in it and below, by name, except hidden ones and sidecars. Also returns the defects of
-/// directories: missing shards, leftovers of killed runs. A file found twice is returned once. A path that is named
+/// directories: shards that are missing or have another length than the manifest lists, a manifest that was changed,
+/// leftovers of killed runs. A file found twice is returned once. A path that is named
 /// itself may be a pipe.
 ///
 /// # Errors
 /// If a path does not exist.
 pub fn files<I: Clone + Into<Input>>(inputs: &[I]) -> Result<(Vec<PathBuf>, Vec<Finding>)> {
-    let Inputs { files, findings, .. } = Inputs::locate(&Input::all(inputs))?;
+    let Inputs { files, findings, .. } = Inputs::locate(&Input::all(inputs))?.with_lengths();
     Ok((files.into_iter().map(|file| file.path).collect(), findings))
 }
 
@@ -224,6 +226,23 @@ impl Inputs {
         }
     }
 
+    /// Adds findings of shards whose length differs from the manifest's, for readers that do not compare more.
+    pub(crate) fn with_lengths(mut self) -> Self {
+        let listed = self.files.iter().filter(|file| !file.named).filter_map(|file| Some((file, file.entry()?)));
+        let wrong = listed.filter(|(file, entry)| file.len != entry.file_bytes).map(|(file, entry)| {
+            Finding::new(&file.path, FindingKind::Length { expected: entry.file_bytes, found: file.len })
+        });
+        self.findings.extend(wrong.collect::<Vec<_>>());
+        self
+    }
+
+    /// Adds findings of files that are missing in `dir`, as the names of these others record.
+    fn add_missing_parts(&mut self, dir: &Path, files: &[PathBuf]) {
+        let names = files.iter().filter_map(|path| path.file_name()?.to_str());
+        let missing = MissingParts::among(names).into_iter();
+        self.findings.extend(missing.map(|missing| Finding::new(dir, FindingKind::MissingParts(missing))));
+    }
+
     fn locate(named: &[Input]) -> Result<Self> {
         let mut inputs = Self::default();
         for input in named {
@@ -243,7 +262,7 @@ impl Inputs {
                 if !metadata.is_file() {
                     inputs.stream.get_or_insert_with(|| path.clone());
                 }
-                inputs.add_named(path, metadata.len(), None, |dir| Manifest::read(dir));
+                inputs.add_named(path, metadata.len(), None, |dir| Ok(Manifest::read_changed(dir)?.0));
             }
         }
         Ok(inputs)
@@ -300,8 +319,11 @@ impl Inputs {
         if !self.meet(dir) {
             return;
         }
-        match Manifest::read(dir) {
-            Ok(manifest) => return self.add_set(dir, Arc::new(manifest)),
+        match Manifest::read_changed(dir) {
+            Ok((manifest, changed)) => {
+                self.add_changed(dir, changed);
+                return self.add_set(dir, Arc::new(manifest));
+            }
             Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => {}
             Err(error) => self.find_unreadable(&dir.join(MANIFEST_NAME), error),
         }
@@ -310,14 +332,19 @@ impl Inputs {
         }
         self.add_leftovers(staging::beside_any(dir));
         self.inside(dir, |inputs| {
+            let mut files = Vec::new();
             for Entry { path, is_dir, len } in inputs.entries(dir) {
                 if is_dir {
                     inputs.add_directory(&path);
-                } else if inputs.meet(&path) {
+                    continue;
+                }
+                files.push(path.clone());
+                if inputs.meet(&path) {
                     let group = Some(group(&path, None));
                     inputs.files.push(InputFile { path, len, listed: None, named: false, group, store: None });
                 }
             }
+            inputs.add_missing_parts(dir, &files);
         });
     }
 
@@ -330,6 +357,10 @@ impl Inputs {
             look(self);
             self.around.pop();
         }
+    }
+
+    fn add_changed(&mut self, dir: &Path, changed: Option<FindingKind>) {
+        self.findings.extend(changed.map(|changed| Finding::new(&dir.join(MANIFEST_NAME), changed)));
     }
 
     /// Reports the defects of a set, apart from the contents of its shards.
@@ -423,7 +454,7 @@ impl Inputs {
         let root = &stored.root;
         self.root = (root.clone(), root.clone());
         match stored.files.get(root).filter(|_| stored.is_file) {
-            Some(len) => self.add_named(root, *len, Some(&stored.store), |dir| stored.manifest(dir)),
+            Some(len) => self.add_named(root, *len, Some(&stored.store), |dir| Ok(stored.manifest(dir)?.0)),
             None => self.add_stored_directory(stored, root),
         }
     }
@@ -435,11 +466,15 @@ impl Inputs {
         let manifest = dir.join(MANIFEST_NAME);
         if stored.files.contains_key(&manifest) {
             match stored.manifest(dir) {
-                Ok(manifest) => return self.add_stored_set(stored, dir, &Arc::new(manifest)),
+                Ok((manifest, changed)) => {
+                    self.add_changed(dir, changed);
+                    return self.add_stored_set(stored, dir, &Arc::new(manifest));
+                }
                 Err(error) => self.find_unreadable(&manifest, error),
             }
         }
         let mut last = None;
+        let mut files = Vec::new();
         for (path, len) in stored.below(dir) {
             let Some(entry) = path.strip_prefix(dir).ok().and_then(|below| below.components().next()) else { continue };
             let entry = dir.join(entry);
@@ -451,10 +486,12 @@ impl Inputs {
             if is_directory {
                 self.add_stored_directory(stored, &entry);
             } else if self.meet(path) {
+                files.push(path.clone());
                 self.push_stored(stored, path, len, None);
             }
             last = Some(entry);
         }
+        self.add_missing_parts(dir, &files);
     }
 
     fn add_stored_set(&mut self, stored: &StoredFiles, dir: &Path, manifest: &Arc<Manifest>) {

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{AtPath, ErrorKind, FindingKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 
@@ -103,11 +103,11 @@ impl StoredFiles {
         files.map(|(path, len)| (path, *len)).take_while(move |(path, _)| path.starts_with(dir))
     }
 
-    pub(super) fn manifest(&self, dir: &Path) -> Result<Manifest> {
+    pub(super) fn manifest(&self, dir: &Path) -> Result<(Manifest, Option<FindingKind>)> {
         let path = dir.join(MANIFEST_NAME);
         let mut json = Vec::new();
         match self.store.open(&path).and_then(|mut file| file.read_to_end(&mut json)) {
-            Ok(_) => Manifest::from_json(&json, &path),
+            Ok(_) => Manifest::from_changed_json(&json, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
             Err(error) => Err(error).at("read", &path),
         }

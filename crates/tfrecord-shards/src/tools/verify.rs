@@ -1,7 +1,7 @@
 //! [`verify`]: reports every defect of files and sets.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use arrow_tfrecord::FeatureNames;
@@ -10,7 +10,6 @@ use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
-use crate::set::MANIFEST_NAME;
 use crate::set::difference::ShardFigures;
 use crate::set::manifest::Manifest;
 use crate::set::sidecar::SidecarEntry;
@@ -124,21 +123,13 @@ impl FrameSink for FirstNames {
     }
 }
 
-/// Returns the defects of the sets' manifests, and of the sidecars next to their shards.
+/// Returns the defects of the sidecars next to the shards of sets.
 fn beside(files: &[InputFile]) -> Vec<Finding> {
     let of_sets = files.iter().filter(|file| !file.named);
     let sets: BTreeMap<&Path, (&InputFile, &Manifest)> =
         of_sets.filter_map(|file| Some((file.origin(), (file, &*file.listed.as_ref()?.0)))).collect();
     let mut findings = Vec::new();
     for (dir, (file, manifest)) in sets {
-        let path = dir.join(MANIFEST_NAME);
-        let mut json = Vec::new();
-        // Whether the manifest can be read is checked elsewhere.
-        if file.open_beside(&path).and_then(|mut read| read.read_to_end(&mut json)).is_ok()
-            && let Some(changed) = Manifest::changed(&json)
-        {
-            findings.push(Finding::new(&path, changed));
-        }
         for listed in &manifest.sidecars {
             let path = dir.join(&listed.path);
             let read = file.open_beside(&path).and_then(|content| SidecarEntry::read(&listed.path, content));

@@ -85,26 +85,21 @@ impl ShardedWriterBuilder {
     }
 
     /// Publishes what these attempts have staged: of each task, the newest that is listed. Everything else that is staged
-    /// is discarded. `tasks` is the number of tasks, if it is known; without it, the tasks are those up to the last one
+    /// is discarded. If the set is published already, returns its manifest. `tasks` is the number of tasks, if it is known; without it, the tasks are those up to the last one
     /// that is listed.
     ///
     /// # Errors
     /// If a task is missing ([`AttemptError::Missing`]), or an attempt is not complete or its files are not what it has
-    /// reported. Then nothing changes, and the set can still be published. Or as [`LocalCommit::publish`]; then what is
-    /// staged is discarded.
+    /// reported. Or as [`LocalCommit::publish`]. What the tasks have staged is retained, and this can be called again.
     pub fn commit(&self, at: &SharedStaging, attempts: &[(u32, AttemptId)], tasks: Option<u32>) -> Result<Manifest> {
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         let mut description = self.describe(&mapping)?;
+        if let Some(manifest) = LocalCommit::published(at)? {
+            return Ok(manifest);
+        }
         let commit = LocalCommit::resume(at, self.mode)?;
         let read = |&(task, attempt): &(u32, AttemptId)| commit.report(task, attempt);
-        let reports = attempts.iter().map(read).collect::<Result<Vec<_>>>();
-        let reports = match reports.and_then(|reports| choose_reports(reports, tasks)) {
-            Ok(reports) => reports,
-            Err(error) => {
-                commit.detach()?;
-                return Err(error);
-            }
-        };
+        let reports = choose_reports(attempts.iter().map(read).collect::<Result<Vec<_>>>()?, tasks)?;
         description.write_partitions = u32::try_from(reports.len()).unwrap_or(u32::MAX).max(1);
         let mut shards = commit.adopt(&reports)?;
         if shards.is_empty() {

@@ -189,10 +189,11 @@ fn an_attempt_that_is_too_late_writes_nothing() {
         late.finish().unwrap_err(),
         StagingArea::join(&shared, AttemptId::new()).unwrap_err(),
         LocalCommit::resume(&shared, SaveMode::Overwrite).unwrap_err(),
-        builder.commit(&shared, &[listed], Some(1)).unwrap_err(),
     ] {
         assert!(matches!(error.kind(), ErrorKind::Ended), "{error}");
     }
+    // The set is published, which can be asked for again.
+    assert_eq!(builder.commit(&shared, &[listed], Some(1)).unwrap(), check_whole(&out));
     let stats = ShardWriter::new(open, Compression::None, Level::default()).finish().unwrap();
     let shard = stats.0.seal(stats.1).unwrap();
     let error = area.put_report(&area.report(0, vec![shard])).unwrap_err();
@@ -328,6 +329,10 @@ fn appends_and_overwrites_notice_what_others_did_meanwhile() {
                     "{mode:?} {other:?}: {error}"
                 );
                 assert_eq!(check_whole(&out).last_run(), run);
+                // The work of the tasks is retained until the run is aborted.
+                let again = builder.commit(&shared, &listed, Some(1)).unwrap_err();
+                assert!(matches!(again.kind(), ErrorKind::Superseded { .. }), "{again}");
+                drop(LocalCommit::resume(&shared, mode).unwrap().abort());
             }
             Ok(manifest) => {
                 assert!(!is_noticed, "{mode:?} {other:?}");

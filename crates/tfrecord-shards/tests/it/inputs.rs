@@ -226,6 +226,9 @@ fn a_manifest_whose_types_cannot_be_read_is_named() {
     assert_eq!(findings.len(), 2);
     assert!(findings.iter().all(|finding| finding.path == path || finding.to_string().contains("ipc")), "{findings:?}");
     assert!(findings[0].to_string().starts_with(&path.display().to_string()), "{}", findings[0]);
+    assert!(matches!(refusal(from_ref(&set), &out).kind(), ErrorKind::NotWhole(_)));
+    manifest.as_object_mut().unwrap().remove("manifest_crc32c");
+    fs::write(&path, manifest.to_string()).unwrap();
     let error = refusal(from_ref(&set), &out);
     assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
 }

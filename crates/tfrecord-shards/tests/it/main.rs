@@ -11,6 +11,8 @@ mod count_records;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod finish;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod inputs;

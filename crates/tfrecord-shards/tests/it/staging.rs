@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use tfrecord_framing::{Compression, Level};
+use tfrecord_shards::commit::Step;
 use tfrecord_shards::{
     Capabilities, ErrorKind, LocalCommit, RunId, SaveMode, SetState, ShardStats, ShardWriter, check, leftovers,
 };
@@ -107,6 +109,29 @@ fn a_shard_of_another_length_than_counted_is_refused() {
     shards[0].file_bytes += 1;
     let error = commit.publish(shards, describe("new")).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ShardLength { .. }), "{error}");
+}
+
+/// A cleaner of temporary names cuts or removes what is about to be published.
+#[test]
+fn what_others_did_to_staged_files_is_noticed() {
+    let harms: [fn(&Path); 2] = [|path| fs::write(path, "cut").unwrap(), |path| fs::remove_file(path).unwrap()];
+    for harm in harms {
+        for name in ["part-00001-of-00002.tfrecord", "_manifest.json"] {
+            let dir = tempfile::tempdir().unwrap();
+            let out = dir.path().join("shards");
+            let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
+            let shards = stage(&commit, "new");
+            let staging = dir.path().join(format!(".tfr-{}-shards", commit.run()));
+            let observe = &mut |step: &Step| {
+                if *step == Step::Lock {
+                    harm(&staging.join(name));
+                }
+            };
+            let error = commit.publish_observed(shards, describe("new"), observe).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::ShardLength { .. } | ErrorKind::Io { .. }), "{name}: {error}");
+            assert!(!out.exists(), "{name}");
+        }
+    }
 }
 
 #[test]

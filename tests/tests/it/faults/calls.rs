@@ -26,7 +26,7 @@ const ERRORS: [&str; 3] = ["ENOSPC", "EIO", "EACCES"];
 const STRIDE: usize = 7;
 
 /// The n-th call of this name in a thread.
-type Point = (bool, String, usize);
+pub type Point = (bool, String, usize);
 
 #[test]
 fn errors() {
@@ -119,7 +119,7 @@ fn try_point(trial: &Trial, point: &Point, injection: &str, ending: Ending) -> R
 
 /// The calls that are of the target, and not preceded by one of something else that strace would take for the same: it
 /// counts the calls of each thread.
-fn points(trial: &Trial, looks: bool) -> BTreeSet<Point> {
+pub fn points(trial: &Trial, looks: bool) -> BTreeSet<Point> {
     trial.reset();
     let _traced = run(&mut strace(trial, looks, &[])).success();
     let (mut counts, mut met) = (BTreeMap::new(), BTreeSet::new());
@@ -141,7 +141,7 @@ fn points(trial: &Trial, looks: bool) -> BTreeSet<Point> {
     points
 }
 
-fn strace(trial: &Trial, looks: bool, arguments: &[&str]) -> Command {
+pub fn strace(trial: &Trial, looks: bool, arguments: &[&str]) -> Command {
     let mut strace = Command::new("strace");
     let calls = if looks { LOOKS } else { CHANGES };
     strace.args(["-f", "-y", "--seccomp-bpf", "-e", "signal=none", "-e", &format!("trace={calls}"), "-o"]);

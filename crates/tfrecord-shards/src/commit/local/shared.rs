@@ -1,19 +1,24 @@
 //! A commit whose shards are staged by other processes, and a commit that several processes carry out in turn.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rayon::prelude::*;
+use tfrecord_framing::crc32c_append;
+
+use super::interrupted::{Interrupted, lock};
 use super::{Capabilities, LocalCommit, Phase, Removal, StagedSet};
 use crate::commit::attempt_id::AttemptId;
 use crate::commit::leftovers::leftovers;
 use crate::commit::publication::{SaveMode, StagedShard};
 use crate::commit::report::TaskReport;
 use crate::commit::shared_staging::{SHARED_FORMAT, SharedStaging};
+use crate::commit::staging_names::SET_NAME;
 use crate::commit::{lease, staging_names, target};
-use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{AtPath, AttemptError, ErrorKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 use crate::set::names::RunId;
@@ -73,22 +78,35 @@ impl LocalCommit {
         Ok(shared)
     }
 
-    /// Goes on with a run that was [detached](Self::detach), and locks its staging directory again. Dropping the commit
-    /// discards the run, unless it is detached again.
+    /// Goes on with a run that was [detached](Self::detach), and locks its staging directory again. If a process was killed
+    /// or failed while it published the set, what it did is undone first. Only [`abort`](Self::abort) discards the run:
+    /// if the commit is dropped or cannot be published, the run can be resumed again.
     ///
     /// # Errors
-    /// If the set is published or aborted ([`ErrorKind::Ended`]), another process goes on with the run
+    /// If the set is [published](Self::published) or aborted ([`ErrorKind::Ended`]), another process goes on with the run
     /// ([`ErrorKind::Busy`]), another release shared it, or the file system fails.
     pub fn resume(at: &SharedStaging, mode: SaveMode) -> Result<Self> {
+        Self::resume_with(at, mode, Capabilities::ALL)
+    }
+
+    /// Same as [`resume`](Self::resume), for a file system with fewer capabilities.
+    #[doc(hidden)]
+    pub fn resume_with(at: &SharedStaging, mode: SaveMode, capabilities: Capabilities) -> Result<Self> {
         at.check_format()?;
         let SharedStaging { out, run, staging, made, .. } = at.clone();
         target::guard(&out, &[])?;
-        let (dir, replaced) = at.directories()?;
-        let lock = lock(&dir, &run)?;
-        let attempts = staging_names::attempts(&dir, &run);
+        let (home, replaced) = at.directories()?;
+        let lock = lock(&home, &run)?;
+        let attempts = staging_names::attempts(&home, &run);
         if !attempts.try_exists().at("inspect", &attempts)? {
             return Err(ErrorKind::Ended.into());
         }
+        let interrupted = Interrupted::new(at)?;
+        if interrupted.was_published()? {
+            interrupted.end(lock);
+            return Err(ErrorKind::Ended.into());
+        }
+        interrupted.undo()?;
         let standing = read_standing(&attempts.join(STANDING_NAME))?;
         let mut leftovers = leftovers(&out)?;
         leftovers.retain(|leftover| leftover.run != run.as_str());
@@ -96,10 +114,11 @@ impl LocalCommit {
             out,
             mode,
             run,
-            capabilities: Capabilities::ALL,
+            capabilities,
             leftovers,
             staging,
-            dir,
+            dir: home.join(SET_NAME),
+            home,
             replaced,
             made,
             standing,
@@ -129,12 +148,26 @@ impl LocalCommit {
         TaskReport::read(&self.set.attempts(), &self.set.run, partition, attempt)
     }
 
-    /// Takes over the shards of these attempts, to be published, and discards those of all others. From now on no process
-    /// can join the run, and what running attempts still write is lost.
+    /// Reads the shards and indexes of these attempts, and compares their checksums with the reports.
+    ///
+    /// # Errors
+    /// If a file has another checksum ([`AttemptError::Checksum`]), or cannot be read.
+    pub fn verify(&self, reports: &[TaskReport]) -> Result<()> {
+        let attempts = self.set.attempts();
+        let shards: Vec<_> = reports.iter().flat_map(|report| &report.shards).collect();
+        shards.into_par_iter().try_for_each(|shard| {
+            check_sum(attempts.join(&shard.staged), shard.crc32c)?;
+            let index = shard.index.as_ref().map(|index| check_sum(index.path.clone(), index.crc32c));
+            index.unwrap_or(Ok(()))
+        })
+    }
+
+    /// Takes over the shards of these attempts, to be published. Those of all others are discarded when the set is
+    /// published, and what running attempts still write is then lost.
     ///
     /// # Errors
     /// If a report is not what its attempt has staged; then nothing changes. Or if the file system fails; then the set
-    /// cannot be published.
+    /// can be published only if the run is [resumed](Self::resume) again.
     pub fn adopt(&self, reports: &[TaskReport]) -> Result<Vec<StagedShard>> {
         let set = &*self.set;
         let attempts = set.attempts();
@@ -142,42 +175,56 @@ impl LocalCommit {
             return Err(ErrorKind::Ended.into());
         }
         reports.iter().try_for_each(|report| report.check(&attempts, &set.run))?;
-        let closed = set.move_attempts_aside()?;
+        let from = match set.is_resumed() {
+            true => {
+                fs::create_dir(&set.dir).at("make directory", &set.dir)?;
+                attempts
+            }
+            false => set.move_attempts_aside()?,
+        };
         let mut adopted = Vec::new();
         for shard in reports.iter().flat_map(|report| &report.shards) {
             let mut shard = shard.clone();
-            take_over(&closed, &set.dir, &shard.staged)?;
+            take_over(&from, &set.dir, &shard.staged)?;
             if let Some(index) = &mut shard.index {
                 let name = index.path.file_name().unwrap_or_default().to_owned();
-                take_over(&closed, &set.dir, &name)?;
+                take_over(&from, &set.dir, &name)?;
                 index.path = set.dir.join(name);
             }
             adopted.push(shard);
         }
-        fs::remove_dir_all(&closed).at("remove", &closed)?;
+        if !set.is_resumed() {
+            fs::remove_dir_all(&from).at("remove", &from)?;
+        }
         Ok(adopted)
     }
 }
 
 impl StagedSet {
     /// Returns the directory of the attempts of other processes.
-    fn attempts(&self) -> PathBuf {
-        staging_names::attempts(&self.dir, &self.run)
+    pub(super) fn attempts(&self) -> PathBuf {
+        staging_names::attempts(&self.home, &self.run)
     }
 
     /// Renames the directory of attempts. From then on, no attempt can create a file.
     fn move_attempts_aside(&self) -> Result<PathBuf> {
         let attempts = self.attempts();
         // The name of a staging directory, so that it is removed with the staging directory that it is in.
-        let closed = staging_names::path_inside(&self.dir, &RunId::new());
+        let closed = staging_names::path_inside(&self.home, &RunId::new());
         match fs::rename(&attempts, &closed) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::Ended.into()),
             renamed => renamed.at("rename", &attempts).map(|()| closed),
         }
     }
 
-    /// Discards what other processes have staged and what was not taken over, and prevents that they stage more.
+    /// Discards what other processes have staged and what was not taken over, if the set is prepared next to it. That of
+    /// a resumed run is retained until the set is published.
     pub(super) fn close_attempts(&self) -> Result<()> {
+        if self.is_resumed() { Ok(()) } else { self.discard_attempts() }
+    }
+
+    /// Discards what other processes have staged, and prevents that they stage more.
+    pub(super) fn discard_attempts(&self) -> Result<()> {
         if !self.shared.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -189,23 +236,26 @@ impl StagedSet {
     }
 }
 
+fn check_sum(path: PathBuf, expected: u32) -> Result<()> {
+    let read = || {
+        let (mut file, mut buffer, mut found) = (File::open(&path)?, vec![0; 1 << 20], 0);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok::<u32, io::Error>(found),
+                read => found = crc32c_append(found, buffer.get(..read).unwrap_or_default()),
+            }
+        }
+    };
+    match read().at("read", &path)? {
+        found if found == expected => Ok(()),
+        found => Err(AttemptError::Checksum { path, expected, found }.into()),
+    }
+}
+
 /// Moves a file from one directory to another.
 fn take_over(from: &Path, to: &Path, name: impl AsRef<Path>) -> Result<()> {
     let to = to.join(&name);
     fs::rename(from.join(&name), &to).at("rename to", &to)
-}
-
-/// Locks the staging directory of a run. `None` if the file system has no locks.
-fn lock(dir: &Path, run: &RunId) -> Result<Option<File>> {
-    let file = match File::open(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ErrorKind::Ended.into()),
-        file => file.at("open", dir)?,
-    };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(ErrorKind::Busy { path: dir.to_owned(), run: run.to_string() }.into()),
-        Err(TryLockError::Error(_)) => Ok(None),
-    }
 }
 
 /// Keeps a copy of the manifest that the run began with, to which that of the target is compared at the end.

@@ -1,6 +1,5 @@
 //! Performs the steps of a publication as system calls.
 
-use std::error::Error as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::panic::resume_unwind;
@@ -138,6 +137,18 @@ impl StagedSet {
         Ok(())
     }
 
+    /// Compares the lengths of the prepared files with these.
+    fn check_files(&self, files: &[(String, u64)]) -> Result<()> {
+        for (name, expected) in files {
+            let (path, expected) = (self.dir.join(name), *expected);
+            let found = fs::symlink_metadata(&path).at("inspect", &path)?.len();
+            if found != expected {
+                return Err(ErrorKind::ShardLength { path, expected, found }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Locks the existing set by its manifest.
     fn lock_target(&self) {
         *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out);
@@ -183,6 +194,7 @@ impl Store for StagedSet {
             Step::Inspect => return target::inspect(&self.out, self.mode, Some(&self.run)).map(Outcome::Found),
             Step::Confirm => self.confirm()?,
             Step::ReplaceManifest => self.replace_manifest()?,
+            Step::CheckFiles { files } => self.check_files(files)?,
             Step::Discard { except } => staging::discard(&self.dir, except)?,
             // The remaining steps come after the set is published or abandoned. The next run reports what cannot be
             // removed now as a leftover.
@@ -196,7 +208,7 @@ impl Store for StagedSet {
             }
             Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
             Step::RemoveStaging => {
-                warn_unremoved(&self.dir, fs::remove_dir_all(&self.dir).at("remove", &self.dir));
+                warn_unremoved(&self.home, fs::remove_dir_all(&self.home).at("remove", &self.home));
             }
             Step::RemoveLeftovers => {
                 warn_unremoved(&self.out, staging::remove_dead(&self.out, &self.run));
@@ -207,18 +219,18 @@ impl Store for StagedSet {
 }
 
 /// The set is published, even if parts of the replaced one remain.
-fn warn_unremoved(dir: &Path, removed: Result<()>) {
+pub(super) fn warn_unremoved(dir: &Path, removed: Result<()>) {
     if let Err(error) = removed {
-        let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
         log::warn!(
-            "{}: the set is published, but not all replaced files could be removed: {error}{source}",
-            dir.display()
+            "{}: the set is published, but not all replaced files could be removed: {}",
+            dir.display(),
+            error.with_sources()
         );
     }
 }
 
 /// Renames a file to a path that does not exist.
-fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_unsupported(error) => match to.symlink_metadata() {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),

@@ -59,6 +59,7 @@ fn shards_are_numbered_by_partition_and_sequence() {
             "write _SUCCESS",
             "sync staging",
             "lock the target",
+            "check the staged files",
             "inspect the target",
         ]
     );

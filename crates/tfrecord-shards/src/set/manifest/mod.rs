@@ -415,15 +415,25 @@ impl Manifest {
     /// Reads the manifest of the set in `dir`. Use [`check`](crate::check) to find out whether the set is complete.
     ///
     /// # Errors
-    /// If the manifest is missing, has an unsupported format, or contradicts itself: totals that are not the sum of the
-    /// shards, or paths outside of the directory.
+    /// If the manifest is missing, has an unsupported format, was changed after it was written
+    /// ([`ErrorKind::ChangedManifest`]), or contradicts itself: totals that are not the sum of the shards, or paths
+    /// outside of the directory.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
-        let path = dir.as_ref().join(MANIFEST_NAME);
+        Self::read_with(dir.as_ref(), Self::from_json)
+    }
+
+    /// Reads the manifest of the set in `dir`, even if it was changed, which is returned as a finding.
+    pub(crate) fn read_changed(dir: &Path) -> Result<(Self, Option<FindingKind>)> {
+        Self::read_with(dir, Self::from_changed_json)
+    }
+
+    fn read_with<T>(dir: &Path, parse: impl FnOnce(&[u8], &Path) -> Result<T>) -> Result<T> {
+        let path = dir.join(MANIFEST_NAME);
         if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(ErrorKind::NotAFile { path }.into());
         }
         match fs::read(&path) {
-            Ok(json) => Self::from_json(&json, &path),
+            Ok(json) => parse(&json, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
             Err(error) => Err(error).at("read", &path),
         }
@@ -443,6 +453,16 @@ impl Manifest {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn from_json(json: &[u8], path: &Path) -> Result<Self> {
+        match Self::from_changed_json(json, path)? {
+            (_, Some(FindingKind::ChangedManifest { expected, found })) => {
+                Err(ErrorKind::ChangedManifest { path: path.to_owned(), expected, found }.into())
+            }
+            (manifest, _) => Ok(manifest),
+        }
+    }
+
+    /// Parses a manifest, even if it was changed, which is returned as a finding.
+    pub(crate) fn from_changed_json(json: &[u8], path: &Path) -> Result<(Self, Option<FindingKind>)> {
         #[derive(Deserialize)]
         struct Version {
             format_version: FormatVersion,
@@ -456,7 +476,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(json).map_err(syntax)?;
         match manifest.contradiction() {
             Some(problem) => Err(ErrorKind::ManifestContent { path: path.to_owned(), problem }.into()),
-            None => Ok(manifest),
+            None => Ok((manifest, Self::changed(json))),
         }
     }
 
@@ -544,7 +564,7 @@ impl Manifest {
     }
 
     /// Compares a manifest with its stored checksum, if it has one.
-    pub(crate) fn changed(json: &[u8]) -> Option<FindingKind> {
+    fn changed(json: &[u8]) -> Option<FindingKind> {
         checksum::mismatch(json).map(|(expected, found)| FindingKind::ChangedManifest { expected, found })
     }
 

@@ -194,6 +194,10 @@ impl Model {
             Step::Discard { except } => {
                 self.staging[which].as_mut().unwrap().files.retain(|name, _| except.contains(name));
             }
+            Step::CheckFiles { files } => {
+                let staged = &self.staging[which].as_ref().unwrap().files;
+                assert!(files.iter().all(|(path, _)| staged.contains_key(path)), "not staged: {files:?}");
+            }
             Step::Confirm | Step::Sync { .. } | Step::SyncName | Step::RemoveLeftovers => {}
         }
         Ok(Outcome::Done)
