@@ -231,7 +231,7 @@ fn publish(
 /// Whether an error is that of a publication, and not of a plan that cannot be finished yet.
 fn prevents_publication(error: &(dyn StdError + 'static)) -> bool {
     use tfrecord_shards::ErrorKind as Kind;
-    let mut chain = std::iter::successors(Some(error), |error| error.source());
+    let mut chain = std::iter::successors(Some(error), |&error| error.source());
     let error = chain.find_map(|error| error.downcast_ref::<tfrecord_shards::Error>());
     error.is_some_and(|error| {
         !matches!(error.kind(), Kind::Ended | Kind::Busy { .. } | Kind::Attempt(AttemptError::Missing { .. }))
