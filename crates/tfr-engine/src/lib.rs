@@ -20,6 +20,7 @@ mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
+mod guarding_filters;
 mod hidden;
 mod in_lists;
 mod interval_parts;
@@ -113,6 +114,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(lists::functions());
     functions.extend(lists::internal_functions());
     functions.extend(patterns::functions());
+    functions.push(patterns::match_function());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     numbers::lists::with_numbers(functions);
@@ -122,6 +124,8 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(interval_parts::Extract::default()));
     planners.insert(1, Arc::new(numbers::lists::ListOperators));
     planners.insert(0, Arc::new(bytes::BytesPlanner));
+    // It plans no expression, and so hides no other planner.
+    planners.insert(0, Arc::new(numbers::TimesOfOneUnit));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
@@ -159,7 +163,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 
 /// Rules that see the plan as written in the query.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
-    let corrected = bytes::functions().into_iter().chain(lists::functions());
+    let corrected = bytes::functions().into_iter().chain(lists::functions()).chain([patterns::match_function()]);
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),
@@ -213,6 +217,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
                 *rule = Arc::new(filter_pushdown::UnambiguousFilterPushdown::new_post_optimization());
             }
             "EnsureRequirements" => *rule = Arc::new(limits::LimitsInPlace::default()),
+            "ProjectionPushdown" => *rule = Arc::new(guarding_filters::ProjectionsAboveFilters::default()),
             "LimitAggregation" => *rule = Arc::new(limits::WholeAggregates),
             _ => {}
         }

@@ -4,11 +4,12 @@ use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, not_impl_err, plan_err};
+use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
+use crate::numbers::literals::literal;
 use crate::zone_offsets::parse_zone;
 
 /// Rejects, by name:
@@ -17,6 +18,7 @@ use crate::zone_offsets::parse_zone;
 ///   only the right side has a row.
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
 /// * `min` and `max` of structs: to the engine, a NULL in a field is less than all values.
+/// * `array_slice` with a negative step: the engine has places of its own for the ends.
 /// * `bit_xor(DISTINCT x)`: in groups the engine would also count the copies.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
@@ -49,6 +51,7 @@ impl AnalyzerRule for RefusedConstructs {
                             check_row_number(&call.params.args)?;
                         }
                         Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
+                        Expr::ScalarFunction(call) if call.func.name() == "array_slice" => check_step(call)?,
                         Expr::AggregateFunction(call) if matches!(call.func.name(), "min" | "max") => {
                             check_comparable(call, &schema)?;
                         }
@@ -68,6 +71,17 @@ impl AnalyzerRule for RefusedConstructs {
 
     fn name(&self) -> &str {
         "refused_constructs"
+    }
+}
+
+/// Rejects a step of a slice that is not a positive literal.
+fn check_step(call: &ScalarFunction) -> Result<()> {
+    let step = call.args.get(3).map(literal);
+    match step {
+        None | Some(Some(ScalarValue::Int64(None | Some(1..)))) => Ok(()),
+        _ => {
+            plan_err!("array_slice with a step that is not a positive literal; write array_reverse for the other order")
+        }
     }
 }
 
