@@ -135,21 +135,12 @@ def main():
     for kind, names in functions.items():
         failures += [f"no call of the {kind} function {name} in calls.tsv" for name in names if (kind, name) not in known]
 
-    import pickle
-    cache = os.environ.get("MATRIX_CACHE")
-    if cache and os.path.exists(cache):
-        with open(cache, "rb") as file:
-            signatures, refused, answers, literals = pickle.load(file)
-    else:
-        signatures, refused = asking.accepted(process, calls)
-        say(f"{len(signatures)} signatures of {len(calls)} calls are accepted ({time.monotonic() - began:.0f} s)")
-        answers = asking.answers(process, signatures)
-        say(f"answered ({time.monotonic() - began:.0f} s)")
-        literals = asking.literals(process, signatures, answers)
-        say(f"asked with literals ({time.monotonic() - began:.0f} s)")
-        if cache:
-            with open(cache, "wb") as file:
-                pickle.dump((signatures, refused, answers, literals), file)
+    signatures, refused = asking.accepted(process, calls)
+    say(f"{len(signatures)} signatures of {len(calls)} calls are accepted ({time.monotonic() - began:.0f} s)")
+    answers = asking.answers(process, signatures)
+    say(f"answered ({time.monotonic() - began:.0f} s)")
+    literals = asking.literals(process, signatures, answers)
+    say(f"asked with literals ({time.monotonic() - began:.0f} s)")
 
     postgresql, duckdb = judges.PostgreSQL(os.path.join(sys.argv[1], "postgresql")), judges.DuckDB()
     found = {}
