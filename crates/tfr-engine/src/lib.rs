@@ -7,6 +7,7 @@
 mod aggregates;
 mod bytes;
 mod casts;
+mod choices;
 mod clauses;
 mod comparable;
 mod constants;
@@ -36,6 +37,7 @@ mod moving;
 mod nested_loops;
 mod no_keys;
 mod null_equality;
+mod number_tokens;
 mod numbers;
 mod opaque;
 mod order_names;
@@ -110,6 +112,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
     functions.extend(bytes::functions());
+    functions.extend(choices::functions());
     functions.extend(json::functions());
     functions.extend(lists::functions());
     functions.extend(lists::internal_functions());
