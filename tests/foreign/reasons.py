@@ -45,7 +45,7 @@ REASONS = [
     (r"(?i)(array|list)_(distinct|union|intersect|except|sort)", r"DuckDB: \[\[?\(?\('l'", "`array_distinct` and other functions of sets keep the first of equal items, in their order."),
     (r"(?i)(array_agg|string_agg)\(\s*distinct", r"", "`array_agg(DISTINCT x)` without `ORDER BY` returns its items in any order."),
     (r"(?i)(array|list)_(has|contains)\(", r"\(\)", "| `x = ANY(list)`, `array_has`, `array_contains` | NULL if no item is `x` and `x` or an item is NULL;"),
-    (r"(?i)\b(generate_series|range)\(", r"ours: \[\[\('l'", "`generate_series` and `range` return a list, as in DuckDB:"),
+    (r"(?i)\bgenerate_series\(", r"PostgreSQL: \[\[\('[nt]'.*(\n.*)*ours: \[\[\('l'", "`generate_series` and `range` return a list, as in DuckDB:"),
     (r"(?i)[+-]\d\d(:?\d\d)?'|[A-Z]{3}'|Z'", r"\('t'", "A text with a time zone that is cast to TIMESTAMP is the time in UTC, as in DuckDB."),
     (r"(?i)1e[23]\d\d", r"(?i)inf|nan", "Arithmetic and functions of floating point numbers return what IEEE 754 says, and never an error:"),
     (r"(?i)\bcorr\(", r"", "`corr` is NULL where one of its arguments is the same in all rows."),
