@@ -21,7 +21,7 @@ use datafusion::datasource::MemTable;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::common::collect;
-use datafusion::physical_plan::{ExecutionPlan as _, ExecutionPlanProperties as _};
+use datafusion::physical_plan::ExecutionPlanProperties as _;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
 use tfr_tests::{Scratch, python_with_judges, repository, skip};
