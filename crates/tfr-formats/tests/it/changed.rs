@@ -190,9 +190,9 @@ async fn files_of_a_server_are_read_in_one_version() -> Result<()> {
             let first = content(name, 1, rows_of_first, LEN)?;
             for rows in other_rows {
                 let second = content(name, 2, rows, LEN)?;
-                for (tags, honours) in
-                    [(Tags::Strong, true), (Tags::Strong, false), (Tags::Weak, true), (Tags::Time, false)]
-                {
+                let tags = [(Tags::Strong, false), (Tags::Strong, true), (Tags::Weak, true), (Tags::Time, false)];
+                // Only the same length needs tags or times.
+                for (tags, honours) in tags.into_iter().take(if rows == rows_of_first { 4 } else { 1 }) {
                     for replaced_at in 0.. {
                         let web = Web::new(tags, honours, [first.clone(), second.clone()], replaced_at);
                         let ctx = small(1);
@@ -208,6 +208,8 @@ async fn files_of_a_server_are_read_in_one_version() -> Result<()> {
                         let was_replaced = web.gets() > replaced_at;
                         let expected = match was_replaced {
                             true if all_of_second => Some(2),
+                            // Listed once more, when its format was known.
+                            true if name == "t.tfrecord" && replaced_at == 1 => Some(2),
                             true => None,
                             false => Some(1),
                         };
