@@ -90,7 +90,8 @@ impl LocalFile {
             if range.start >= end {
                 return Ok(None);
             }
-            let piece = file.ranges(vec![range.start..end]).await?.pop().unwrap_or_default();
+            let next = range.start..end;
+            let piece = file.ranges(vec![next]).await?.pop().unwrap_or_default();
             Ok(Some((piece, (file, end..range.end))))
         });
         pieces.boxed()
