@@ -95,7 +95,7 @@ class Generator:
 
     def kinds(self):
         names = list(KINDS) + COMPUTED
-        weights = [6, 2, 4, 4, 4, 1, 1, 1, 2, 0.7, 0.7, 0.5, 0, 0.5, 0.5, 0.5]
+        weights = [6, 2, 4, 4, 4, 1, 1, 1, 2, 0.7, 0.7, 0.5, 0.3, 0.5, 0.5, 0.5]
         return self.random.choices(names, weights=weights, k=self.random.randint(1, 4))
 
     def alias(self):
@@ -442,6 +442,11 @@ class Generator:
         elif kind == "text" and "text" in [of for _, of in scope] and self.chance(0.3):
             text = Expression("text", self.random.choice([name for name, of in scope if of == "text"]))
             result = Expression(kind, "string_agg(", text, ", ',' ORDER BY ", text, " ", self.direction(), ")", filtered)
+        elif kind == "list":
+            # There is no min of lists.
+            value = self.value(kind, scope, 0)
+            of = f"({value} ORDER BY {value} {self.direction()})"
+            result = Expression(kind, f"{{{{first_value{of}||first{of}||(array_agg{of})[1]}}}}")
         else:
             result = Expression(kind, self.random.choice(["min(", "max("]), argument(kind), ")", filtered)
         self.budget = budget
@@ -449,7 +454,8 @@ class Generator:
 
     def window(self, kind, scope, unique):
         """A window function of a kind; where rows of the same rank could be told apart, all columns decide the order."""
-        if not scope or self.chance(0.2):
+        # There is no min of lists.
+        if not scope or self.chance(0.2) or kind == "list" and not unique:
             return self.value(kind, scope, 1)
         budget, self.budget = self.budget, 0
         partition = f"PARTITION BY {self.random.choice(scope)[0]} " if self.chance(0.6) else ""
@@ -459,6 +465,7 @@ class Generator:
         # A table that is joined twice, or none that has a number for each row, leaves rows that nothing tells apart.
         is_total = bool(unique)
         form = self.pick((2, "rank"), (3, "aggregate"), (1, "all"), (2 if is_total else 0, "row"))
+        form = "row" if kind == "list" else form
         if form == "rank" and kind == "int":
             result = Expression(kind, self.random.choice(["rank()", "dense_rank()"]), f" OVER ({partition}ORDER BY {some})")
         elif form == "rank" and kind == "float":

@@ -73,7 +73,7 @@ def value(item):
     if isinstance(item, datetime.date):
         return ("t", civil_days(item.year, item.month, item.day) * DAY)
     if isinstance(item, datetime.time):
-        return ("c", clock(item.isoformat().split("+")[0]))
+        return ("c", clock(re.split("[+-]", item.isoformat())[0]))
     if isinstance(item, datetime.timedelta):
         return ("i", item // datetime.timedelta(microseconds=1))
     if isinstance(item, dict):
@@ -85,6 +85,16 @@ def value(item):
 
 class Refused(Exception):
     """A judge has no answer."""
+
+
+def values(rows):
+    """The rows that a judge's Python client gave, in values of one form."""
+    if len(rows) > MOST_ROWS:
+        raise Refused("too many rows")
+    try:
+        return [[value(item) for item in row] for row in rows]
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise Refused(f"a value that has no form here: {error}") from error
 
 
 class DuckDb:
@@ -116,9 +126,7 @@ class DuckDb:
             rows = self.run(sql).fetchmany(MOST_ROWS + 1)
         except (duckdb.Error, RuntimeError, OverflowError, ValueError, AttributeError) as error:
             raise Refused(str(error)) from error
-        if len(rows) > MOST_ROWS:
-            raise Refused("too many rows")
-        return [[value(item) for item in row] for row in rows]
+        return values(rows)
 
     def tables(self):
         rows = self.run("SELECT table_name FROM information_schema.tables WHERE table_schema = 'main'").fetchall()
@@ -178,6 +186,9 @@ class Postgres:
         """Drops all tables."""
         self.execute("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public; GRANT ALL ON SCHEMA public TO public")
         self.execute("SET search_path = public")
+        # Types of other engines.
+        for name, base in {"double": "double precision", "string": "text", "tinyint": "smallint", "datetime": "timestamp", "blob": "bytea", "hugeint": "numeric"}.items():
+            self.execute(f"CREATE DOMAIN {name} AS {base}")
 
     run = execute
 
@@ -187,9 +198,7 @@ class Postgres:
             rows = cursor.fetchmany(MOST_ROWS + 1)
         except (psycopg.Error, decimal.DecimalException, ValueError, TypeError, OverflowError) as error:
             raise Refused(str(error)) from error
-        if len(rows) > MOST_ROWS:
-            raise Refused("too many rows")
-        return [[value(item) for item in row] for row in rows]
+        return values(rows)
 
     def tables(self):
         kinds = "'r', 'v', 'm', 'p'"

@@ -36,9 +36,28 @@ POSTGRES_TABLES = [
 
 # A pattern of the query, a pattern of the answers, and the sentence.
 REASONS = [
-    (r"(?i)::\s*(int|bigint|smallint)|as\s+(int|bigint|smallint)", r"", "A cast of a number to an integer cuts its decimals off, as in Spark and Hive."),
-    (r"(?i)::bytea|as\s+bytea|::blob|as\s+blob", r"", "A cast of text to BINARY gives the bytes of its UTF-8 form, as in Spark."),
+    (r"(?i)::\s*(int|bigint|smallint)|as\s+(int|bigint|smallint)", r"", "`CAST(1.7 AS BIGINT)` is 1."),
+    (r"(?i)::bytea|as\s+bytea|::blob|as\s+blob", r"", "A cast of a text to BINARY returns the bytes of its UTF-8 form, as in Spark."),
+    (r"(?i)\bencode\('", r"", "A text literal is a text, also where an argument may be bytes:"),
+    (r"(?i)::numeric|::decimal\b|as\s+(numeric|decimal)\b", r"0{5}'|[eE]\+|inf", "`DECIMAL` and `NUMERIC` without digits are `DECIMAL(38, 10)`."),
+    (r"\d{19} / \d", r"", "| `a / b` of decimals | Spark's scale, but at least 16:"),
+    (r"(?i)make_date\((0|-)", r"", "Years before 1 are counted as in ISO 8601:"),
+    (r"(?i)(array|list)_(distinct|union|intersect|except|sort)", r"DuckDB: \[\[?\(?\('l'", "`array_distinct` and other functions of sets keep the first of equal items, in their order."),
+    (r"(?i)(array_agg|string_agg)\(\s*distinct", r"", "`array_agg(DISTINCT x)` without `ORDER BY` returns its items in any order."),
+    (r"(?i)(array|list)_(has|contains)\(", r"\(\)", "| `x = ANY(list)`, `array_has`, `array_contains` | NULL if no item is `x` and `x` or an item is NULL;"),
+    (r"(?i)\bgenerate_series\(", r"PostgreSQL: \[\[\('[nt]'.*(\n.*)*ours: \[\[\('l'", "`generate_series` and `range` return a list, as in DuckDB:"),
+    (r"(?i)[+-]\d\d(:?\d\d)?'|[A-Z]{3}'|Z'", r"\('t'", "A text with a time zone that is cast to TIMESTAMP is the time in UTC, as in DuckDB."),
+    (r"(?i)1e[23]\d\d", r"(?i)inf|nan", "Arithmetic and functions of floating point numbers return what IEEE 754 says, and never an error:"),
+    (r"(?i)\bcorr\(", r"", "`corr` is NULL where one of its arguments is the same in all rows."),
+    (r"(?i)regexp_\w+\(.*\|", r"", "Of several alternatives the first that matches counts, not the longest:"),
+    (r"<<", r"", "An integer literal is a BIGINT:"),
 ]
+
+
+def unknown(pages):
+    """The reasons that are no sentence of the pages."""
+    text = " ".join(pages.split())
+    return [sentence for _, _, sentence in REASONS if sentence not in text]
 
 
 def of(sql, answers):

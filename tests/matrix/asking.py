@@ -111,8 +111,8 @@ class Queries:
     """The queries of expressions over a table."""
 
     def __init__(self, table, kind, ours=False):
-        self.source, self.is_window = table.name, kind == "window"
-        self.key = "g" if table.grouped else "i"
+        self.source, self.is_window, self.grouped = table.name, kind == "window", table.grouped
+        self.name, self.key = table.name, "g" if table.grouped else "i"
         self.tail = " GROUP BY g" if table.grouped else ""
         intervals = [letter for letter, name in zip(LETTERS, table.types) if values.base(name) == "interval"]
         if ours and intervals:
@@ -122,9 +122,11 @@ class Queries:
 
     def whole(self, expressions, condition=""):
         columns = ", ".join(f"{expression} AS c{place}" for place, expression in enumerate(expressions))
-        # The engine may compute a projection before a filter whose columns it keeps: rows that were not asked for would fail.
-        key = f"abs({self.key}) AS {self.key}" if condition and not self.tail else self.key
-        return f"SELECT {key}, {columns} FROM {self.source}{condition}{self.tail}"
+        return f"SELECT {self.key}, {columns} FROM {self.source}{condition}{self.tail}"
+
+    def each(self, expression):
+        """A query whose rows are partitions."""
+        return self.whole([expression]).replace(f"FROM {self.name}", f"FROM {self.name}_rows", 1)
 
     def one(self, expression, number):
         return self.whole([expression], f" WHERE {self.key} = {number}")
@@ -186,27 +188,32 @@ def answers(process, signatures):
     pending = []
     for (table, kind), members in by_table.items():
         pending += [(Queries(table, kind, True), members[place : place + WIDTH]) for place in range(0, len(members), WIDTH)]
-    failing = []
-    while pending:
-        asked = process.all("rows", [queries.whole([member.expression() for member in members]) for queries, members in pending])
-        halves = []
-        for (queries, members), answer in zip(pending, asked):
-            if "rows" in answer:
-                for row in answer["rows"]:
-                    for member, value in zip(members, row[1:]):
-                        found[member][int(row[0][1])] = typed.ours(value)
-            elif len(members) > 1:
-                middle = len(members) // 2
-                halves += [(queries, members[:middle]), (queries, members[middle:])]
-            else:
-                failing.append((queries, members[0]))
-        pending = halves
+    alone = []
+    for (queries, members), answer in zip(pending, process.all("rows", [queries.whole([member.expression() for member in members]) for queries, members in pending])):
+        if "rows" in answer:
+            for row in answer["rows"]:
+                for member, value in zip(members, row[1:]):
+                    found[member][int(row[0][1])] = typed.ours(value)
+        else:
+            alone += [(queries, member) for member in members]
+    in_groups = [(queries, member) for queries, member in alone if queries.grouped or queries.is_window]
+    alone = [(queries, member) for queries, member in alone if not (queries.grouped or queries.is_window)]
     single = []
-    for queries, member in failing:
-        if queries.is_window:
+    for (queries, member), answer in zip(alone, process.all("each", [queries.each(member.expression()) for queries, member in alone])):
+        numbers = list(member.table.numbers())
+        if len(answer.get("each", [])) == len(numbers):
+            assert all("error" in row or int(row[0][1]) == number for number, row in zip(numbers, answer["each"])), queries.each(member.expression())
+            found[member] = {number: typed.ERROR if "error" in row else typed.ours(row[1]) for number, row in zip(numbers, answer["each"])}
+        else:
+            # It panics, or it cannot be planned.
+            single.append((queries, member, numbers))
+    for (queries, member), answer in zip(in_groups, process.all("rows", [queries.whole([member.expression()]) for queries, member in in_groups])):
+        if "rows" in answer:
+            found[member] = {int(row[0][1]): typed.ours(row[1]) for row in answer["rows"]}
+        elif queries.is_window:
             found[member] = {number: typed.ERROR for number in member.table.numbers()}
         else:
-            single += [(queries, member, list(member.table.numbers()))]
+            single.append((queries, member, list(member.table.numbers())))
     by_rows(process, single, found)
     return found
 
@@ -239,7 +246,9 @@ def literals(process, signatures, answers):
     asked = []
     for signature in signatures:
         if signature.call.kind in ("scalar", "operator", "cast") and signature.types:
-            numbers = [number for number, value in answers[signature].items() if value != typed.ERROR]
+            rows = signature.table.rows
+            # An empty map has no literal.
+            numbers = [number for number, value in answers[signature].items() if value != typed.ERROR and () not in rows[number][1]]
             step = max(1, len(numbers) // LITERALS)
             if numbers:
                 asked.append((signature, numbers[::step][:LITERALS]))

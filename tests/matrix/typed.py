@@ -8,11 +8,15 @@ import datetime
 import hashlib
 import math
 import struct
+import sys
 from fractions import Fraction
 
 import pyarrow
 
 ERROR = ("error",)
+
+# PostgreSQL has exact numbers of any length.
+sys.set_int_max_str_digits(0)
 
 
 def floating(value, width):
@@ -37,10 +41,12 @@ def ours(value):
         return floating(float(value[1]), int(kind[1:]))
     if kind == "number":
         return number(value[1])
-    if kind in ("date", "time", "timestamp", "zoned"):
+    if kind in ("date", "time"):
         return (kind, Fraction(value[1]))
+    if kind in ("timestamp", "zoned"):
+        return (kind, Fraction(int(value[1]), 1000))
     if kind == "interval":
-        return ("interval", *value[1:])
+        return ("interval", value[1], value[2], int(value[3]))
     if kind in ("list", "map"):
         return (kind, tuple(ours(item) for item in value[1]))
     if kind == "struct":
@@ -52,7 +58,7 @@ def ours(value):
 
 SCALARS = {16: "bool", 20: "number", 21: "number", 23: "number", 26: "number", 1700: "number", 700: "f32", 701: "f64", 25: "text", 1043: "text", 18: "text", 19: "text", 1042: "text", 705: "text", 17: "bytes", 1082: "date", 1083: "time", 1114: "timestamp", 1184: "zoned", 1186: "interval", 2205: "text", 2206: "text", 114: "text", 3802: "text"}
 
-LISTS = {1016: 20, 1005: 21, 1007: 23, 1231: 1700, 1021: 700, 1022: 701, 1009: 25, 1015: 1043, 1000: 16, 1001: 17, 1182: 1082, 1115: 1114, 1185: 1184, 1187: 1186}
+LISTS = {1016: 20, 1005: 21, 1007: 23, 1231: 1700, 1021: 700, 1022: 701, 1009: 25, 1015: 1043, 1000: 16, 1001: 17, 1182: 1082, 1183: 1083, 1115: 1114, 1185: 1184, 1187: 1186}
 
 
 def postgresql(text, type_number):

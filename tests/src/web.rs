@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderValue, IF_MATCH, RANGE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -35,14 +35,25 @@ pub struct WebServer {
 struct State {
     options: WebServerOptions,
     files: BTreeMap<String, Vec<u8>>,
+    replacement: Mutex<Option<Replacement>>,
     requests: Mutex<Vec<(String, HeaderMap)>>,
+}
+
+/// A new version of a file.
+struct Replacement {
+    path: String,
+    content: Vec<u8>,
+    /// The number of GET requests for the file that are answered from the old version.
+    after: usize,
+    gets: usize,
+    honours: bool,
 }
 
 impl WebServer {
     /// Serves files by their paths (`/a.csv`, percent-encoded).
     pub fn new<const N: usize>(options: WebServerOptions, files: [(&str, Vec<u8>); N]) -> Self {
         let files = files.into_iter().map(|(path, content)| (path.to_owned(), content)).collect();
-        let state = Arc::new(State { options, files, requests: Mutex::default() });
+        let state = Arc::new(State { options, files, replacement: Mutex::default(), requests: Mutex::default() });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -53,6 +64,18 @@ impl WebServer {
     /// `127.0.0.1:PORT`.
     pub fn authority(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Replaces a file after so many GET requests for it from now on. Its answers have a strong entity tag, and the server
+    /// `honours` If-Match or ignores it.
+    pub fn replace_after(&self, after: usize, path: &str, content: Vec<u8>, honours: bool) {
+        let replacement = Replacement { path: path.to_owned(), content, after, gets: 0, honours };
+        *self.state.replacement.lock().unwrap_or_else(PoisonError::into_inner) = Some(replacement);
+    }
+
+    /// The number of GET requests for the replaced file.
+    pub fn gets(&self) -> usize {
+        self.state.replacement.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |file| file.gets)
     }
 
     /// The request lines so far (`GET /a.csv?b=c`), each with its headers.
@@ -87,6 +110,19 @@ impl State {
             *response.status_mut() = StatusCode::NOT_FOUND;
             return response;
         };
+        let mut replacement = self.replacement.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = file;
+        if let Some(replacement) = replacement.as_mut().filter(|replacement| replacement.path == request.uri().path()) {
+            let is_new = replacement.gets >= replacement.after;
+            replacement.gets += usize::from(!is_head);
+            let tag = if is_new { "\"new\"" } else { "\"old\"" };
+            response.headers_mut().insert(ETAG, HeaderValue::from_static(tag));
+            if replacement.honours && request.headers().get(IF_MATCH).is_some_and(|asked| asked != tag) {
+                *response.status_mut() = StatusCode::PRECONDITION_FAILED;
+                return response;
+            }
+            file = if is_new { &replacement.content } else { file };
+        }
         let asked = request.headers().get(RANGE).filter(|_| self.options.ranges).map(|range| range.to_str().unwrap());
         let body = match asked.and_then(|range| range.strip_prefix("bytes=")?.split_once('-')) {
             Some((first, last)) => {

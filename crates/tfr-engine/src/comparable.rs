@@ -186,14 +186,20 @@ impl ComparableValues {
 
     fn sorted(&self, keys: Vec<SortExpr>, schema: &DFSchema) -> (Vec<SortExpr>, bool) {
         let mut changed = false;
-        let keys = keys.into_iter().map(|key| {
-            if !is_misread(&key.expr, schema) || self.is_comparable(&key.expr) {
-                return key;
+        let mut sorted = Vec::with_capacity(keys.len());
+        for mut key in keys {
+            if is_misread(&key.expr, schema) && !self.is_comparable(&key.expr) {
+                changed = true;
+                key.expr = self.comparable(key.expr, schema);
+            } else if is_nested(&key.expr, schema) && key.asc == key.nulls_first {
+                // The engine puts NULL in lists and structs where it puts NULL, but there it is greater than all values.
+                changed = true;
+                sorted.push(SortExpr { expr: key.expr.clone().is_null(), asc: !key.nulls_first, nulls_first: false });
+                key.nulls_first = !key.asc;
             }
-            changed = true;
-            SortExpr { expr: self.comparable(key.expr, schema), ..key }
-        });
-        (keys.collect(), changed)
+            sorted.push(key);
+        }
+        (sorted, changed)
     }
 
     /// Makes the arguments of an aggregate with DISTINCT comparable.
@@ -378,6 +384,10 @@ fn is_list_of_misread(expr: &Expr, schema: &DFSchema) -> bool {
 /// Whether the engine may compare the values of an expression differently from SQL.
 fn is_misread(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| may_be_misread(&data_type))
+}
+
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type.is_list() || matches!(data_type, DataType::Struct(_)))
 }
 
 fn is_of_intervals(expr: &Expr, schema: &DFSchema) -> bool {

@@ -125,6 +125,14 @@ impl ScalarUDFImpl for Corrected {
         }
     }
 
+    fn short_circuits(&self) -> bool {
+        self.engine.short_circuits()
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.engine.conditional_arguments(args)
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.correction.invoke(&self.engine, args)
     }

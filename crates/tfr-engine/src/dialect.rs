@@ -16,7 +16,7 @@ use crate::numbers::literals::DoubleLiteral;
 use crate::syntax::call;
 use crate::text_lengths::cut_texts;
 use crate::time_zones::AtTimeZone;
-use crate::{clauses, depth, scopes};
+use crate::{clauses, depth, number_tokens, scopes};
 
 /// The engine's default dialect, with these corrections:
 ///
@@ -29,6 +29,7 @@ use crate::{clauses, depth, scopes};
 /// * Numbers with an exponent are doubles, and other numbers are not: see [`DoubleLiteral`].
 /// * Casts to `VARCHAR(n)` cut texts at `n` characters, as in PostgreSQL.
 /// * `^` is refused. It is a power in PostgreSQL and DuckDB, and an exclusive OR in Spark, MySQL and the engine.
+/// * Numbers that run into a name are refused: see [`number_tokens`].
 /// * `x < ANY(list)` and `x < ALL(list)` are function calls. The engine's plans ignore NULL items.
 /// * `->` and `->>` are function calls, and bind tighter than comparisons. The engine does not support them.
 #[derive(Debug, Default, Clone, Copy)]
@@ -53,6 +54,7 @@ pub fn parse_all(sql: &str) -> Result<VecDeque<Statement>> {
 /// If the tokens are not SQL, are nested too deep, or have a clause that is not supported.
 pub fn parse_tokens(tokens: Vec<TokenWithSpan>) -> Result<VecDeque<Statement>> {
     depth::check_brackets(&tokens)?;
+    number_tokens::check(&tokens)?;
     let mut statements = DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build()?.parse_statements()?;
     if let Err(error) = depth::flatten(&mut statements) {
         // Dropping them would recurse as deep as they are nested.

@@ -7,6 +7,7 @@
 mod aggregates;
 mod bytes;
 mod casts;
+mod choices;
 mod clauses;
 mod comparable;
 mod constants;
@@ -20,6 +21,7 @@ mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
+mod guarding_filters;
 mod hidden;
 mod in_lists;
 mod interval_parts;
@@ -35,6 +37,7 @@ mod moving;
 mod nested_loops;
 mod no_keys;
 mod null_equality;
+mod number_tokens;
 mod numbers;
 mod opaque;
 mod order_names;
@@ -109,10 +112,12 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(hidden::functions());
     functions.extend(memory::padding());
     functions.extend(bytes::functions());
+    functions.extend(choices::functions());
     functions.extend(json::functions());
     functions.extend(lists::functions());
     functions.extend(lists::internal_functions());
     functions.extend(patterns::functions());
+    functions.push(patterns::match_function());
     functions.extend(text_casts::functions());
     functions.extend(timestamps::functions());
     numbers::lists::with_numbers(functions);
@@ -122,6 +127,8 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(interval_parts::Extract::default()));
     planners.insert(1, Arc::new(numbers::lists::ListOperators));
     planners.insert(0, Arc::new(bytes::BytesPlanner));
+    // It plans no expression, and so hides no other planner.
+    planners.insert(0, Arc::new(numbers::TimesOfOneUnit));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
@@ -159,7 +166,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 
 /// Rules that see the plan as written in the query.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
-    let corrected = bytes::functions().into_iter().chain(lists::functions());
+    let corrected = bytes::functions().into_iter().chain(lists::functions()).chain([patterns::match_function()]);
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),
@@ -213,6 +220,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
                 *rule = Arc::new(filter_pushdown::UnambiguousFilterPushdown::new_post_optimization());
             }
             "EnsureRequirements" => *rule = Arc::new(limits::LimitsInPlace::default()),
+            "ProjectionPushdown" => *rule = Arc::new(guarding_filters::ProjectionsAboveFilters::default()),
             "LimitAggregation" => *rule = Arc::new(limits::WholeAggregates),
             _ => {}
         }

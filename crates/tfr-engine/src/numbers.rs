@@ -1,6 +1,7 @@
 //! Operand types, where the engine's coercion loses values.
 
 pub(crate) mod decimals;
+pub(crate) mod digits;
 pub(crate) mod division;
 pub(crate) mod doubles;
 mod ieee;
@@ -17,6 +18,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, InList, InSubquery, ScalarFunction, SetComparison, WindowFunction};
+use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::type_coercion::binary::type_union_coercion;
 use datafusion_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
@@ -28,8 +30,12 @@ use relations::with_exact_rows;
 
 /// Returns the functions that plans call, and those to register in place of the engine's.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
-    let mut functions =
-        vec![DecimalDivision::function(), doubles::DecimalToDouble::function(), recursion::ExactCast::function()];
+    let mut functions = vec![
+        DecimalDivision::function(),
+        digits::DecimalInRange::function(),
+        doubles::DecimalToDouble::function(),
+        recursion::ExactCast::function(),
+    ];
     functions.extend(ieee::functions());
     functions
 }
@@ -70,12 +76,16 @@ const PERCENTILES: [&str; 2] = ["median", "percentile_cont"];
 ///
 /// * a date plus an interval with a time of day: the date becomes a timestamp, because the engine drops the time;
 /// * a timestamp plus an interval with a finer unit: the timestamp gets that unit;
+/// * times of several units that are compared: all get nanoseconds;
 /// * decimals and doubles, wherever they meet: the decimals become doubles, because the engine converts both to
 ///   decimals, which cannot represent every double;
 /// * the default of `lead` and `lag`: it and the values get a common type, because the engine converts the default to
 ///   the type of the values;
 /// * `median` and `percentile_cont`: the values become doubles;
 /// * quotients of decimals: see [`division`];
+/// * a date beside a number, where both get one type: refused, because the engine takes the number for the days since
+///   1970-01-01. `d > 20240101` was false for all dates;
+/// * shifts of other numbers than integers: refused, because the engine cuts them;
 /// * recursive queries: see [`recursion`].
 #[derive(Debug)]
 pub struct ExactOperands {
@@ -107,6 +117,9 @@ impl ExactOperands {
                 {
                     return Ok(Transformed::yes(quotient));
                 }
+                if matches!(op, Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight) {
+                    check_shift(op, [&left, &right], schema)?;
+                }
                 let mut changed = with_one_unit(&mut left, op, &mut right, schema);
                 if is_comparison(op) {
                     changed |= with_numbers(&mut [&mut left, &mut right], schema)?;
@@ -131,6 +144,7 @@ impl ExactOperands {
                     results.push(then.as_mut());
                 }
                 results.extend(else_expr.as_deref_mut());
+                no_dates_beside_numbers(&results, schema)?;
                 let changed_results = with_doubles(&mut results, schema);
                 let changed = match expr.as_deref_mut() {
                     Some(expr) => {
@@ -145,7 +159,9 @@ impl ExactOperands {
             Expr::ScalarFunction(ScalarFunction { func, mut args }) if OF_ONE_TYPE.contains(&func.name()) => {
                 // The first argument of nvl2 is only compared with NULL.
                 let skipped = usize::from(func.name() == "nvl2");
-                let changed = with_doubles(&mut args.iter_mut().skip(skipped).collect::<Vec<_>>(), schema);
+                let mut operands: Vec<_> = args.iter_mut().skip(skipped).collect();
+                no_dates_beside_numbers(&operands, schema)?;
+                let changed = with_doubles(&mut operands, schema);
                 Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
             }
             // Its literals were doubles, and a tensor has no decimals.
@@ -194,6 +210,7 @@ fn has_operands_of_one_type(op: Operator) -> bool {
 /// Like [`with_doubles`], for operands that are compared. Texts that are compared with decimals become numbers too,
 /// because the engine rounds them to the scale of the decimals: `'1.54' = 1.5` was true.
 fn with_numbers(operands: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
+    no_dates_beside_numbers(operands, schema)?;
     let is_text = |expr: &Expr| match expr.get_type(schema) {
         Ok(DataType::Dictionary(_, values)) => values.is_string(),
         Ok(data_type) => data_type.is_string(),
@@ -215,7 +232,62 @@ fn with_numbers(operands: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
             }
         }
     }
-    Ok(with_doubles(operands, schema) | changed)
+    Ok(with_doubles(operands, schema) | with_one_time(operands, schema) | changed)
+}
+
+/// Casts times of several units that are compared: the engine refuses such comparisons when it plans a query, before
+/// [`ExactOperands`].
+#[derive(Debug)]
+pub struct TimesOfOneUnit;
+
+impl ExprPlanner for TimesOfOneUnit {
+    fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use datafusion::sql::sqlparser::ast::BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        if matches!(expr.op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+            with_one_time(&mut [&mut expr.left, &mut expr.right], schema);
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// Casts times of several units to nanoseconds, in which all are exact. The engine does not compare them.
+fn with_one_time(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types: Vec<_> = operands.iter().filter_map(|expr| expr.get_type(schema).ok()).collect();
+    let times: Vec<_> = types.iter().filter(|data_type| !data_type.is_null()).collect();
+    let is_time = |data_type: &DataType| matches!(data_type, DataType::Time32(_) | DataType::Time64(_));
+    if times.windows(2).all(|pair| pair[0] == pair[1]) || !times.iter().all(|data_type| is_time(data_type)) {
+        return false;
+    }
+    for operand in operands {
+        **operand = cast(std::mem::take(*operand), DataType::Time64(TimeUnit::Nanosecond));
+    }
+    true
+}
+
+/// Rejects operands of which some are dates and some are numbers.
+fn no_dates_beside_numbers(operands: &[&mut Expr], schema: &DFSchema) -> Result<()> {
+    let of_kind = |is_of_kind: fn(&DataType) -> bool| {
+        operands.iter().find(|expr| expr.get_type(schema).is_ok_and(|data_type| is_of_kind(item_type(&data_type))))
+    };
+    match (of_kind(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), of_kind(DataType::is_numeric))
+    {
+        (Some(date), Some(number)) => plan_err!(
+            "a date and a number in one place: {date} and {number}; write DATE '2024-01-31' for a date, or CAST(x AS \
+             INT) for the days of a date since 1970-01-01"
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn check_shift(op: Operator, operands: [&Expr; 2], schema: &DFSchema) -> Result<()> {
+    let other = |expr: &&Expr| {
+        expr.get_type(schema)
+            .is_ok_and(|data_type| item_type(&data_type).is_numeric() && !item_type(&data_type).is_integer())
+    };
+    match operands.into_iter().find(other) {
+        Some(number) => plan_err!("{op} takes integers, and {number} is none; CAST it AS BIGINT"),
+        None => Ok(()),
+    }
 }
 
 /// Casts the decimals among operands to doubles, if there are doubles among them. The same applies to the items of

@@ -1,5 +1,5 @@
-//! Integer arithmetic that reports overflows. The engine's wraps around: `9223372036854775807 + 1` was
-//! -9223372036854775808.
+//! Arithmetic of integers and decimals that reports overflows. The engine's integers wrap around: `9223372036854775807 +
+//! 1` was -9223372036854775808. For decimals, see [`digits`].
 
 use std::sync::Arc;
 
@@ -18,14 +18,17 @@ use datafusion_expr::{
 };
 
 use crate::expressions::{columns_of, rewrite_expressions};
+use crate::numbers::digits::{self, DecimalInRange};
 
-/// Calls [`CheckedArithmetic`] where integers are added, subtracted, multiplied or negated.
+/// Calls [`CheckedArithmetic`] where integers are added, subtracted, multiplied or negated, and checks the digits of sums,
+/// differences and products of decimals.
 #[derive(Debug)]
 pub struct CheckedIntegers {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
     negate: Arc<ScalarUDF>,
+    in_range: Arc<ScalarUDF>,
 }
 
 impl Default for CheckedIntegers {
@@ -36,6 +39,7 @@ impl Default for CheckedIntegers {
             subtract: function(Arithmetic::Subtract),
             multiply: function(Arithmetic::Multiply),
             negate: function(Arithmetic::Negate),
+            in_range: DecimalInRange::function(),
         }
     }
 }
@@ -74,6 +78,28 @@ impl CheckedIntegers {
                     _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
                 };
                 call(function, vec![*left, *right])
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply) =>
+            {
+                let ((left, is_left_widest), (right, is_right_widest)) =
+                    (digits::unchecked(*left), digits::unchecked(*right));
+                let result = Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
+                let is_widest = || result.get_type(schema).is_ok_and(|data_type| digits::is_widest(&data_type));
+                match is_left_widest || is_right_widest || is_widest() {
+                    true => call(&self.in_range, vec![result]),
+                    false => Transformed::no(result),
+                }
+            }
+            // Its result has fewer digits than the widest decimal.
+            Expr::ScalarFunction(of_decimals)
+                if of_decimals.func.name() == "lcm"
+                    && of_decimals
+                        .args
+                        .iter()
+                        .any(|arg| arg.get_type(schema).is_ok_and(|found| found.is_decimal())) =>
+            {
+                call(&self.in_range, vec![Expr::ScalarFunction(of_decimals)])
             }
             // Except for the sign of a literal.
             Expr::Negative(inner) if is_integer(&inner) && !matches!(*inner, Expr::Literal(..)) => {

@@ -4,6 +4,7 @@
 //! empty pattern matches the same texts, and is not simplified.
 
 mod functions;
+mod groups;
 mod rule;
 mod similar;
 
@@ -16,6 +17,7 @@ use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 
 use crate::expressions::{columns_of, rewrite_expressions};
 pub(crate) use functions::functions;
+pub(crate) use groups::match_function;
 pub(crate) use rule::ExactPatterns;
 
 /// Replaces `.*` by the empty pattern.

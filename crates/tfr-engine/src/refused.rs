@@ -4,11 +4,12 @@ use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, not_impl_err, plan_err};
-use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
+use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, ScalarValue, not_impl_err, plan_err};
+use datafusion_expr::expr::{Exists, InSubquery, ScalarFunction, SetComparison};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
+use crate::numbers::literals::literal;
 use crate::zone_offsets::parse_zone;
 
 /// Rejects, by name:
@@ -16,7 +17,8 @@ use crate::zone_offsets::parse_zone;
 /// * RIGHT and FULL JOIN with USING, and NATURAL ones: the key would be the left side's column, which is NULL where
 ///   only the right side has a row.
 /// * `array_sort` with an order that is not constant: the order of the first row would apply to all rows.
-/// * `min` and `max` of structs: to the engine, a NULL in a field is less than all values.
+/// * `min` and `max` of structs and lists: to the engine, a NULL in them is less than all values.
+/// * `array_slice` with a negative step: the engine has places of its own for the ends.
 /// * `bit_xor(DISTINCT x)`: in groups the engine would also count the copies.
 /// * `to_char` and its alias `date_format` with a literal format without strftime fields. The result would be the
 ///   format itself: `date_format(d, 'yyyy-MM-dd')`, as written in Spark and Hive, returns the text `yyyy-MM-dd`.
@@ -34,7 +36,8 @@ impl AnalyzerRule for RefusedConstructs {
                 check_join(join)?;
             }
             if let LogicalPlan::Aggregate(aggregate) = node {
-                aggregate.aggr_expr.iter().try_for_each(check_level)?;
+                let columns = aggregate.input.schema();
+                aggregate.aggr_expr.iter().try_for_each(|expr| check_level(expr, columns))?;
             }
             let schema = merge_schema(&node.inputs());
             node.apply_expressions(|expr| {
@@ -49,8 +52,12 @@ impl AnalyzerRule for RefusedConstructs {
                             check_row_number(&call.params.args)?;
                         }
                         Expr::ScalarFunction(call) if call.func.name() == "from_unixtime" => check_zone(call)?,
+                        Expr::ScalarFunction(call) if call.func.name() == "array_slice" => check_step(call)?,
                         Expr::AggregateFunction(call) if matches!(call.func.name(), "min" | "max") => {
-                            check_comparable(call, &schema)?;
+                            check_comparable(call.func.name(), &call.params.args, &schema)?;
+                        }
+                        Expr::WindowFunction(window) if matches!(window.fun.name(), "min" | "max") => {
+                            check_comparable(window.fun.name(), &window.params.args, &schema)?;
                         }
                         Expr::AggregateFunction(call) if call.func.name() == "bit_xor" && call.params.distinct => {
                             return not_impl_err!(
@@ -71,15 +78,26 @@ impl AnalyzerRule for RefusedConstructs {
     }
 }
 
-fn check_comparable(call: &AggregateFunction, schema: &DFSchema) -> Result<()> {
-    let [value] = call.params.args.as_slice() else { return Ok(()) };
-    match value.get_type(schema) {
-        Ok(DataType::Struct(_)) => plan_err!(
-            "{} of structs is not supported; write first_value(x ORDER BY x), with DESC for the greatest",
-            call.func.name()
-        ),
-        _ => Ok(()),
+/// Rejects a step of a slice that is not a positive literal.
+fn check_step(call: &ScalarFunction) -> Result<()> {
+    let step = call.args.get(3).map(literal);
+    match step {
+        None | Some(Some(ScalarValue::Int64(None | Some(1..)))) => Ok(()),
+        _ => {
+            plan_err!("array_slice with a step that is not a positive literal; write array_reverse for the other order")
+        }
     }
+}
+
+fn check_comparable(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    let [value] = args else { return Ok(()) };
+    let values = match value.get_type(schema) {
+        Ok(DataType::Struct(_)) => "structs",
+        Ok(data_type) if data_type.is_list() => "lists",
+        _ => return Ok(()),
+    };
+    let order = if name == "max" { "x DESC NULLS LAST" } else { "x" };
+    plan_err!("{name} of {values} is not supported; write first_value(x ORDER BY {order})")
 }
 
 fn check_join(join: &Join) -> Result<()> {
@@ -97,14 +115,27 @@ fn check_join(join: &Join) -> Result<()> {
     )
 }
 
-/// Rejects an aggregate that belongs to an outer query.
-fn check_level(aggregate: &Expr) -> Result<()> {
+/// Rejects an aggregate that belongs to an outer query. `columns` are those of its own query.
+fn check_level(aggregate: &Expr, columns: &DFSchema) -> Result<()> {
     let mut outer = None;
     let mut is_inner = false;
     aggregate.apply(|part| {
         match part {
             Expr::OuterReferenceColumn(_, column) => outer = Some(column.clone()),
-            Expr::Column(_) | Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => is_inner = true,
+            Expr::Column(_) => is_inner = true,
+            Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. })
+            | Expr::SetComparison(SetComparison { subquery, .. }) => {
+                for reference in &subquery.outer_ref_columns {
+                    if let Expr::OuterReferenceColumn(_, column) = reference {
+                        match columns.has_column(column) {
+                            true => is_inner = true,
+                            false => outer = Some(column.clone()),
+                        }
+                    }
+                }
+            }
             _ => {}
         }
         Ok(TreeNodeRecursion::Continue)

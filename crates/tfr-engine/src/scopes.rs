@@ -129,7 +129,7 @@ impl Scope {
 }
 
 /// Returns the constraint of a join, and whether only columns of the right side are in the result.
-fn constraint(join: &JoinOperator) -> Option<(&JoinConstraint, bool)> {
+pub fn constraint(join: &JoinOperator) -> Option<(&JoinConstraint, bool)> {
     match join {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)

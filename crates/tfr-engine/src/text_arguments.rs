@@ -1,7 +1,9 @@
 //! [`TextArguments`]: rejects bytes, lists, structs and maps where a text is expected.
 //!
 //! The engine converts them to text. `upper` of bytes failed in the middle of a query, or worked by chance.
-//! `reverse([1, 2, 3])` was `]3 ,2 ,1[`, and `length([1, NULL, 3])` was 8. A text that is cast to a list was its only item.
+//! `reverse([1, 2, 3])` was `]3 ,2 ,1[`, and `length([1, NULL, 3])` was 8. A text or a number that is cast to a list was
+//! its only item, and a NULL was a list with a NULL. An integer that is cast to bytes had its least byte first, unlike in
+//! PostgreSQL and Spark.
 
 use std::sync::Arc;
 
@@ -45,10 +47,20 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
         Expr::ScalarFunction(call) => check_call(call.func.as_ref(), &call.args, schema),
         Expr::AggregateFunction(call) => check_call(call.func.as_ref(), &call.params.args, schema),
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
-            let is_text = expr.get_type(schema).is_ok_and(|source| source.is_string());
-            match is_text && kind(field.data_type()) == Some("a list") {
-                true => plan_err!("a CAST of a text to a list is not supported; write string_to_array(x, ',')"),
-                false => Ok(()),
+            let Ok(source) = expr.get_type(schema) else { return Ok(()) };
+            let is_list = kind(field.data_type()) == Some("a list");
+            match source {
+                source if source.is_string() && is_list => {
+                    plan_err!("a CAST of a text to a list is not supported; write string_to_array(x, ',')")
+                }
+                source if is_list && !source.is_nested() && !source.is_null() => {
+                    plan_err!("a CAST of {source} to a list is not supported; write [x] for a list of one item")
+                }
+                source if source.is_integer() && is_bytes(field.data_type()) => plan_err!(
+                    "a CAST of {source} to BINARY is not supported, because systems differ in the order of its bytes; \
+                     write CAST(CAST(x AS VARCHAR) AS BYTEA) for the bytes of its text"
+                ),
+                _ => Ok(()),
             }
         }
         Expr::Like(like) => {

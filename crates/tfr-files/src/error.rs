@@ -1,11 +1,14 @@
 //! Errors of listing, planning and reading tables of files.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::path::PathBuf;
 
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 
 use crate::listing::table_format::Owner;
+use crate::unchanged::change::Change;
 
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -271,14 +274,35 @@ pub enum ErrorKind {
         /// The panic's message.
         message: String,
     },
-    /// The file has changed since the scan was planned.
-    #[error("{file}: the file changed while it was read")]
+    /// The file has changed since it was listed.
+    #[error("{file}: the file changed while it was read: {change}")]
     Changed {
         /// The file.
         file: String,
-        /// The store's error.
-        #[source]
-        source: Option<object_store::Error>,
+        /// The difference from the listed version.
+        change: Change,
+    },
+    /// A symbolic link that should be read has no target.
+    #[error("{file}: the symbolic link has no target: {} does not exist", .target.display())]
+    DanglingLink {
+        /// The link.
+        file: String,
+        /// Its target, as the link has it.
+        target: PathBuf,
+    },
+    /// A file of a directory has a name that is not supported.
+    #[error("{file}: the name has a control character or is not UTF-8")]
+    FileName {
+        /// The file, with replacement characters for what is not UTF-8.
+        file: String,
+    },
+    /// A file of a directory cannot be examined, so that it is unknown whether it has rows.
+    #[error("{file}: cannot be examined")]
+    Examine {
+        /// The file.
+        file: String,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// The file is longer than a value can be.
     #[error("{file}: {size} bytes, but a value can have at most {}", i32::MAX)]
@@ -386,6 +410,24 @@ impl Error {
     /// Returns the kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
+    }
+
+    /// Returns the error that a file has changed, if it is among `error` and its sources. Readers take such a failure
+    /// for damage.
+    pub fn change_in(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(Self(kind)) = error.downcast_ref()
+                && let ErrorKind::Changed { file, change } = kind.as_ref()
+            {
+                return Some(ErrorKind::Changed { file: file.clone(), change: change.clone() }.into());
+            }
+            next = match error.downcast_ref::<std::io::Error>() {
+                Some(io) => io.get_ref().map(|inner| inner as _),
+                None => error.source(),
+            };
+        }
+        None
     }
 }
 

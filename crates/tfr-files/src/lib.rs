@@ -41,6 +41,7 @@ pub mod scan;
 pub mod schema;
 pub mod stores;
 mod table;
+mod unchanged;
 mod used;
 
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
@@ -56,4 +57,5 @@ pub use schema::{
     convert, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
 };
 pub use table::DirectoryTable;
+pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

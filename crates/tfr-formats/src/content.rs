@@ -98,7 +98,7 @@ pub(crate) async fn head(store: &Arc<dyn ObjectStore>, file: &ObjectMeta, name: 
     }
     let end = file.size.min(Content::LEN as u64);
     let head = store.get_range(&file.location, 0..end).await;
-    head.map_err(|error| ErrorKind::Read { file: name.to_owned(), source: error.into() }.into())
+    head.map_err(|error| Error::read(name, error.into()))
 }
 
 /// Returns the error for a file that is not of the format `expected`; `None` if it is, and so damaged.

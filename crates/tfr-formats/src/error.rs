@@ -253,6 +253,9 @@ pub enum ErrorKind {
         /// The error of the store or the decompressor.
         source: std::io::Error,
     },
+    /// The file has changed since it was listed.
+    #[error(transparent)]
+    Changed(tfr_files::Error),
     /// The bytes are not text in the expected encoding.
     #[error("{file}: {}not {encoding}", .place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default())]
     Encoding {
@@ -515,6 +518,14 @@ impl Error {
     /// Returns what failed.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
+    }
+
+    /// Returns the error of a file that cannot be fetched or decompressed.
+    pub(crate) fn read(file: &str, source: std::io::Error) -> Self {
+        match tfr_files::Error::change_in(&source) {
+            Some(changed) => ErrorKind::Changed(changed).into(),
+            None => ErrorKind::Read { file: file.to_owned(), source }.into(),
+        }
     }
 }
 

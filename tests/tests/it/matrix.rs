@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{
-    DataType, DurationMicrosecondType, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
-    TimestampNanosecondType,
-};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::Result;
+use datafusion::datasource::MemTable;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlanProperties as _;
+use datafusion::physical_plan::common::collect;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
 use tfr_tests::{Scratch, python_with_judges, repository, skip};
@@ -32,7 +32,6 @@ use crate::session;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "tests/matrix has no marks yet: UPDATE_MATRIX=1 writes them"]
 async fn every_signature_is_as_its_judge_has_it() {
     let script = "tests/matrix/matrix.py";
     let mut command = match std::env::var("MATRIX_PYTHON") {
@@ -61,6 +60,8 @@ async fn every_signature_is_as_its_judge_has_it() {
             json!({})
         } else if let Some(queries) = request.get("plan") {
             answer(&context, queries, planned).await
+        } else if let Some(queries) = request.get("each") {
+            answer(&context, queries, each).await
         } else {
             answer(&context, &request["rows"], rows).await
         };
@@ -90,14 +91,17 @@ fn functions(states: &[SessionState]) -> Value {
     json!(kinds)
 }
 
-/// Reads tables from files into memory: the values are no literals.
+/// Reads tables from files into memory: the values are no literals. `NAME_rows` has each row in a partition of its own.
 async fn open(context: &SessionContext, tables: &Value) -> Result<()> {
     let paths: BTreeMap<String, String> = serde_json::from_value(tables.clone()).unwrap();
     for (name, path) in paths {
         let options = tfr_formats::InputOptions::default();
         let table = tfr_formats::open_locations(&context.state(), &[path.into()], &options, None).await?;
-        let held = context.read_table(table)?.cache().await?;
-        context.register_table(name, held.into_view())?;
+        let batches = context.read_table(table)?.collect().await?;
+        let batch = concat_batches(&batches[0].schema(), &batches)?;
+        let rows = (0..batch.num_rows()).map(|row| vec![batch.slice(row, 1)]).collect();
+        context.register_table(format!("{name}_rows"), Arc::new(MemTable::try_new(batch.schema(), rows)?))?;
+        context.register_table(name, Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))?;
     }
     Ok(())
 }
@@ -142,6 +146,25 @@ async fn planned(context: SessionContext, sql: String) -> Result<Value> {
     Ok(json!({"types": types}))
 }
 
+/// The rows of a query over partitions of one row, each with its values or its error.
+async fn each(context: SessionContext, sql: String) -> Result<Value> {
+    let plan = plan(&context, &sql).await?;
+    let frame = context.execute_logical_plan(plan).await?;
+    let (plan, task) = (frame.clone().create_physical_plan().await?, Arc::new(frame.task_ctx()));
+    let mut found = Vec::new();
+    for partition in 0..plan.output_partitioning().partition_count() {
+        let batches = match plan.execute(partition, Arc::clone(&task)) {
+            Ok(stream) => collect(stream).await,
+            Err(error) => Err(error),
+        };
+        found.push(match batches {
+            Ok(batches) => json!(batches.iter().map(values).collect::<Result<Vec<_>>>()?.concat().pop()),
+            Err(error) => json!({"error": error.strip_backtrace()}),
+        });
+    }
+    Ok(json!({"each": found}))
+}
+
 async fn rows(context: SessionContext, sql: String) -> Result<Value> {
     let plan = plan(&context, &sql).await?;
     let batches = context.execute_logical_plan(plan).await?.collect().await?;
@@ -177,30 +200,16 @@ fn column_values(column: &ArrayRef) -> Result<Vec<Value>> {
             DataType::Date32 | DataType::Date64 => {
                 tagged("date", cast(column, &DataType::Date32).and_then(|days| integer(&days, row))?)
             }
-            DataType::Time32(_) | DataType::Time64(_) => {
-                let ticks = cast(column, &DataType::Time64(TimeUnit::Nanosecond))?;
-                tagged("time", integer(&ticks, row)?)
-            }
+            DataType::Time32(unit) | DataType::Time64(unit) => tagged("time", nanoseconds(column, row, *unit)?),
             DataType::Timestamp(unit, zone) => {
                 let tag = if zone.is_some() { "zoned" } else { "timestamp" };
-                if *unit == TimeUnit::Nanosecond {
-                    let nanos = column.as_primitive::<TimestampNanosecondType>().value(row);
-                    let micros = nanos.div_euclid(1000);
-                    let rest = nanos.rem_euclid(1000);
-                    tagged(tag, if rest == 0 { micros.to_string() } else { format!("{micros}.{rest:03}") })
-                } else {
-                    let stamps = cast(column, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
-                    tagged(tag, integer(&stamps, row)?)
-                }
+                tagged(tag, nanoseconds(column, row, *unit)?)
             }
             DataType::Interval(IntervalUnit::MonthDayNano) => {
                 let interval = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
-                json!(["interval", interval.months, interval.days, interval.nanoseconds])
+                json!(["interval", interval.months, interval.days, interval.nanoseconds.to_string()])
             }
-            DataType::Duration(_) => {
-                let durations = cast(column, &DataType::Duration(TimeUnit::Microsecond))?;
-                json!(["interval", 0, 0, durations.as_primitive::<DurationMicrosecondType>().value(row) * 1000])
-            }
+            DataType::Duration(unit) => json!(["interval", 0, 0, nanoseconds(column, row, *unit)?]),
             DataType::List(_) => json!(["list", column_values(&column.as_list::<i32>().value(row))?]),
             DataType::LargeList(_) => json!(["list", column_values(&column.as_list::<i64>().value(row))?]),
             DataType::ListView(_) => json!(["list", column_values(&column.as_list_view::<i32>().value(row))?]),
@@ -229,7 +238,19 @@ fn column_values(column: &ArrayRef) -> Result<Vec<Value>> {
 
 /// The integer that a value of a date, time or timestamp is.
 fn integer(column: &ArrayRef, row: usize) -> std::result::Result<String, arrow::error::ArrowError> {
-    let whole = if matches!(column.data_type(), DataType::Date32) { DataType::Int32 } else { DataType::Int64 };
+    let whole = if column.data_type().primitive_width() == Some(4) { DataType::Int32 } else { DataType::Int64 };
     let integers = cast(column, &whole)?;
     ArrayFormatter::try_new(&integers, &FormatOptions::new()).map(|shown| shown.value(row).to_string())
+}
+
+/// A value in ticks of a unit, of any size.
+fn nanoseconds(column: &ArrayRef, row: usize, unit: TimeUnit) -> Result<String> {
+    let ticks: i128 = integer(column, row)?.parse().unwrap();
+    let nanoseconds = match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1000,
+        TimeUnit::Nanosecond => 1,
+    };
+    Ok((ticks * nanoseconds).to_string())
 }

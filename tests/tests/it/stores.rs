@@ -394,3 +394,31 @@ fn small_files_are_read_many_at_a_time() {
         assert!((16..=64).contains(&most(rows)), "{format}: {rows:?}");
     }
 }
+
+/// Each request in turn meets the new version of the file.
+#[test]
+fn a_file_that_is_replaced_on_a_web_server_is_not_read_on() {
+    let scratch = Scratch::default();
+    let version = |first: i64| std::fs::read(scratch.parquet("t.parquet", &table(first, 300_000), 50_000)).unwrap();
+    let (old, new) = (version(0), version(300_000));
+    let options = WebServerOptions { head: true, ranges: true };
+    for honours in [true, false] {
+        let mut refusals = 0;
+        for after in 1.. {
+            let server = WebServer::new(options, [("/t.parquet", old.clone())]);
+            server.replace_after(after, "/t.parquet", new.clone(), honours);
+            let url = format!("http://{}/t.parquet", server.authority());
+            let query = format!("SELECT min(n) AS low, max(n) AS high, count(s) AS rows FROM '{url}' WHERE s > ''");
+            let found = run(without_stores(tfr_sql()).arg(query).args(["--format", "csv", "--threads", "1"]));
+            if server.gets() <= after {
+                assert_eq!(found.success().stdout, "low,high,rows\n0,299999,300000\n");
+                break;
+            }
+            let message = found.exits_with(1).stderr;
+            let expected = format!("{url}: the file changed while it was read: ");
+            assert!(message.contains(&expected) && message.contains("run it again"), "request {after}: {message}");
+            refusals += 1;
+        }
+        assert!(refusals > 2, "{refusals}");
+    }
+}

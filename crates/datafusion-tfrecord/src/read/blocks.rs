@@ -1,16 +1,13 @@
 //! [`Blocks`]: reads a part of a file in large blocks.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
-use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use tfr_files::{Change, LocalFile, OpenFile};
 
 /// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;
@@ -20,9 +17,8 @@ const MAX_LEN: u64 = 4 << 20;
 
 /// Reads a part of a file in blocks. From the second block on, reads one block ahead.
 ///
-/// Every request requires that the file has not changed since it was listed, as far as the store can detect that. At
-/// most two blocks, 8 MiB, are held. If the store returns a local file, the file is opened once and read directly,
-/// into at most three reused blocks of memory, 12 MiB.
+/// At most two blocks, 8 MiB, are held. A local file is read directly, into at most three reused blocks of memory,
+/// 12 MiB, if the store is one of [`UnchangedFiles`](tfr_files::UnchangedFiles).
 #[derive(Debug)]
 pub struct Blocks {
     store: Arc<dyn ObjectStore>,
@@ -42,8 +38,8 @@ pub struct Blocks {
 #[derive(Debug)]
 enum Block {
     Bytes(Bytes),
-    /// The opened file, and its path as reported by the store.
-    File(File, PathBuf),
+    /// The opened file.
+    File(Arc<LocalFile>),
 }
 
 impl Blocks {
@@ -56,24 +52,24 @@ impl Blocks {
     /// Returns the next block; `None` at the end. Must be awaited on a tokio runtime.
     ///
     /// # Errors
-    /// The file cannot be read, or has changed since it was listed.
+    /// The file cannot be read, or is shorter than it was when it was listed.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let is_first = self.ahead.is_none() && self.file.is_none() && self.len == FIRST_LEN;
         let Some((range, block)) = self.ahead.take().or_else(|| self.request()) else { return Ok(None) };
         let block = match self.answer(block).await? {
             Block::Bytes(block) => block,
-            Block::File(file, path) => {
-                let file = LocalFile::new(file, path).map_err(|error| self.read_error(error))?;
-                let task = read(self.file.insert(Arc::new(file)), &range, BytesMut::new());
+            Block::File(file) => {
+                let task = read(self.file.insert(file), &range, BytesMut::new());
                 match self.answer(task).await? {
                     Block::Bytes(block) => block,
                     Block::File(..) => Bytes::new(),
                 }
             }
         };
-        if block.len() as u64 != range.end - range.start {
-            let kind = tfr_files::ErrorKind::Changed { file: self.name.to_string(), source: None };
-            return Err(tfr_files::Error::from(kind).into());
+        let found = range.start + block.len() as u64;
+        if found != range.end {
+            let (file, change) = (self.name.to_string(), Change::Size { expected: self.meta.size, found });
+            return Err(tfr_files::Error::from(tfr_files::ErrorKind::Changed { file, change }).into());
         }
         if !is_first {
             self.ahead = self.request();
@@ -105,82 +101,27 @@ impl Blocks {
         }
         self.len = MAX_LEN;
         let (store, path) = (Arc::clone(&self.store), self.meta.location.clone());
-        let wanted = Some(range.clone().into());
-        let options = GetOptions { range: wanted, if_match: strong_tag(&self.meta), ..GetOptions::default() };
+        let mut options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
+        let open = OpenFile::ask(&mut options);
         let task = SpawnedTask::spawn(async move {
             let found = store.get_opts(&path, options).await?;
-            match found.payload {
-                GetResultPayload::File(file, path) => Ok(Block::File(file, path)),
-                GetResultPayload::Stream(_) => Ok(Block::Bytes(found.bytes().await?)),
+            match open.file() {
+                Some(file) => Ok(Block::File(file)),
+                None => Ok(Block::Bytes(found.bytes().await?)),
             }
         });
         Some((range, task))
     }
 
     fn read_error(&self, error: object_store::Error) -> DataFusionError {
-        let file = self.name.to_string();
-        match error {
-            error @ object_store::Error::Precondition { .. } => {
-                tfr_files::Error::from(tfr_files::ErrorKind::Changed { file, source: Some(error) }).into()
-            }
-            error => error.into(),
-        }
+        tfr_files::Error::change_in(&error).map_or_else(|| error.into(), Into::into)
     }
 }
 
 type Task = SpawnedTask<object_store::Result<Block>>;
 
-/// An open local file.
-#[derive(Debug)]
-struct LocalFile {
-    file: File,
-    path: PathBuf,
-    /// Modification time when the file was opened.
-    modified: Option<SystemTime>,
-}
-
-impl LocalFile {
-    fn new(file: File, path: PathBuf) -> object_store::Result<Self> {
-        let mut file = Self { file, path, modified: None };
-        file.modified = file.modified()?;
-        Ok(file)
-    }
-
-    /// Returns the modification time; `None` if the system does not report it.
-    fn modified(&self) -> object_store::Result<Option<SystemTime>> {
-        Ok(self.file.metadata().map_err(|error| self.error(error))?.modified().ok())
-    }
-
-    /// Reads `range` into a buffer, overwriting its contents. Returns fewer bytes if the file is shorter or was
-    /// modified.
-    fn read(&self, range: &Range<u64>, mut buffer: BytesMut) -> object_store::Result<Bytes> {
-        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        buffer.resize(len, 0);
-        let mut file = &self.file;
-        let found = file.seek(SeekFrom::Start(range.start)).and_then(|_| file.read_exact(&mut buffer));
-        match found {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Bytes::new()),
-            found => found.map_err(|error| self.error(error))?,
-        }
-        if self.modified()? != self.modified {
-            return Ok(Bytes::new());
-        }
-        Ok(buffer.freeze())
-    }
-
-    fn error(&self, error: io::Error) -> object_store::Error {
-        let error = io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
-        object_store::Error::Generic { store: "LocalFileSystem", source: error.into() }
-    }
-}
-
 /// Reads on a blocking thread.
 fn read(file: &Arc<LocalFile>, range: &Range<u64>, buffer: BytesMut) -> Task {
     let (file, range) = (Arc::clone(file), range.clone());
     SpawnedTask::spawn_blocking(move || file.read(&range, buffer).map(Block::Bytes))
-}
-
-/// Returns the entity tag if it is strong. Weak tags cannot be used in conditions (RFC 9110, section 13.1.1).
-pub(super) fn strong_tag(meta: &ObjectMeta) -> Option<String> {
-    meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"))
 }

@@ -8,20 +8,17 @@
 //! began, that guess was right, provided the one before was. If not, the next piece is scanned again from the
 //! position that is certain.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use bytes::{Bytes, BytesMut};
 use datafusion_common_runtime::SpawnedTask;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use tfr_files::{LocalFile, OpenFile};
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position, RecordScanner, Records, masked_crc32c};
-
-use super::blocks::strong_tag;
 
 /// Bytes to read at a time.
 const BLOCK_LEN: usize = 1 << 20;
@@ -98,13 +95,12 @@ impl Drop for StopOnDrop {
 /// Scans all pieces in parallel, up to the last cut. Errors are ignored: reading the file fails again, with a better
 /// message.
 async fn scan(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
-    let options = GetOptions { if_match: strong_tag(meta), ..GetOptions::default() };
-    let path = match store.get_opts(&meta.location, options).await.ok()?.payload {
-        GetResultPayload::File(_, path) => path,
-        GetResultPayload::Stream(_) => return None,
-    };
+    let mut options = GetOptions::default();
+    let open = OpenFile::ask(&mut options);
+    store.get_opts(&meta.location, options).await.ok()?;
+    let file = open.file()?;
     let stop = StopOnDrop::default();
-    let scan = PieceScan { path, size: meta.size, stopped: Arc::clone(&stop.0) };
+    let scan = PieceScan { file, size: meta.size, stopped: Arc::clone(&stop.0) };
     let stops = stops(&cuts, std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
     let pieces = stops.iter().enumerate().map(|(piece, until)| {
         let (scan, from, until) = (scan.clone(), piece.checked_sub(1).map(|before| stops[before]), *until);
@@ -142,7 +138,7 @@ struct Piece {
 
 #[derive(Clone)]
 struct PieceScan {
-    path: PathBuf,
+    file: Arc<LocalFile>,
     size: u64,
     stopped: Arc<AtomicBool>,
 }
@@ -153,7 +149,7 @@ impl PieceScan {
     fn piece(&self, from: Option<u64>, until: u64) -> Option<Piece> {
         let start = match from {
             None => 0,
-            Some(from) => self.first_record(from).ok().flatten()?,
+            Some(from) => self.first_record(from)?,
         };
         Some(Piece { start, end: self.scan(start, until) })
     }
@@ -176,31 +172,33 @@ impl PieceScan {
     }
 
     /// Returns the first position at or after `from` where a valid record begins.
-    fn first_record(&self, from: u64) -> io::Result<Option<u64>> {
-        let mut file = File::open(&self.path)?;
-        file.seek(SeekFrom::Start(from))?;
-        let mut rest = file.take(SEARCH_LEN);
+    fn first_record(&self, from: u64) -> Option<u64> {
+        let end = self.size.min(from.saturating_add(SEARCH_LEN));
         let mut scanner = RecordScanner::new().with_position(Position { record: 0, byte: from });
         let (mut records, mut damage) = (Records::new(), Vec::new());
-        let mut block = vec![0; BLOCK_LEN / 4];
-        loop {
-            let len = rest.read(&mut block)?;
-            if len == 0 || self.stopped.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let scanned = scanner.scan(&mut &block[..len], 1, &mut records, &mut damage);
+        let mut start = from;
+        while start < end && !self.stopped.load(Ordering::Relaxed) {
+            let block = self.bytes(start, (BLOCK_LEN / 4) as u64)?;
+            start += block.len() as u64;
+            let scanned = scanner.scan(&mut block.as_ref(), 1, &mut records, &mut damage);
             if scanned.is_err() || !records.is_empty() {
-                return Ok(records.positions().first().map(|position| position.byte));
+                return records.positions().first().map(|position| position.byte);
             }
         }
+        None
+    }
+
+    /// Reads `len` bytes, or those up to the end of the file.
+    fn bytes(&self, start: u64, len: u64) -> Option<Bytes> {
+        self.file.read(&(start..self.size.min(start.saturating_add(len))), BytesMut::new()).ok()
     }
 
     /// Follows headers up to the first position at or after `until`, and counts records.
     fn scan(&self, from: u64, until: u64) -> Option<Position> {
-        let mut headers = Headers::open(self).ok()?;
+        let mut headers = Headers { scan: self, block: Bytes::new(), start: 0 };
         let mut passed = Position { record: 0, byte: from };
         while passed.byte < until {
-            let len = record_len(&headers.at(passed.byte).ok()??)?;
+            let len = record_len(&headers.at(passed.byte)?)?;
             let frame = len.checked_add((HEADER_LEN + FOOTER_LEN) as u64)?;
             let end = passed.byte.checked_add(frame).filter(|end| *end <= self.size)?;
             passed = Position { record: passed.record + 1, byte: end };
@@ -218,34 +216,28 @@ fn record_len(header: &[u8; HEADER_LEN]) -> Option<u64> {
 /// Reads headers at increasing positions of a file.
 struct Headers<'a> {
     scan: &'a PieceScan,
-    file: File,
-    block: Vec<u8>,
+    block: Bytes,
     /// Start of the block.
     start: u64,
 }
 
-impl<'a> Headers<'a> {
-    fn open(scan: &'a PieceScan) -> io::Result<Self> {
-        Ok(Self { scan, file: File::open(&scan.path)?, block: Vec::new(), start: 0 })
-    }
-
-    /// Returns the header at this position, or `None` if the file ends within it.
-    fn at(&mut self, place: u64) -> io::Result<Option<[u8; HEADER_LEN]>> {
+impl Headers<'_> {
+    /// Returns the header at this position, or `None` if the file ends within it or cannot be read.
+    fn at(&mut self, place: u64) -> Option<[u8; HEADER_LEN]> {
         let end = self.start + self.block.len() as u64;
         if place < self.start || place + HEADER_LEN as u64 > end {
             if self.scan.stopped.load(Ordering::Relaxed) {
-                return Ok(None);
+                return None;
             }
             // A header far after the block suggests that the next record is as long as the one just skipped.
             let is_sparse = place > end + BLOCK_LEN as u64;
             let len = if is_sparse { SPARSE_LEN } else { BLOCK_LEN };
-            self.block.clear();
+            // Released first, so that its memory is used again.
+            self.block = Bytes::new();
+            self.block = self.scan.bytes(place, len as u64)?;
             self.start = place;
-            self.file.seek(SeekFrom::Start(place))?;
-            (&self.file).take(len as u64).read_to_end(&mut self.block)?;
         }
-        let header = usize::try_from(place - self.start).ok().and_then(|at| self.block.get(at..)?.first_chunk());
-        Ok(header.copied())
+        usize::try_from(place - self.start).ok().and_then(|at| self.block.get(at..)?.first_chunk()).copied()
     }
 }
 

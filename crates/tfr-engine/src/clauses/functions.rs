@@ -194,6 +194,9 @@ impl Modifiers {
                 None => Ok(()),
             };
         }
+        if name == "any_value" && self.order_by {
+            return refused("ORDER BY in any_value", "write first_value(x ORDER BY y)");
+        }
         if is_aggregate && self.distinct && (NOT_DISTINCT.contains(&name) || name.starts_with("regr_")) {
             return refused(format!("DISTINCT of {name}"), "write SELECT DISTINCT in a subquery");
         }

@@ -4,8 +4,9 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, ForClause, FormatClause, LimitClause, LockClause, Offset,
-    OrderBy, OrderByKind, OrderByOptions, PipeOperator, Query, SetExpr, SetOperator, Values, With, visit_relations,
+    Cte, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, ForClause, FormatClause, Ident, LimitClause, LockClause,
+    Offset, OrderBy, OrderByKind, OrderByOptions, PipeOperator, Query, SelectItem, SetExpr, SetOperator, Values, With,
+    visit_relations,
 };
 
 use super::{Checked, order_by, parts, refused, select, tables, windows};
@@ -156,6 +157,7 @@ fn check_set_expr(body: &mut SetExpr) -> Checked {
                     SetOperator::Minus => *op = SetOperator::Except,
                     SetOperator::Union | SetOperator::Except | SetOperator::Intersect => {}
                 }
+                name_items(right);
                 rest.extend([left.as_mut(), right.as_mut()]);
             }
             SetExpr::Values(values) => {
@@ -172,6 +174,20 @@ fn check_set_expr(body: &mut SetExpr) -> Checked {
         }
     }
     Ok(())
+}
+
+/// Names the values of the second `SELECT` of a set operation, whose names have no effect. The planner would give a value
+/// the name of the column of the first `SELECT`, which another column of the second may have.
+fn name_items(second: &mut SetExpr) {
+    let SetExpr::Select(select) = second else { return };
+    for (number, item) in select.projection.iter_mut().enumerate() {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && matches!(expr, Expr::Value(_) | Expr::UnaryOp { .. } | Expr::BinaryOp { .. } | Expr::Cast { .. })
+        {
+            let alias = Ident::with_quote('"', format!("value {number}"));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
 }
 
 fn check_order_by(order_by: &mut OrderBy, body: &SetExpr) -> Checked {

@@ -6,8 +6,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, Ident, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, TableWithJoins, UnaryOperator, Value, visit_expressions, visit_expressions_mut,
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
+    visit_expressions, visit_expressions_mut,
 };
 
 use super::{Checked, parts, refused};
@@ -30,14 +31,14 @@ pub fn check(expr: &mut Expr, names: &mut Names) -> Checked {
     match expr {
         Expr::BinaryOp { left, op, right } => {
             let (Some(lefts), Some(rights)) = (row(left), row(right)) else { return Ok(()) };
-            if let Some(compared) = compare(lefts, op, rights)? {
+            if let Some(compared) = compare(&lefts, op, &rights)? {
                 *expr = nested(compared);
             }
         }
         Expr::Between { expr: value, negated, low, high } => {
             let (Some(values), Some(lows), Some(highs)) = (row(value), row(low), row(high)) else { return Ok(()) };
-            let low = compare(values, &BinaryOperator::GtEq, lows)?.unwrap_or_else(parts::null);
-            let high = compare(values, &BinaryOperator::LtEq, highs)?.unwrap_or_else(parts::null);
+            let low = compare(&values, &BinaryOperator::GtEq, &lows)?.unwrap_or_else(parts::null);
+            let high = compare(&values, &BinaryOperator::LtEq, &highs)?.unwrap_or_else(parts::null);
             *expr = not_if(*negated, binary(nested(low), BinaryOperator::And, nested(high)));
         }
         Expr::InList { expr: value, list, negated } => {
@@ -47,17 +48,17 @@ pub fn check(expr: &mut Expr, names: &mut Names) -> Checked {
                 let Some(items) = row(item) else {
                     return refused(format!("{value} IN ({item})"), "write a row of as many values");
                 };
-                terms.extend(compare(values, &BinaryOperator::Eq, items)?.map(nested));
+                terms.extend(compare(&values, &BinaryOperator::Eq, &items)?.map(nested));
             }
             if terms.len() > 1 {
-                reject_volatile(values)?;
+                reject_volatile(&values)?;
             }
             *expr = not_if(*negated, balanced(terms, &BinaryOperator::Or));
         }
         Expr::InSubquery { expr: value, subquery, negated } => {
             let Some(values) = row(value) else { return Ok(()) };
             // true IN (SELECT x = a AND y = b FROM ...) has the three values of IN.
-            let (equal, table) = compared_with_rows(values, subquery, names)?;
+            let (equal, table) = compared_with_rows(&values, subquery, names)?;
             let subquery = parts::select(vec![SelectItem::UnnamedExpr(equal)], vec![table], None);
             *expr = Expr::InSubquery {
                 expr: Box::new(Expr::value(Value::Boolean(true))),
@@ -67,26 +68,26 @@ pub fn check(expr: &mut Expr, names: &mut Names) -> Checked {
         }
         Expr::IsNull(value) => {
             if let Some(values) = row(value) {
-                *expr = all(values, Expr::IsNull);
+                *expr = all(&values, Expr::IsNull);
             }
         }
         Expr::IsNotNull(value) => {
             if let Some(values) = row(value) {
-                *expr = all(values, Expr::IsNotNull);
+                *expr = all(&values, Expr::IsNotNull);
             }
         }
         Expr::IsDistinctFrom(left, right) => {
             if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
-                same_length(lefts, rights)?;
-                let pairs = lefts.iter().zip(rights);
+                same_length(&lefts, &rights)?;
+                let pairs = lefts.iter().zip(&rights);
                 let terms = pairs.map(|(l, r)| nested(Expr::IsDistinctFrom(boxed(l), boxed(r)))).collect();
                 *expr = nested(balanced(terms, &BinaryOperator::Or));
             }
         }
         Expr::IsNotDistinctFrom(left, right) => {
             if let (Some(lefts), Some(rights)) = (row(left), row(right)) {
-                same_length(lefts, rights)?;
-                let pairs = lefts.iter().zip(rights);
+                same_length(&lefts, &rights)?;
+                let pairs = lefts.iter().zip(&rights);
                 let terms = pairs.map(|(l, r)| nested(Expr::IsNotDistinctFrom(boxed(l), boxed(r)))).collect();
                 *expr = nested(balanced(terms, &BinaryOperator::And));
             }
@@ -109,12 +110,12 @@ pub fn filter(condition: &mut Expr, names: &mut Names) -> Checked {
                 if let Expr::InSubquery { expr: value, subquery, negated } = inner.as_ref()
                     && let Some(values) = row(value)
                 {
-                    *expr = exists(values, subquery, !negated, names)?;
+                    *expr = exists(&values, subquery, !negated, names)?;
                 }
             }
             Expr::InSubquery { expr: value, subquery, negated } => {
                 if let Some(values) = row(value) {
-                    *expr = exists(values, subquery, *negated, names)?;
+                    *expr = exists(&values, subquery, *negated, names)?;
                 }
             }
             _ => {}
@@ -126,12 +127,12 @@ pub fn filter(condition: &mut Expr, names: &mut Names) -> Checked {
 /// Rewrites `CASE (a, b) WHEN (1, 2) THEN ...`.
 pub fn case(operand: &mut Option<Box<Expr>>, conditions: &mut [CaseWhen]) -> Checked {
     let Some(values) = operand.as_deref().and_then(row) else { return Ok(()) };
-    reject_volatile(values)?;
+    reject_volatile(&values)?;
     for CaseWhen { condition, result: _ } in conditions {
         let Some(items) = row(condition) else {
-            return refused(format!("CASE ({}) WHEN {condition}", list(values)), "write a row of as many values");
+            return refused(format!("CASE ({}) WHEN {condition}", list(&values)), "write a row of as many values");
         };
-        if let Some(compared) = compare(values, &BinaryOperator::Eq, items)? {
+        if let Some(compared) = compare(&values, &BinaryOperator::Eq, &items)? {
             *condition = compared;
         }
     }
@@ -174,14 +175,20 @@ pub fn text(expr: &Expr, tables: &[String]) -> String {
     expr.to_string()
 }
 
-/// Returns the values of a row.
-fn row(expr: &Expr) -> Option<&[Expr]> {
+/// Returns the values of a row: `(a, b)` or `ROW(a, b)`.
+fn row(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
-        Expr::Tuple(values) if !values.is_empty() => Some(values),
-        Expr::Nested(inner) => match inner.as_ref() {
-            Expr::Tuple(values) if !values.is_empty() => Some(values),
-            _ => None,
-        },
+        Expr::Tuple(values) if !values.is_empty() => Some(values.clone()),
+        Expr::Nested(inner) if matches!(inner.as_ref(), Expr::Tuple(_) | Expr::Function(_)) => row(inner),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if !list.args.is_empty() && name.to_string().eq_ignore_ascii_case("row") =>
+        {
+            let value = |arg: &FunctionArg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
         _ => None,
     }
 }

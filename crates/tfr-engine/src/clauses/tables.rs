@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, SelectItem, TableAlias,
     TableAliasColumnDef, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
-    TableSampleSeed, TableVersion, TableWithJoins, visit_expressions,
+    TableSampleSeed, TableVersion, TableWithJoins, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::{Checked, parts, refused};
+use crate::scopes;
 
 pub const PIVOT: &str = "write sum(v) FILTER (WHERE k = 'a') AS a for each value";
 pub const UNPIVOT: &str = "write SELECT 'a' AS name, a AS value FROM t UNION ALL ... for each column";
@@ -103,7 +104,9 @@ pub fn factor(table: &mut TableFactor) -> Checked {
         }
         TableFactor::NestedJoin { table_with_joins, alias } => {
             check_alias(alias)?;
-            with_joins(table_with_joins)
+            with_joins(table_with_joins)?;
+            merge_keys(table);
+            Ok(())
         }
         TableFactor::Pivot {
             table: _,
@@ -218,6 +221,19 @@ pub fn join(join: &mut Join) -> Checked {
             refused("ARRAY JOIN", "write CROSS JOIN UNNEST(list) AS u(item)")
         }
         JoinOperator::LeftArrayJoin => refused("LEFT ARRAY JOIN", "write LEFT JOIN UNNEST(list) AS u(item) ON true"),
+    }
+}
+
+/// Rewrites a join by `USING` or `NATURAL` that has a name as a subquery. The planner would keep both columns of a key.
+fn merge_keys(table: &mut TableFactor) {
+    let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = table else { return };
+    let has_keys = table_with_joins.joins.iter().any(|join| {
+        matches!(scopes::constraint(&join.join_operator), Some((JoinConstraint::Using(_) | JoinConstraint::Natural, _)))
+    });
+    if has_keys {
+        let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+        let subquery = parts::query(parts::select(vec![all], vec![table_with_joins.as_ref().clone()], None));
+        *table = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod any;
 mod compare;
+mod ranges;
 mod rows;
 mod totals;
 
@@ -30,11 +31,12 @@ use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 use crate::corrected::{Corrected, Correction, on_arrays};
 pub(crate) use any::{AnyItem, Comparison};
 pub(crate) use compare::OrderedLists;
+pub(crate) use ranges::range_function;
 use rows::{ListRows, comparator};
 use totals::Totals;
 
 /// Returns the functions to register in place of the engine's.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 18] {
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 19] {
     [
         Corrected::function(length::array_length_udf(), &Length),
         Corrected::function(cardinality::cardinality_udf(), &Signed),
@@ -51,6 +53,7 @@ pub(crate) fn functions() -> [Arc<ScalarUDF>; 18] {
         Corrected::function(replace::array_replace_udf(), &Replace),
         Corrected::function(sort::array_sort_udf(), &Sort),
         repeat_function(),
+        range_function(),
         Corrected::function(array_sum::array_sum_udf(), &Totals::Sum),
         Corrected::function(array_avg::array_avg_udf(), &Totals::Average),
         Corrected::function(array_product::array_product_udf(), &Totals::Product),

@@ -19,7 +19,7 @@ use datafusion_expr::{
 };
 
 use super::size::RowSizes;
-use crate::lists::repeat_function;
+use crate::lists::{range_function, repeat_function};
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
@@ -39,7 +39,7 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
         (unicode::rpad(), Growth::Pad),
         (repeat_function(), Growth::RepeatItem),
         (resize::array_resize_udf(), Growth::Resize),
-        (range::range_udf(), Growth::Series),
+        (range_function(), Growth::Series),
         (range::gen_series_udf(), Growth::Series),
     ]
     .into_iter()

@@ -1,7 +1,7 @@
 //! Quotients of decimals, with the scale of Spark's rules, rounded.
 //!
 //! The engine gives a quotient four digits more than the dividend has, and cuts the rest: `1.00 / 30000.00` was
-//! 0.000033.
+//! 0.000033. Quotients of unsigned and signed integers are integers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue, internal
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, cast,
+    Volatility, cast, lit,
 };
 
 use super::decimals::rounded_quotient;
@@ -32,6 +32,9 @@ const LEAST_SCALE_OF_LARGE: i64 = 6;
 pub fn quotient(divide: &Arc<ScalarUDF>, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else { return Ok(None) };
     let is_exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+    if let Some(quotient) = integer_quotient((left, &left_type), (right, &right_type))? {
+        return Ok(Some(quotient));
+    }
     let has_decimal = left_type.is_decimal() || right_type.is_decimal();
     if !has_decimal || !is_exact(&left_type) || !is_exact(&right_type) {
         return Ok(None);
@@ -49,6 +52,30 @@ pub fn quotient(divide: &Arc<ScalarUDF>, left: &Expr, right: &Expr, schema: &DFS
     };
     let args = vec![dividend, divisor];
     Ok(Some(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(divide), args })))
+}
+
+/// Returns the quotient of a BIGINT UNSIGNED and a literal, which is an integer. Its quotient with any other signed integer
+/// is refused. To the engine both were decimals with four digits after the point.
+fn integer_quotient(left: (&Expr, &DataType), right: (&Expr, &DataType)) -> Result<Option<Expr>> {
+    let unsigned = |(expr, data_type): (&Expr, &DataType)| match literal(expr) {
+        _ if *data_type == DataType::UInt64 => Some(expr.clone()),
+        Some(value) => value.cast_to(&DataType::UInt64).ok().filter(|value| !value.is_null()).map(lit),
+        None => None,
+    };
+    if ![left, right].iter().any(|(_, data_type)| **data_type == DataType::UInt64)
+        || ![left, right].iter().any(|(_, data_type)| data_type.is_signed_integer())
+    {
+        return Ok(None);
+    }
+    match (unsigned(left), unsigned(right)) {
+        (Some(dividend), Some(divisor)) => Ok(Some(dividend / divisor)),
+        _ => plan_err!(
+            "{} / {}: a quotient of a BIGINT UNSIGNED and a signed integer; CAST both AS BIGINT, or AS DECIMAL(20, 0) for \
+             digits after the point",
+            left.0,
+            right.0
+        ),
+    }
 }
 
 /// Returns an operand as a decimal without a negative scale, if it is a decimal or an integer.

@@ -14,7 +14,7 @@ use crate::corrected::on_arrays;
 /// A reference to a group that no pattern has. The engine replaces it by an empty text.
 const NOTHING: &str = "${4294967295}";
 
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
     PatternFunction::ALL.map(|function| {
         let signature = Signature::user_defined(Volatility::Immutable);
         Arc::new(ScalarUDF::new_from_impl(Translation { function, signature }))
@@ -22,7 +22,7 @@ static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
 });
 
 /// Returns the functions that the rule calls.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 4] {
+pub(crate) fn functions() -> [Arc<ScalarUDF>; 5] {
     FUNCTIONS.clone()
 }
 
@@ -37,10 +37,12 @@ pub(super) enum PatternFunction {
     Search,
     /// The replacement of `regexp_replace`.
     Replacement,
+    /// The flags of a regular expression.
+    Flags,
 }
 
 impl PatternFunction {
-    const ALL: [Self; 4] = [Self::Similar, Self::Match, Self::Search, Self::Replacement];
+    const ALL: [Self; 5] = [Self::Similar, Self::Match, Self::Search, Self::Replacement, Self::Flags];
 
     fn name(self) -> &'static str {
         match self {
@@ -48,16 +50,18 @@ impl PatternFunction {
             Self::Match => "regex_to_match",
             Self::Search => "regex_to_search",
             Self::Replacement => "regex_replacement",
+            Self::Flags => "regex_flags",
         }
     }
 
     pub(super) fn function(self) -> Arc<ScalarUDF> {
-        let [similar, matched, searched, replacement] = functions();
+        let [similar, matched, searched, replacement, flags] = functions();
         match self {
             Self::Similar => similar,
             Self::Match => matched,
             Self::Search => searched,
             Self::Replacement => replacement,
+            Self::Flags => flags,
         }
     }
 
@@ -72,6 +76,8 @@ impl PatternFunction {
             (Self::Similar, [pattern, escape]) => similar_to_regex(pattern, escape).map(Cow::Owned),
             (Self::Match, [pattern, flags @ ..]) => Ok(unsimplified(with_newlines(pattern, flags))),
             (Self::Search, [pattern, flags @ ..]) => Ok(with_newlines(pattern, flags)),
+            // The engine fails with no flags. This one is set anyway.
+            (Self::Flags, [flags]) => Ok(Cow::Borrowed(if flags.is_empty() { "u" } else { flags })),
             (Self::Replacement, [replacement]) => Ok(replacement_of_engine(replacement)),
             _ => exec_err!("{} was called with {} arguments", self.name(), texts.len()),
         }

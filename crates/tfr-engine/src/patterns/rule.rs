@@ -50,11 +50,15 @@ fn rewrite(expr: Expr) -> Result<Transformed<Expr>> {
                 "regexp_replace" => (3, PatternFunction::Search),
                 _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };
-            let flags = call.args.get(flags).cloned();
-            let Some(pattern) = call.args.get_mut(1) else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
-            if PatternFunction::is_call(pattern) {
+            if call.args.get(1).is_none_or(PatternFunction::is_call) {
                 return Ok(Transformed::no(Expr::ScalarFunction(call)));
             }
+            let flags = call.args.get_mut(flags).map(|flags| {
+                let written = std::mem::take(flags);
+                *flags = PatternFunction::Flags.function().call(vec![written.clone()]);
+                written
+            });
+            let Some(pattern) = call.args.get_mut(1) else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
             let args = std::iter::once(std::mem::take(pattern)).chain(flags);
             *pattern = function.of(args.collect())?;
             if let ("regexp_replace", Some(replacement)) = (call.func.name(), call.args.get_mut(2)) {

@@ -38,7 +38,7 @@ use numbers::{CastKind, exact_conversion, operand_of_cast};
 const NOW: [&str; 2] = ["now", "current_date"];
 
 /// Functions that return one of their arguments.
-const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
+const CHOICES: [&str; 5] = ["coalesce", "nvl", "nullif", "greatest", "least"];
 
 /// Functions whose second argument the engine converts to nanoseconds if it is a date or a text.
 const OF_TIMESTAMPS: [&str; 3] = ["date_trunc", "date_bin", "date_part"];

@@ -140,6 +140,9 @@ pub(super) fn exact_conversion(
     schema: &DFSchema,
     config: &ConfigOptions,
 ) -> Result<Transformed<Expr>> {
+    if let ("to_date" | "to_time", [value, _, ..]) = (call.func.name(), call.args.as_slice()) {
+        check_formatted(call.func.name(), &value.get_type(schema)?)?;
+    }
     let period = match call.func.name() {
         "to_timestamp" => None,
         "to_unixtime" | "to_timestamp_seconds" => Some("second"),
@@ -152,6 +155,9 @@ pub(super) fn exact_conversion(
     let Some(Ok(source)) = args.first().map(|value| value.get_type(schema)) else {
         return Ok(Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })));
     };
+    if args.len() > 1 {
+        check_formatted(func.name(), &source)?;
+    }
     let is_unixtime = func.name() == "to_unixtime";
     let exact = match (&source, period) {
         (DataType::Float16 | DataType::Float32 | DataType::Float64, None) => {
@@ -174,6 +180,16 @@ pub(super) fn exact_conversion(
         Some(args) => Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })),
         None => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
     })
+}
+
+/// Rejects a format for values that are no texts: the engine ignores it, and `to_date(20240131, '%Y%m%d')` was a day in the
+/// year 57387.
+fn check_formatted(name: &str, source: &DataType) -> Result<()> {
+    let source = plain(source);
+    match source.is_string() || source.is_null() {
+        true => Ok(()),
+        false => plan_err!("{name} with a format takes a text, not {source}; write {name}(CAST(x AS VARCHAR), '...')"),
+    }
 }
 
 /// Returns a number of seconds unchanged, if nanoseconds can represent it.

@@ -14,10 +14,11 @@ use datafusion_common_runtime::SpawnedTask;
 use datafusion_datasource::PartitionedFile;
 use datafusion_physical_expr::projection::Projector;
 use datafusion_physical_plan::metrics::Count;
-use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::CONTENT;
 use crate::error::{Error, ErrorKind};
+use crate::unchanged::change::Change;
 
 /// Maximum bytes of a batch. A single longer file is a batch of its own.
 const BATCH_BYTES: u64 = 16 << 20;
@@ -189,8 +190,10 @@ impl Files {
             self.ahead_bytes = self.ahead_bytes.saturating_sub(size);
             let content = content.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
             let content = content.map_err(|error| self.read_error(file, error))?;
-            if content.len() as u64 != size {
-                return Err(self.changed(file, None));
+            let found = content.len() as u64;
+            if found != size {
+                let (file, change) = (self.name(file), Change::Size { expected: size, found });
+                return Err(Error::from(ErrorKind::Changed { file, change }).into());
             }
             if let Some(count) = &self.bytes_scanned {
                 count.add(content.len());
@@ -219,20 +222,13 @@ impl Files {
     }
 
     fn read_error(&self, file: usize, error: object_store::Error) -> DataFusionError {
-        match error {
-            object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. } => {
-                self.changed(file, Some(error))
-            }
-            error => {
+        match Error::change_in(&error) {
+            Some(changed) => changed.into(),
+            None => {
                 let (file, source) = (self.name(file), error.into());
                 Error::from(ErrorKind::Read { file, source }).into()
             }
         }
-    }
-
-    fn changed(&self, file: usize, source: Option<object_store::Error>) -> DataFusionError {
-        let file = self.name(file);
-        Error::from(ErrorKind::Changed { file, source }).into()
     }
 
     /// Returns the error of the first row that fails by itself, with the name of its file.
@@ -249,15 +245,12 @@ impl Files {
     }
 }
 
-/// Reads a file if it has not changed since it was listed, as far as the store can detect that.
 fn content(store: Arc<dyn ObjectStore>, meta: &ObjectMeta) -> SpawnedTask<object_store::Result<Bytes>> {
     let (path, size) = (meta.location.clone(), meta.size);
-    // A weak tag cannot be used in conditions (RFC 9110, section 13.1.1).
-    let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
     SpawnedTask::spawn(async move {
         if size == 0 {
             return Ok(Bytes::new());
         }
-        store.get_opts(&path, GetOptions { if_match, ..GetOptions::default() }).await?.bytes().await
+        store.get(&path).await?.bytes().await
     })
 }

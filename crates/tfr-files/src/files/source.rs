@@ -21,6 +21,7 @@ use object_store::ObjectStore;
 
 use super::CONTENT;
 use super::read::{Files, Place, Projection, Run};
+use crate::scan::store::unchanged_files;
 
 /// The default batch size of the engine.
 const DEFAULT_BATCH_SIZE: usize = 8192;
@@ -67,9 +68,10 @@ impl FileSource for FilesSource {
     fn create_file_opener(
         &self,
         store: Arc<dyn ObjectStore>,
-        _: &FileScanConfig,
+        config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
+        let store = unchanged_files(store, config, &self.names, Some(partition));
         let projection = Arc::new(self.projection_of_rows()?);
         let reads_content = projection.columns.contains(&CONTENT);
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);

@@ -16,6 +16,7 @@ use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
 use crate::listing::search::find_files;
 use crate::listing::table_format::Owner;
+use crate::unchanged::store::UnchangedFiles;
 
 /// The files of a table, listed once and in a stable order.
 ///
@@ -34,7 +35,7 @@ use crate::listing::table_format::Owner;
 pub struct Listing {
     store_url: ObjectStoreUrl,
     store: Arc<dyn ObjectStore>,
-    files: Vec<ObjectMeta>,
+    files: Arc<[ObjectMeta]>,
     partitions: PartitionColumns,
     names: FileNames,
     locations: Vec<String>,
@@ -90,7 +91,7 @@ impl Listing {
     ) -> Result<Self> {
         let names = found.first().map(|(location, _)| location.file_names().clone()).unwrap_or_default();
         let locations = found.iter().map(|(location, _)| location.to_string()).collect();
-        let mut files: Vec<ObjectMeta> = Vec::new();
+        let mut files = Vec::new();
         let mut keys = Vec::new();
         let mut named_by: HashMap<Path, &Location> = HashMap::new();
         for (location, found) in found {
@@ -104,6 +105,8 @@ impl Listing {
             }
         }
         let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
+        let files: Arc<[ObjectMeta]> = files.into();
+        let store = Arc::new(UnchangedFiles::new(store, &store_url, names.clone(), Arc::clone(&files)));
         Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new() })
     }
 
@@ -158,7 +161,7 @@ impl Listing {
         self.files.iter().map(|file| file.size).sum()
     }
 
-    /// Returns the store that contains the files.
+    /// Returns the store that contains the files. It returns them only as they were listed.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }

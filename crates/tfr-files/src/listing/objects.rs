@@ -13,11 +13,12 @@ use crate::listing::listed::{Listing, store_of};
 use crate::listing::location::Location;
 use crate::listing::owner::OwnedFiles;
 use crate::listing::search::head;
+use crate::unchanged::store::UnchangedFiles;
 
 /// The files at a location.
 #[derive(Debug)]
 pub struct Objects {
-    /// The store that contains them.
+    /// The store that contains them. It returns them only as they were listed.
     pub store: Arc<dyn ObjectStore>,
     /// The files.
     pub found: FoundObjects,
@@ -46,16 +47,21 @@ impl Objects {
     /// # Errors
     /// Nothing exists there, or it cannot be listed; its store cannot be reached.
     pub async fn find(session: &dyn Session, location: &Location) -> Result<Self> {
-        let (_, store) = store_of(session, std::slice::from_ref(location))?;
+        let (store_url, store) = store_of(session, std::slice::from_ref(location))?;
+        let unchanged = |store, files: &[ObjectMeta]| -> Arc<dyn ObjectStore> {
+            Arc::new(UnchangedFiles::new(store, &store_url, location.file_names().clone(), files.into()))
+        };
         if !location.is_directory
             && let Some(meta) = head(store.as_ref(), location, &location.literal).await?
         {
+            let store = unchanged(store, std::slice::from_ref(&meta));
             return Ok(Self { store, found: FoundObjects::File(meta) });
         }
         if location.is_pattern() {
             let locations = std::slice::from_ref(location);
             let listing = Listing::list_with(session, locations, OwnedFiles::Ignore).await?;
-            return Ok(Self { store, found: FoundObjects::Fitting(listing.files().to_vec()) });
+            let (store, files) = (Arc::clone(listing.store()), listing.files().to_vec());
+            return Ok(Self { store, found: FoundObjects::Fitting(files) });
         }
         let root = location.literal.clone();
         let url: &Url = location.object_store().as_ref();
@@ -71,6 +77,6 @@ impl Objects {
         if files.is_empty() {
             return Err(not_found().into());
         }
-        Ok(Self { store, found: FoundObjects::Directory { root, files } })
+        Ok(Self { store: unchanged(store, &files), found: FoundObjects::Directory { root, files } })
     }
 }

@@ -188,9 +188,8 @@ async fn list(traversal: &Traversal<'_>, directory: &Path) -> Result<Names> {
     if let Some(listed) = traversal.listed(directory) {
         return Ok(listed.map(names).unwrap_or_default());
     }
-    let prefix = (!directory.as_ref().is_empty()).then_some(directory);
-    match traversal.store.list_with_delimiter(prefix).await {
-        Ok(listed) => Ok(names(&listed)),
+    match traversal.list(directory).await {
+        Ok(directory) => Ok(names(&directory.listed)),
         Err(error) if is_listing_denied(traversal, &error) => {
             log::debug!("{}: not searched for a table: {error}", traversal.location.file_names().name(directory));
             Ok(Names::default())

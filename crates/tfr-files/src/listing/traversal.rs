@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -10,6 +11,7 @@ use tfrecord_shards::is_sidecar;
 use url::Url;
 
 use crate::error::{ErrorKind, Result, SkipReason, Skipped};
+use crate::listing::local::{LocalDirectory, Reason, Unreadable, dangling_target};
 use crate::listing::location::{Location, Segment};
 use crate::listing::table_format::{Sign, signs};
 
@@ -100,6 +102,7 @@ enum Answer<'a> {
     Directory {
         directory: Path,
         listed: ListResult,
+        unreadable: Vec<Unreadable>,
         segment: Option<&'a glob::Pattern>,
         pattern: &'a [Segment],
         rest: &'a [Segment],
@@ -233,10 +236,12 @@ impl<'a> Traversal<'a> {
                 match answer {
                     Answer::File(meta) => drop(self.found.insert(meta.location.clone(), meta)),
                     Answer::NoFile(path) => level.push((path, &[])),
-                    Answer::Directory { directory, listed, segment, pattern, rest } => {
-                        self.read_signs(directory, &listed);
+                    Answer::Directory { directory, listed, unreadable, segment, pattern, rest } => {
                         let takes_files = rest.is_empty() || matches!(pattern, [Segment::AnyDepth]);
+                        let directory_name = self.location.file_names().name(&directory);
+                        self.read_signs(directory, &listed);
                         level.extend(self.visit(listed, segment, takes_files).map(|directory| (directory, rest)));
+                        self.check_unreadable(&directory_name, unreadable, segment, takes_files)?;
                     }
                     Answer::Tree { root, pattern, directories } => {
                         self.known.extend(directories);
@@ -280,7 +285,7 @@ impl<'a> Traversal<'a> {
         if known.is_some() || self.is_known_absent(&directory) {
             let (objects, common_prefixes) = known.unwrap_or_default();
             let listed = ListResult { objects, common_prefixes };
-            return Ok(Answer::Directory { directory, listed, segment, pattern, rest });
+            return Ok(Answer::Directory { directory, listed, unreadable: Vec::new(), segment, pattern, rest });
         }
         let failed = |source| ErrorKind::List { location: self.location.file_names().name(&directory), source };
         if self.is_flat && segment.is_none() {
@@ -288,8 +293,46 @@ impl<'a> Traversal<'a> {
             let directories = tree(&directory, objects);
             return Ok(Answer::Tree { root: directory, pattern, directories });
         }
-        let listed = self.store.list_with_delimiter(Some(&directory)).await.map_err(failed)?;
-        Ok(Answer::Directory { directory, listed, segment, pattern, rest })
+        let LocalDirectory { listed, unreadable } = self.list(&directory).await.map_err(failed)?;
+        Ok(Answer::Directory { directory, listed, unreadable, segment, pattern, rest })
+    }
+
+    /// Lists a directory that is not cached.
+    pub(super) async fn list(&self, directory: &Path) -> object_store::Result<LocalDirectory> {
+        if self.is_local() {
+            let path = directory.clone();
+            let listed = SpawnedTask::spawn_blocking(move || LocalDirectory::list(&path)).join().await?;
+            return listed.map_err(|error| object_store::Error::Generic { store: "local", source: error.into() });
+        }
+        let prefix = (!directory.as_ref().is_empty()).then_some(directory);
+        let listed = self.store.list_with_delimiter(prefix).await?;
+        Ok(LocalDirectory { listed, unreadable: Vec::new() })
+    }
+
+    /// Fails if one of these files of a directory may have rows of the table.
+    fn check_unreadable(
+        &mut self,
+        directory: &str,
+        unreadable: Vec<Unreadable>,
+        segment: Option<&glob::Pattern>,
+        takes_files: bool,
+    ) -> Result<()> {
+        self.seen |= !unreadable.is_empty();
+        for Unreadable { name, reason } in unreadable {
+            // What is below a directory is matched later. Links without a target are usually those of files.
+            let is_in_passing = segment.is_none() && !takes_files;
+            if is_in_passing && !matches!(reason, Reason::Failed(_)) || !self.takes(&name, None, segment, Some(1)) {
+                continue;
+            }
+            let file = format!("{}/{name}", directory.trim_end_matches('/'));
+            return Err(match reason {
+                Reason::Dangling(target) => ErrorKind::DanglingLink { file, target },
+                Reason::Failed(source) => ErrorKind::Examine { file, source },
+                Reason::Name => ErrorKind::FileName { file },
+            }
+            .into());
+        }
+        Ok(())
     }
 
     /// Records the signs of tables in a visited directory, before hidden names are skipped.
@@ -336,19 +379,27 @@ impl<'a> Traversal<'a> {
         self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
         self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
         for meta in listed.objects {
-            if takes_files && self.takes(&meta.location, segment, Some(meta.size)) {
+            let name = meta.location.filename().unwrap_or_default();
+            if takes_files && self.takes(name, None, segment, Some(meta.size)) {
                 self.found.insert(meta.location.clone(), meta);
             } else if meta.size == 0 || meta.location.filename().is_some_and(|name| name.starts_with('_')) {
                 self.passed.insert(meta.location.clone(), meta);
             }
         }
-        listed.common_prefixes.retain(|subdirectory| self.takes(subdirectory, segment, None));
+        listed.common_prefixes.retain(|subdirectory| {
+            self.takes(subdirectory.filename().unwrap_or_default(), Some(subdirectory), segment, None)
+        });
         listed.common_prefixes.into_iter()
     }
 
-    /// Whether a listed file (with its size) or directory belongs to the table.
-    fn takes(&mut self, path: &Path, pattern: Option<&glob::Pattern>, size: Option<u64>) -> bool {
-        let name = path.filename().unwrap_or_default();
+    /// Whether a listed file (with its size) or directory (with its path) belongs to the table, by its name.
+    fn takes(
+        &mut self,
+        name: &str,
+        directory: Option<&Path>,
+        pattern: Option<&glob::Pattern>,
+        size: Option<u64>,
+    ) -> bool {
         if pattern.is_some_and(|pattern| !pattern.matches(name)) {
             return false;
         }
@@ -366,7 +417,7 @@ impl<'a> Traversal<'a> {
                 SkipReason::Description
             }
             Some(0) => SkipReason::EmptyFile,
-            None if self.is_local() && is_link_to_parent(path) => SkipReason::Loop,
+            _ if self.is_local() && directory.is_some_and(is_link_to_parent) => SkipReason::Loop,
             _ => return true,
         };
         let name = if size.is_some() { name.to_owned() } else { format!("{name}/") };
@@ -387,7 +438,14 @@ impl<'a> Traversal<'a> {
         }
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(object_store::Error::NotFound { .. }) => match self.is_local().then(|| dangling_target(path)).flatten()
+            {
+                Some(target) => {
+                    let file = self.location.file_names().name(path);
+                    Err(ErrorKind::DanglingLink { file, target }.into())
+                }
+                None => Ok(None),
+            },
             // Stores also return this for missing files, to users who may not list; a pattern is listed instead.
             Err(object_store::Error::PermissionDenied { .. }) if self.location.is_pattern() => Ok(None),
             Err(source) => Err(ErrorKind::List { location: self.location.file_names().name(path), source }.into()),
@@ -410,9 +468,8 @@ impl<'a> Traversal<'a> {
         }
         let parent = directory.as_ref().rsplit_once('/').map_or("", |(parent, _)| parent);
         let parent = Path::parse(parent).unwrap_or_default();
-        let listed = self
-            .store
-            .list_with_delimiter(Some(&parent))
+        let LocalDirectory { listed, .. } = self
+            .list(&parent)
             .await
             .map_err(|source| ErrorKind::List { location: self.location.to_string(), source })?;
         Ok(listed.common_prefixes.contains(directory))

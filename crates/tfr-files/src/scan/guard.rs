@@ -22,7 +22,6 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_datasource::{PartitionedFile, TableSchema};
-use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::projection::ProjectionExprs;
@@ -40,7 +39,7 @@ use crate::error::ErrorKind;
 use crate::listing::listed::Listing;
 use crate::listing::location::FileNames;
 use crate::scan::file_name::{is_file_name, named};
-use crate::scan::read_ahead::ReadAhead;
+use crate::scan::store::store_of_scan;
 use crate::schema::adapter::UnfitInColumn;
 
 /// The function that returns a field of a struct.
@@ -143,7 +142,8 @@ impl FileSource for GuardedSource {
         base_config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        self.inner.create_file_opener(object_store, base_config, partition)
+        let store = store_of_scan(object_store, base_config, &self.names, Some(partition));
+        self.inner.create_file_opener(store, base_config, partition)
     }
 
     fn create_morselizer(
@@ -152,13 +152,7 @@ impl FileSource for GuardedSource {
         base_config: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let groups = &base_config.file_groups;
-        let store = match groups.get(partition) {
-            Some(group) if base_config.object_store_url != ObjectStoreUrl::local_filesystem() => {
-                Arc::new(ReadAhead::part_of(object_store, std::slice::from_ref(group), groups.len()))
-            }
-            _ => object_store,
-        };
+        let store = store_of_scan(object_store, base_config, &self.names, Some(partition));
         let inner = self.inner.create_morselizer(store, base_config, partition)?;
         let is_computed = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<Column>();
         let evaluates = self.inner.filter().is_some()
@@ -354,6 +348,8 @@ impl Origin {
 
     async fn diagnosed(&self, error: DataFusionError) -> DataFusionError {
         match &self.diagnosis {
+            // The file that failed can no longer be read.
+            _ if crate::error::Error::change_in(&error).is_some() => error,
             Some(FileDiagnosis { meta, columns, diagnosis }) => diagnosis.diagnose(meta, columns, error).await,
             None => error,
         }
@@ -475,6 +471,9 @@ fn settle<T>(origin: &Origin, outcome: std::thread::Result<Result<T>>) -> Result
 /// (such as a division by zero) and errors that already name a position are unchanged.
 fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
     let file = origin.file.to_string();
+    if let Some(changed) = crate::error::Error::change_in(&error) {
+        return changed.into();
+    }
     if let DataFusionError::External(source) = error.find_root()
         && let Some(UnfitInColumn { column, unfit }) = source.downcast_ref()
     {

@@ -14,10 +14,11 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-    Result,
+    Attributes, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
+
+use crate::unchanged::store::range_of;
 
 /// An object store for a scan. A partition reads its files one after the other, and would wait for the network for
 /// each of them. The first request for a file of up to [`ReadAhead::SMALL`] bytes fetches the whole file, and the
@@ -124,7 +125,7 @@ impl Fetched {
             && version.is_none()
             && !head
             && if_match.as_ref().is_none_or(|asked| self.meta.e_tag.as_ref() == Some(asked));
-        let range = is_plain.then(|| self.range(range.as_ref())).flatten()?;
+        let range = is_plain.then(|| range_of(range.as_ref(), self.bytes.len() as u64)).flatten()?;
         let bytes = self.slice(&range)?;
         Some(GetResult {
             payload: GetResultPayload::Stream(futures::stream::once(async { Ok(bytes) }).boxed()),
@@ -132,17 +133,6 @@ impl Fetched {
             range,
             attributes: self.attributes.clone(),
         })
-    }
-
-    fn range(&self, asked: Option<&GetRange>) -> Option<Range<u64>> {
-        let size = self.bytes.len() as u64;
-        let range = match asked {
-            None => return Some(0..size),
-            Some(GetRange::Bounded(range)) => range.start..range.end.min(size),
-            Some(GetRange::Offset(start)) => *start..size,
-            Some(GetRange::Suffix(len)) => size.saturating_sub(*len)..size,
-        };
-        (range.start < range.end).then_some(range)
     }
 
     fn slice(&self, range: &Range<u64>) -> Option<Bytes> {

@@ -124,7 +124,10 @@ impl Stores {
             Service::Azure => cloud::azure(url, environment).map(|built| self.with_uploads(url, &origin, built)),
             Service::Http => web::web(url).map(|built| remote(&origin, built) as _),
             #[cfg(feature = "hdfs")]
-            Service::Hdfs => hdfs::hdfs(url).map(|built| remote(&origin, built) as _),
+            Service::Hdfs => {
+                log::warn!("{store}: the client for HDFS may return wrong bytes if one replica of a block is damaged");
+                hdfs::hdfs(url).map(|built| remote(&origin, built) as _)
+            }
             #[cfg(not(feature = "hdfs"))]
             Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
         };

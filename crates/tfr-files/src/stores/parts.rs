@@ -10,8 +10,9 @@ use bytes::{Bytes, BytesMut};
 use datafusion_common_runtime::SpawnedTask;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, Result};
+
+use crate::unchanged::change::{Change, strong_tag};
 
 /// Bytes of a part. Two parts are held for each file being read.
 pub(super) const PART: u64 = 8 << 20;
@@ -23,8 +24,7 @@ pub(super) fn in_parts<S: ObjectStore>(
     range: Range<u64>,
     answer: BoxStream<'static, Result<Bytes>>,
 ) -> BoxStream<'static, Result<Bytes>> {
-    let source =
-        Source { store, path: meta.location.clone(), e_tag: meta.e_tag.clone(), version: meta.version.clone() };
+    let source = Source { store, meta: Arc::new(meta.clone()) };
     let first = SpawnedTask::spawn(beginning(answer));
     let start = range.start.saturating_add(PART);
     let parts = stream::try_unfold((Some(first), start), move |(task, start)| {
@@ -41,21 +41,27 @@ pub(super) fn in_parts<S: ObjectStore>(
 /// The object that the parts are fetched from, in the version of the first part.
 struct Source<S> {
     store: Arc<S>,
-    path: Path,
-    e_tag: Option<String>,
-    version: Option<String>,
+    meta: Arc<ObjectMeta>,
 }
 
 impl<S: ObjectStore> Source<S> {
     fn fetch(&self, range: Range<u64>) -> SpawnedTask<Result<Bytes>> {
-        let (store, path) = (Arc::clone(&self.store), self.path.clone());
-        let options = GetOptions {
-            range: Some(GetRange::Bounded(range)),
-            if_match: self.e_tag.clone(),
-            version: self.version.clone(),
-            ..GetOptions::default()
-        };
-        SpawnedTask::spawn(async move { store.get_opts(&path, options).await?.bytes().await })
+        let (store, meta) = (Arc::clone(&self.store), Arc::clone(&self.meta));
+        SpawnedTask::spawn(async move {
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(range)),
+                if_match: strong_tag(&meta).map(str::to_owned),
+                version: meta.version.clone(),
+                ..GetOptions::default()
+            };
+            let part = store.get_opts(&meta.location, options).await?;
+            // The server may ignore the condition.
+            if let Some(change) = Change::between(&meta, &part.meta) {
+                let (path, source) = (meta.location.to_string(), change.to_string().into());
+                return Err(object_store::Error::Precondition { path, source });
+            }
+            part.bytes().await
+        })
     }
 }
 
@@ -74,6 +80,7 @@ async fn beginning(mut answer: BoxStream<'static, Result<Bytes>>) -> Result<Byte
 #[cfg(test)]
 mod tests {
     use object_store::memory::InMemory;
+    use object_store::path::Path;
     use object_store::{GetResultPayload, ObjectStoreExt};
 
     use super::*;

@@ -12,7 +12,7 @@ use object_store::ObjectStoreExt;
 use super::MAGIC;
 use super::message::{CONTINUATION, Decoder, Layout, Message};
 use super::refusal::{Refusal, damaged};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::forward::{FilePart, Input};
 use tfr_files::scan::Batches;
 
@@ -131,7 +131,7 @@ impl Input {
         if len == 0 {
             return Ok(bytes::Bytes::new());
         }
-        let failed = |source| Error::from(ErrorKind::Read { file: self.name.to_string(), source });
+        let failed = |source| Error::read(&self.name, source);
         let bytes = self.store.get_range(&self.meta.location, range).await.map_err(|error| failed(error.into()))?;
         match bytes.len() as u64 == len {
             true => Ok(bytes),

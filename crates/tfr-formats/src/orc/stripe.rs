@@ -132,7 +132,7 @@ impl From<Error> for Failed {
 
 impl From<object_store::Error> for Failed {
     fn from(error: object_store::Error) -> Self {
-        Self(ErrorKind::Read { file: String::new(), source: error.into() }.into())
+        Self(Error::read("", error.into()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use prost::Message;
 
 use super::calendar::FileCalendar;
@@ -138,16 +138,10 @@ pub(super) async fn fetch(
     range: std::ops::Range<u64>,
 ) -> Result<Bytes> {
     let len = range.end - range.start;
-    let read = |source: std::io::Error| Error::from(ErrorKind::Read { file: name.to_owned(), source });
-    // Ensures that the file is the one listed, if the store supports it. Weak tags cannot be used (RFC 9110, section
-    // 13.1.1).
-    let if_match = meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
-    let options = GetOptions { range: Some(range.into()), if_match, ..GetOptions::default() };
-    let bytes = async { store.get_opts(&meta.location, options).await?.bytes().await };
-    let bytes = bytes.await.map_err(|error| read(error.into()))?;
+    let bytes = store.get_range(&meta.location, range).await.map_err(|error| Error::read(name, error.into()))?;
     match bytes.len() as u64 == len {
         true => Ok(bytes),
-        false => Err(read(std::io::ErrorKind::UnexpectedEof.into())),
+        false => Err(Error::read(name, std::io::ErrorKind::UnexpectedEof.into())),
     }
 }
 

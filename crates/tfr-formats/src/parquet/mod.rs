@@ -41,7 +41,6 @@ use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_datasource_parquet::{
     CachedParquetFileReaderFactory, ParquetFileReaderFactory, transform_binary_to_string, transform_schema_to_view,
 };
-use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
@@ -50,8 +49,9 @@ use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
+use tfr_files::scan::store_of_scan;
 use tfr_files::schema::only_extension;
-use tfr_files::{FileNames, GuardedSource, Listing, ReadAhead, UsedColumns, unreadable_field};
+use tfr_files::{FileNames, GuardedSource, Listing, UsedColumns, unreadable_field};
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
@@ -352,11 +352,8 @@ impl FileFormat for CheckedParquet {
         let Some(config) = config else { return Ok(plan) };
         let Some(parquet) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(plan) };
         let runtime = session.runtime_env();
-        let mut store = runtime.object_store(&config.object_store_url)?;
-        if config.object_store_url != ObjectStoreUrl::local_filesystem() {
-            // The source gets its store by itself and ignores the one passed to a scan.
-            store = Arc::new(ReadAhead::new(store, &config.file_groups));
-        }
+        // The source gets its store by itself and ignores the one passed to a scan.
+        let store = store_of_scan(runtime.object_store(&config.object_store_url)?, &config, &self.names, None);
         let cache = runtime.cache_manager.get_file_metadata_cache();
         let inner: Arc<dyn ParquetFileReaderFactory> =
             Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), cache));

@@ -15,8 +15,7 @@ use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
-use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::content::Content;
@@ -27,9 +26,6 @@ use compression::CHUNK_LEN;
 pub use compression::Compression;
 pub use encoding::Encoding;
 pub(crate) use part::{Layout, TextPart, part};
-
-/// Bytes per read of a local file.
-const LOCAL_READ_LEN: usize = 1 << 20;
 
 /// The bytes of a file as the store delivers them.
 pub(crate) type Bytestream = BoxStream<'static, io::Result<Bytes>>;
@@ -48,18 +44,9 @@ pub(crate) async fn bytes(
         return Ok(futures::stream::empty().boxed());
     }
     let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
-    let failed = |error: object_store::Error| read_error(name, error.into());
+    let failed = |error: object_store::Error| Error::read(name, error.into());
     let got = store.get_opts(&meta.location, options).await.map_err(failed)?;
-    let bytes = match got.payload {
-        // The store itself would read a local file in pieces of 8 KiB.
-        GetResultPayload::File(file, _) => {
-            let mut file = tokio::fs::File::from_std(file);
-            file.seek(io::SeekFrom::Start(range.start)).await.map_err(|error| read_error(name, error))?;
-            let part = file.take(range.end - range.start);
-            ReaderStream::with_capacity(part, LOCAL_READ_LEN).boxed()
-        }
-        GetResultPayload::Stream(bytes) => bytes.map_err(io::Error::from).boxed(),
-    };
+    let bytes = got.into_stream().map_err(io::Error::from).boxed();
     Ok(exactly(bytes, range.end - range.start))
 }
 
@@ -74,7 +61,7 @@ pub(crate) async fn text(
     compression: Option<Compression>,
     encoding: Encoding,
 ) -> Result<TextStream> {
-    let (head, bytes) = peek(bytes, Content::LEN).await.map_err(|error| read_error(file, error))?;
+    let (head, bytes) = peek(bytes, Content::LEN).await.map_err(|error| Error::read(file, error))?;
     let content = Content::of(&head);
     if let (None, Content::Text, Some(codec)) = (compression, content, named_compression(file)) {
         let found = if head.is_empty() { "an empty file".to_owned() } else { content.describe() };
@@ -95,7 +82,7 @@ pub(crate) async fn text(
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format: codec }.into());
     }
     let bytes = decompress(bytes, compression);
-    let (head, bytes) = peek(bytes, 4).await.map_err(|error| read_error(file, error))?;
+    let (head, bytes) = peek(bytes, 4).await.map_err(|error| Error::read(file, error))?;
     let (decoder, mark) = Transcoder::choose(encoding, &head);
     if encoding == Encoding::Utf8 && matches!(head.as_ref(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
         let place = Some("the file starts with the byte order mark of UTF-16".to_owned());
@@ -172,10 +159,6 @@ pub(crate) fn can_split(head: &[u8], compression: Option<Compression>, encoding:
 pub(crate) fn text_of_part(file: &str, bytes: Bytestream, encoding: Encoding) -> TextStream {
     let (decoder, _) = Transcoder::choose(encoding, &[]);
     transcode(file.to_owned(), bytes, decoder, encoding).boxed()
-}
-
-pub(crate) fn read_error(file: &str, source: io::Error) -> Error {
-    ErrorKind::Read { file: file.to_owned(), source }.into()
 }
 
 /// Reads ahead until `len` bytes are buffered or the stream ends, and puts them back.
@@ -281,7 +264,7 @@ fn transcode(
             let place = Some(format!("after byte {position}"));
             Error::from(ErrorKind::Encoding { file: file.to_owned(), place, encoding: encoding.name() })
         };
-        match bytes.try_next().await.map_err(|error| read_error(&file, error))? {
+        match bytes.try_next().await.map_err(|error| Error::read(&file, error))? {
             Some(piece) => {
                 let next = position + piece.len() as u64;
                 let text = decoder.decode(piece).ok_or_else(|| invalid(&file))?;

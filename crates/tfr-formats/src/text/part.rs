@@ -7,9 +7,9 @@ use datafusion_physical_plan::metrics::Count;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
-use super::{Bytestream, Compression, Encoding, TextStream, bytes, can_split, lines_in, peek, read_error, text};
+use super::{Bytestream, Compression, Encoding, TextStream, bytes, can_split, lines_in, peek, text};
 use crate::content::Content;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input_format::InputFormat;
 
 /// The text properties of a table's files.
@@ -50,7 +50,7 @@ pub(crate) async fn part(
     let can_split = !is_whole && {
         let (head, _) = peek(bytes(store, meta, name, 0..meta.size).await?, Content::LEN)
             .await
-            .map_err(|error| read_error(name, error))?;
+            .map_err(|error| Error::read(name, error))?;
         can_split(&head, compression, encoding)
     };
     if !can_split {

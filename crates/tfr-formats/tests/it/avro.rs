@@ -23,12 +23,12 @@ fn long(value: i64) -> Vec<u8> {
     bytes
 }
 
-fn string(value: &[u8]) -> Vec<u8> {
+pub fn string(value: &[u8]) -> Vec<u8> {
     [long(value.len() as i64), value.to_vec()].concat()
 }
 
 /// Builds a file with this schema and these blocks, each a number of records and their bytes.
-fn file(schema: &Value, blocks: &[(i64, Vec<u8>)]) -> Vec<u8> {
+pub fn file(schema: &Value, blocks: &[(i64, Vec<u8>)]) -> Vec<u8> {
     let mut file = b"Obj\x01".to_vec();
     file.extend([long(1), string(b"avro.schema"), string(schema.to_string().as_bytes()), long(0)].concat());
     file.extend(SYNC);

@@ -122,6 +122,59 @@ async fn links_that_lead_back_are_not_followed() -> Result<()> {
     Ok(())
 }
 
+/// As git-annex and DVC leave them for files that were not fetched. Their rows would be missing without a word.
+#[cfg(unix)]
+#[tokio::test]
+async fn links_without_a_target_are_errors_if_they_would_be_read() -> Result<()> {
+    use std::os::unix::fs::symlink;
+    let dir = directory(&["t/a.csv", "t/p1/b.csv"])?;
+    let links = ["t/c.csv", "t/p1/d.csv", "t/.hidden", "t/README.md", "t/e"];
+    for link in links {
+        symlink("../nowhere/x", dir.path().join(link))?;
+    }
+    for (location, link) in [
+        ("t", "t/c.csv"),
+        ("t/*.csv", "t/c.csv"),
+        ("t/**/[cd].csv", "t/c.csv"),
+        ("t/p1", "t/p1/d.csv"),
+        ("t/*/d.csv", "t/c.csv"),
+        ("t/p*/d.csv", "t/p1/d.csv"),
+        ("t/c.csv", "t/c.csv"),
+        ("t/.hid*", "t/.hidden"),
+        ("t/*.md", "t/README.md"),
+    ] {
+        let expected = format!("{link}: the symbolic link has no target: ../nowhere/x does not exist");
+        assert_eq!(refused(&dir, location).await, expected, "{location}");
+    }
+    for (location, expected) in
+        [("t/a*", "t/a.csv"), ("t/**/b.csv", "t/p1/b.csv"), ("t/p*/b.csv", "t/p1/b.csv"), ("t/a.csv", "t/a.csv")]
+    {
+        assert_eq!(found(&dir, location).await?, [expected], "{location}");
+    }
+    for link in ["t/c.csv", "t/p1/d.csv", "t/e"] {
+        std::fs::remove_file(dir.path().join(link))?;
+    }
+    assert_eq!(found(&dir, "t/**").await?, ["t/a.csv", "t/p1/b.csv"]);
+    Ok(())
+}
+
+/// One file with an odd name does not block the others, unless it would be read.
+#[cfg(unix)]
+#[tokio::test]
+async fn names_that_are_not_supported_are_errors_if_they_would_be_read() -> Result<()> {
+    let dir = directory(&["t/a.csv", "t/b\n.csv"])?;
+    std::os::unix::fs::symlink("loop", dir.path().join("t/loop"))?;
+    assert_eq!(found(&dir, "t/a*").await?, ["t/a.csv"]);
+    let message = refused(&dir, "t/b*").await;
+    assert_eq!(message, "t/b\n.csv: the name has a control character or is not UTF-8");
+    // Whether a link to itself is a directory or a file is unknown.
+    let message = refused(&dir, "t/l*").await;
+    assert!(message.starts_with("t/loop: cannot be examined: "), "{message}");
+    let message = refused(&dir, "t/**/a.csv").await;
+    assert!(message.starts_with("t/loop: cannot be examined: "), "{message}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
     let descriptions =

@@ -9,6 +9,7 @@
 
 mod arrow_ipc;
 mod avro;
+mod changed;
 mod corpus;
 mod csv;
 mod csv_forms;

@@ -224,6 +224,8 @@ impl ErrorDetails {
                 self.file = Some(file.clone());
                 self.column = Some(column.clone());
             }
+            FilesKind::DanglingLink { file, .. } => self.of_file(ErrorClass::Missing, file),
+            FilesKind::Examine { file, .. } => self.of_file(ErrorClass::Io, file),
             FilesKind::EmptyFile { file }
             | FilesKind::Panicked { file, .. }
             | FilesKind::Read { file, .. }
@@ -241,6 +243,7 @@ impl ErrorDetails {
 
     fn add_format(&mut self, kind: &FormatKind) {
         match kind {
+            FormatKind::Changed(changed) => self.add_files(changed.kind()),
             FormatKind::Damaged { file, byte, .. } | FormatKind::Message { file, byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
                 self.byte = Some(*byte);

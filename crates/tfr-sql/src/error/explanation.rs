@@ -109,7 +109,9 @@ impl<'a> Link<'a> {
         }
         if let Some(store) = error.downcast_ref::<object_store::Error>()
             && let Some(source) = store.source()
-            && (matches!(store, object_store::Error::Generic { .. }) || source.is::<tfr_files::stores::Error>())
+            && (matches!(store, object_store::Error::Generic { .. })
+                || source.is::<tfr_files::stores::Error>()
+                || source.is::<tfr_files::Error>())
         {
             return Self { text: None, hint: None, source: Some(source) };
         }

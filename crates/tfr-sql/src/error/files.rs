@@ -9,6 +9,9 @@ pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
+        ErrorKind::DanglingLink { .. } => {
+            Some("fetch its target (git annex get, dvc pull), remove the link, or name the files to read".to_owned())
+        }
         ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
         ErrorKind::Empty { skipped, .. } if !skipped.is_empty() => {
             Some("name a file itself to read it although it is hidden".to_owned())

@@ -18,6 +18,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }
+        ErrorKind::Changed(changed) => super::files::hint(changed),
         ErrorKind::Misnamed { .. } => Some("specify it with format=".to_owned()),
         ErrorKind::SeveralFormats { .. } => {
             Some("name the files of one format, 'dir/**/*.csv', or specify the format of all of them with format=".to_owned())

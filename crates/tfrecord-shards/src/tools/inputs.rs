@@ -333,7 +333,7 @@ impl Inputs {
         self.add_leftovers(staging::beside_any(dir));
         self.inside(dir, |inputs| {
             let mut files = Vec::new();
-            for Entry { path, is_dir, len } in inputs.entries(dir) {
+            for Entry { path, is_dir, len } in inputs.entries(dir, true) {
                 if is_dir {
                     inputs.add_directory(&path);
                     continue;
@@ -400,7 +400,7 @@ impl Inputs {
     /// `runs` is about to append.
     fn add_unlisted(&mut self, dir: &Path, runs: &[Leftover]) {
         self.inside(dir, |inputs| {
-            for Entry { path, is_dir, .. } in inputs.entries(dir) {
+            for Entry { path, is_dir, .. } in inputs.entries(dir, false) {
                 if is_dir {
                     inputs.add_unlisted(&path, runs);
                 } else if path.file_name().is_some_and(is_shard_name) && !inputs.is_met(&path) {
@@ -424,17 +424,26 @@ impl Inputs {
         self.findings.push(Finding::new(path, FindingKind::Unreadable(error)));
     }
 
-    /// Returns the files and directories in a directory that are not ignored, by name. Follows links.
-    fn entries(&mut self, dir: &Path) -> Vec<Entry> {
-        let list = || -> io::Result<Vec<Entry>> {
+    /// Returns the files and directories in a directory that are not ignored, by name. Follows links. If they `are_read`,
+    /// reports those that cannot be examined, such as links without a target.
+    fn entries(&mut self, dir: &Path, are_read: bool) -> Vec<Entry> {
+        let mut unreadable = Vec::new();
+        let mut list = || -> io::Result<Vec<Entry>> {
             let mut entries = Vec::new();
             for entry in fs::read_dir(dir)? {
                 let path = entry?.path();
                 if path.file_name().is_none_or(is_passed_over) {
                     continue;
                 }
-                // A broken link is not a file.
-                let Ok(metadata) = fs::metadata(&path) else { continue };
+                let metadata = match fs::metadata(&path) {
+                    Ok(metadata) => metadata,
+                    Err(error) => {
+                        let is_gone =
+                            fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+                        unreadable.extend((are_read && !is_gone).then_some((path, error)));
+                        continue;
+                    }
+                };
                 if metadata.is_dir() || metadata.is_file() {
                     entries.push(Entry { path, is_dir: metadata.is_dir(), len: metadata.len() });
                 }
@@ -442,10 +451,14 @@ impl Inputs {
             entries.sort_by(|one, other| one.path.cmp(&other.path));
             Ok(entries)
         };
-        list().at("list", dir).unwrap_or_else(|error| {
+        let entries = list().at("list", dir).unwrap_or_else(|error| {
             self.find_unreadable(dir, error);
             Vec::new()
-        })
+        });
+        for (path, source) in unreadable {
+            self.find_unreadable(&path, ErrorKind::Io { action: "inspect", path: path.clone(), source }.into());
+        }
+        entries
     }
 }
 

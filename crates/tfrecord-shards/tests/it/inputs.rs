@@ -140,6 +140,14 @@ fn links_are_files_and_sidecars_are_not() {
     assert_eq!(payloads(&out), [once.clone(), once].concat());
     assert_eq!(verify(from_ref(&input), &Progress::default()).unwrap().records, 6);
 
+    symlink("nowhere/d", set.join("d.tfrecord")).unwrap();
+    symlink("nowhere/README.md", set.join("LICENSE.md")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let error = refusal(from_ref(&input), &elsewhere.path().join("none"));
+    assert!(error.to_string().contains("d.tfrecord"), "{error}");
+    let findings = verify(from_ref(&input), &Progress::default()).unwrap().findings;
+    assert!(findings.iter().all(|finding| finding.path.ends_with("d.tfrecord")), "{findings:?}");
+
     let dir = tempfile::tempdir().unwrap();
     let empty = dir.path().join("empty");
     fs::create_dir(&empty).unwrap();

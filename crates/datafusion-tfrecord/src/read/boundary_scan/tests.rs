@@ -1,9 +1,11 @@
 use std::path::Path as FsPath;
 
+use datafusion_execution::object_store::ObjectStoreUrl;
 use object_store::ObjectStoreExt;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use proptest::prelude::*;
+use tfr_files::{FileNames, UnchangedFiles};
 use tfrecord_framing::RecordWriter;
 
 use super::*;
@@ -30,10 +32,18 @@ fn first_from(starts: &[Position], cut: u64) -> Position {
     starts[starts.partition_point(|start| start.byte < cut)]
 }
 
-async fn scanned(file: &FsPath, cuts: &[u64]) -> Boundaries {
-    let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
+/// Lists one file, with the store that it is read from.
+async fn listed(file: &FsPath) -> (Arc<dyn ObjectStore>, ObjectMeta) {
+    let store = Arc::new(LocalFileSystem::new());
     let path = Path::from_filesystem_path(file).expect("a path");
     let meta = store.head(&path).await.expect("the file is there");
+    let url = ObjectStoreUrl::local_filesystem();
+    let files = UnchangedFiles::new(store, &url, FileNames::default(), [meta.clone()].into());
+    (Arc::new(files), meta)
+}
+
+async fn scanned(file: &FsPath, cuts: &[u64]) -> Boundaries {
+    let (store, meta) = listed(file).await;
     BoundaryScan::new(cuts).boundaries(&store, &meta).await
 }
 
@@ -102,8 +112,7 @@ async fn parts_of_a_file_share_a_boundary_scan() {
     let file = dir.path().join("f");
     let payloads = vec![vec![7; 100]; 50];
     std::fs::write(&file, framed(&payloads)).expect("written");
-    let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
-    let meta = store.head(&Path::from_filesystem_path(&file).expect("a path")).await.expect("the file is there");
+    let (store, meta) = listed(&file).await;
     let scan = BoundaryScan::new([1000, 3000]);
     let first = scan.clone();
     // A caller that was first and is never polled again blocks no other.
