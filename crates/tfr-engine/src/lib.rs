@@ -227,6 +227,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
     rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
+    rules.push(Arc::new(lists::WholeSorts));
     // After all rules that recognize the engine's join.
     rules.push(Arc::new(nested_loops::NestedLoopsInMemory));
     rules
