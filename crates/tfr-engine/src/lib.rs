@@ -166,7 +166,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 
 /// Rules that see the plan as written in the query.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
-    let corrected = bytes::functions().into_iter().chain(lists::functions()).chain([patterns::match_function()]);
+    let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),

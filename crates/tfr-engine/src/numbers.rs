@@ -69,6 +69,9 @@ const OF_ONE_TYPE: [&str; 25] = [
     "nvl2",
 ];
 
+/// Those of them that have a number of items among their arguments, and its place.
+const COUNTS: [(&str, usize); 3] = [("array_remove_n", 2), ("array_replace_n", 3), ("array_resize", 1)];
+
 /// Percentiles that may be between two values.
 const PERCENTILES: [&str; 2] = ["median", "percentile_cont"];
 
@@ -160,8 +163,14 @@ impl ExactOperands {
                 // The first argument of nvl2 is only compared with NULL.
                 let skipped = usize::from(func.name() == "nvl2");
                 let mut operands: Vec<_> = args.iter_mut().skip(skipped).collect();
-                no_dates_beside_numbers(&operands, schema)?;
                 let changed = with_doubles(&mut operands, schema);
+                // A number of items may stand beside dates.
+                if let Some((_, count)) = COUNTS.iter().find(|(name, _)| *name == func.name())
+                    && *count < operands.len()
+                {
+                    operands.remove(*count);
+                }
+                no_dates_beside_numbers(&operands, schema)?;
                 Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
             }
             // Its literals were doubles, and a tensor has no decimals.
