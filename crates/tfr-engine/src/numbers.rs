@@ -10,6 +10,7 @@ pub(crate) mod literals;
 pub(crate) mod recursion;
 mod relations;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit};
@@ -275,12 +276,16 @@ fn with_one_time(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
 
 /// Rejects operands of which some are dates and some are numbers.
 fn no_dates_beside_numbers(operands: &[&mut Expr], schema: &DFSchema) -> Result<()> {
-    let of_kind = |is_of_kind: fn(&DataType) -> bool| {
-        operands.iter().find(|expr| expr.get_type(schema).is_ok_and(|data_type| is_of_kind(item_type(&data_type))))
-    };
-    match (of_kind(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), of_kind(DataType::is_numeric))
-    {
-        (Some(date), Some(number)) => plan_err!(
+    let typed = operands.iter().filter_map(|expr| Some((expr.get_type(schema).ok()?, &**expr as &dyn Display)));
+    no_date_meets_a_number(&typed.collect::<Vec<_>>())
+}
+
+/// Rejects values that get one type, if some are dates and some are numbers.
+fn no_date_meets_a_number(values: &[(DataType, &dyn Display)]) -> Result<()> {
+    let first =
+        |is_of_kind: fn(&DataType) -> bool| values.iter().find(|(data_type, _)| is_of_kind(item_type(data_type)));
+    match (first(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), first(DataType::is_numeric)) {
+        (Some((_, date)), Some((_, number))) => plan_err!(
             "a date and a number in one place: {date} and {number}; write DATE '2024-01-31' for a date, or CAST(x AS \
              INT) for the days of a date since 1970-01-01"
         ),
