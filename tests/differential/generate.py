@@ -443,10 +443,11 @@ class Generator:
             text = Expression("text", self.random.choice([name for name, of in scope if of == "text"]))
             result = Expression(kind, "string_agg(", text, ", ',' ORDER BY ", text, " ", self.direction(), ")", filtered)
         elif kind == "list":
-            # There is no min of lists.
+            # There is no min of lists. In PostgreSQL, lists of one length would be the rows of a list.
             value = self.value(kind, scope, 0)
-            of = f"({value} ORDER BY {value} {self.direction()})"
-            result = Expression(kind, f"{{{{first_value{of}||first{of}||(array_agg{of})[1]}}}}")
+            order = f" ORDER BY {value} {self.direction()})"
+            of_texts = f"CAST((array_agg(CAST({value} AS text){order})[1] AS BIGINT[])"
+            result = Expression(kind, f"{{{{first_value({value}{order}||first({value}{order}||{of_texts}}}}}")
         else:
             result = Expression(kind, self.random.choice(["min(", "max("]), argument(kind), ")", filtered)
         self.budget = budget

@@ -146,7 +146,7 @@ class Signature:
 
 def candidates(call):
     """The tuples of types that a call is tried with: the first ones are those of calls.tsv."""
-    if call.refused or call.internal:
+    if call.refused or call.internal or call.of_unions:
         return []
     found = dict.fromkeys(call.bases)
     if call.paired:

@@ -2,8 +2,8 @@
 
 `calls.tsv`: kind, function, call, types, and what PostgreSQL and DuckDB call it. `$1` is the first argument. Types are tuples with
 `; ` between them; each argument of the first tuple is replaced by every other type, unless the types begin with `=`. `*` means all
-pairs, `refused` a function that no session has, `internal`
-one that only rules of `tfr-engine` call. A judge's column is empty if its call is the same, and `-` if it has none.
+pairs, `refused` a function that no session has, `internal` one that only rules of `tfr-engine` call, and `unions` one of unions,
+which neither judge has as columns: the tests of Avro ask them. A judge's column is empty if its call is the same, and `-` if it has none.
 
 `own.tsv`: regular expressions for the function, the call and the types, and the rule in one sentence. `duckdb` in a fifth column
 means that the rule holds only where DuckDB has the same answers.
@@ -33,7 +33,7 @@ class Call:
         self.paired = types.startswith("*")
         self.varied = not types.startswith("=")
         # `internal`: rules insert it, and no query calls it.
-        self.refused, self.internal = types == "refused", types == "internal"
+        self.refused, self.internal, self.of_unions = types == "refused", types == "internal", types == "unions"
         tuples = [part.strip() for part in types.lstrip("*= ").split(";")]
         self.bases = [tuple(name.strip() for name in part.split(",") if name.strip()) for part in tuples]
         if self.paired and self.bases == [()]:

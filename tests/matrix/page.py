@@ -11,6 +11,8 @@ BEGIN, END = "<!-- functions -->\n", "<!-- end -->\n"
 
 TITLES = {"scalar": "Functions", "operator": "Operators", "cast": "Casts", "aggregate": "Aggregates", "window": "Window functions"}
 
+UNIONS = "the value of a member of an Arrow union, or the name of the member; no judge has unions as columns"
+
 NAMES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "own": "own rule", "refused": "refused", "open": "open"}
 
 
@@ -53,6 +55,9 @@ def tables(calls, found, functions, rules):
                 continue
             if call.refused:
                 lines.append(f"| {code(call.text)} | refused | |")
+                continue
+            if call.of_unions:
+                lines.append(f"| {code(call.text)} | own rule: {UNIONS} | a union |")
                 continue
             of_mark = {}
             for signature, mark in by_call.get(call.text, []):

@@ -67,12 +67,16 @@ pub fn python_with_tfx(script: &str) -> Result<Command, String> {
     TFX.command(script)
 }
 
-/// As [`python`], with DuckDB and a PostgreSQL server at hand.
+/// As [`python`], with DuckDB and a PostgreSQL server at hand. An environment variable may name another interpreter that
+/// has them.
 ///
 /// # Errors
 /// Why there is no such interpreter.
-pub fn python_with_judges(script: &str) -> Result<Command, String> {
-    JUDGES.command(script)
+pub fn python_with_judges(script: &str, variable: &str) -> Result<Command, String> {
+    let Some(interpreter) = std::env::var_os(variable) else { return JUDGES.command(script) };
+    let mut command = Command::new(interpreter);
+    command.arg(repository().join(script));
+    Ok(command)
 }
 
 /// Says why a test does not run. Where `CI` is set nothing may be left out: the test fails.

@@ -29,7 +29,7 @@ use crate::{clauses, depth, number_tokens, scopes};
 /// * Numbers with an exponent are doubles, and other numbers are not: see [`DoubleLiteral`].
 /// * Casts to `VARCHAR(n)` cut texts at `n` characters, as in PostgreSQL.
 /// * `^` is refused. It is a power in PostgreSQL and DuckDB, and an exclusive OR in Spark, MySQL and the engine.
-/// * Numbers that run into a name are refused: see [`number_tokens`].
+/// * Numbers that run into a name are refused, such as `1_000` and `0x1F`.
 /// * `x < ANY(list)` and `x < ALL(list)` are function calls. The engine's plans ignore NULL items.
 /// * `->` and `->>` are function calls, and bind tighter than comparisons. The engine does not support them.
 #[derive(Debug, Default, Clone, Copy)]

@@ -166,7 +166,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 
 /// Rules that see the plan as written in the query.
 fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
-    let corrected = bytes::functions().into_iter().chain(lists::functions()).chain([patterns::match_function()]);
+    let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),
@@ -227,6 +227,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     }
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
     rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
+    rules.push(Arc::new(lists::WholeSorts));
     // After all rules that recognize the engine's join.
     rules.push(Arc::new(nested_loops::NestedLoopsInMemory));
     rules

@@ -10,6 +10,7 @@ pub(crate) mod literals;
 pub(crate) mod recursion;
 mod relations;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit};
@@ -68,6 +69,9 @@ const OF_ONE_TYPE: [&str; 25] = [
     "nvl",
     "nvl2",
 ];
+
+/// Those of them that have a number of items among their arguments, and its place.
+const COUNTS: [(&str, usize); 3] = [("array_remove_n", 2), ("array_replace_n", 3), ("array_resize", 1)];
 
 /// Percentiles that may be between two values.
 const PERCENTILES: [&str; 2] = ["median", "percentile_cont"];
@@ -160,8 +164,14 @@ impl ExactOperands {
                 // The first argument of nvl2 is only compared with NULL.
                 let skipped = usize::from(func.name() == "nvl2");
                 let mut operands: Vec<_> = args.iter_mut().skip(skipped).collect();
-                no_dates_beside_numbers(&operands, schema)?;
                 let changed = with_doubles(&mut operands, schema);
+                // A number of items may stand beside dates.
+                if let Some((_, count)) = COUNTS.iter().find(|(name, _)| *name == func.name())
+                    && *count < operands.len()
+                {
+                    operands.remove(*count);
+                }
+                no_dates_beside_numbers(&operands, schema)?;
                 Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed)
             }
             // Its literals were doubles, and a tensor has no decimals.
@@ -266,12 +276,16 @@ fn with_one_time(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
 
 /// Rejects operands of which some are dates and some are numbers.
 fn no_dates_beside_numbers(operands: &[&mut Expr], schema: &DFSchema) -> Result<()> {
-    let of_kind = |is_of_kind: fn(&DataType) -> bool| {
-        operands.iter().find(|expr| expr.get_type(schema).is_ok_and(|data_type| is_of_kind(item_type(&data_type))))
-    };
-    match (of_kind(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), of_kind(DataType::is_numeric))
-    {
-        (Some(date), Some(number)) => plan_err!(
+    let typed = operands.iter().filter_map(|expr| Some((expr.get_type(schema).ok()?, &**expr as &dyn Display)));
+    no_date_meets_a_number(&typed.collect::<Vec<_>>())
+}
+
+/// Rejects values that get one type, if some are dates and some are numbers.
+fn no_date_meets_a_number(values: &[(DataType, &dyn Display)]) -> Result<()> {
+    let first =
+        |is_of_kind: fn(&DataType) -> bool| values.iter().find(|(data_type, _)| is_of_kind(item_type(data_type)));
+    match (first(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), first(DataType::is_numeric)) {
+        (Some((_, date)), Some((_, number))) => plan_err!(
             "a date and a number in one place: {date} and {number}; write DATE '2024-01-31' for a date, or CAST(x AS \
              INT) for the days of a date since 1970-01-01"
         ),

@@ -91,7 +91,7 @@ impl CheckedIntegers {
                     false => Transformed::no(result),
                 }
             }
-            // Its result has fewer digits than the widest decimal.
+            // The engine gives the result as many digits as the arguments have, and it may have more.
             Expr::ScalarFunction(of_decimals)
                 if of_decimals.func.name() == "lcm"
                     && of_decimals

@@ -332,7 +332,7 @@ def test_other_types(tmp_path: Path) -> None:
 
 def test_a_type_without_a_numpy_form(tmp_path: Path) -> None:
     data = pa.table({"id": [1], "age": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
-    write_tfrecord(data, tmp_path / "set")
+    write_tfrecord(data, tmp_path / "set", map={"age": "string"})
     with pytest.raises(UsageError, match='column "age": type Interval') as raised:
         Loader(tmp_path / "set", batch_size=5)
     assert raised.value.hint is not None and "columns=" in raised.value.hint

@@ -22,7 +22,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
-use tfr_tests::{Scratch, python_with_judges, repository, skip};
+use tfr_tests::{Scratch, python_with_judges, skip};
 
 use crate::session;
 
@@ -37,16 +37,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 async fn random_queries_have_the_answers_of_duckdb() {
     let setting = |name: &str, otherwise: &str| std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
     let script = "tests/differential/differential.py";
-    let mut command = match std::env::var("DIFFERENTIAL_PYTHON") {
-        Ok(interpreter) => {
-            let mut command = Command::new(interpreter);
-            command.arg(repository().join(script));
-            command
-        }
-        Err(_) => match python_with_judges(script) {
-            Ok(command) => command,
-            Err(reason) => return skip(&reason),
-        },
+    let mut command = match python_with_judges(script, "DIFFERENTIAL_PYTHON") {
+        Ok(command) => command,
+        Err(reason) => return skip(&reason),
     };
     let scratch = Scratch::default();
     command.args([setting("DIFFERENTIAL_SEED", SEED), setting("DIFFERENTIAL_QUERIES", QUERIES)]).arg(scratch.path());

@@ -3,9 +3,7 @@
 //! `FOREIGN_DIRECTORY` has the suites, which are not part of this repository; without it the test is skipped.
 //! `FOREIGN_PYTHON` is an interpreter with both judges and pyarrow, in the place of the tests' own.
 
-use std::process::Command;
-
-use tfr_tests::{Scratch, python_with_judges, repository, skip};
+use tfr_tests::{Scratch, python_with_judges, skip};
 
 use crate::differential::answer_requests;
 
@@ -16,16 +14,9 @@ async fn queries_of_other_suites_have_the_answers_of_judges() {
         return;
     };
     let script = "tests/foreign/foreign.py";
-    let mut command = match std::env::var("FOREIGN_PYTHON") {
-        Ok(interpreter) => {
-            let mut command = Command::new(interpreter);
-            command.arg(repository().join(script));
-            command
-        }
-        Err(_) => match python_with_judges(script) {
-            Ok(command) => command,
-            Err(reason) => return skip(&reason),
-        },
+    let mut command = match python_with_judges(script, "FOREIGN_PYTHON") {
+        Ok(command) => command,
+        Err(reason) => return skip(&reason),
     };
     let scratch = Scratch::default();
     command.arg(directory).arg(scratch.path());

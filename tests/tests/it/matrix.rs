@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use datafusion::physical_plan::ExecutionPlanProperties as _;
 use datafusion::physical_plan::common::collect;
 use datafusion::prelude::SessionContext;
 use serde_json::{Value, json};
-use tfr_tests::{Scratch, python_with_judges, repository, skip};
+use tfr_tests::{Scratch, python_with_judges, skip};
 
 use crate::session;
 
@@ -34,16 +34,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_signature_is_as_its_judge_has_it() {
     let script = "tests/matrix/matrix.py";
-    let mut command = match std::env::var("MATRIX_PYTHON") {
-        Ok(interpreter) => {
-            let mut command = Command::new(interpreter);
-            command.arg(repository().join(script));
-            command
-        }
-        Err(_) => match python_with_judges(script) {
-            Ok(command) => command,
-            Err(reason) => return skip(&reason),
-        },
+    let mut command = match python_with_judges(script, "MATRIX_PYTHON") {
+        Ok(command) => command,
+        Err(reason) => return skip(&reason),
     };
     let scratch = Scratch::default();
     let mut asking = command.arg(scratch.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

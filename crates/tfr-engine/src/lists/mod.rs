@@ -10,6 +10,7 @@ mod any;
 mod compare;
 mod ranges;
 mod rows;
+mod sorts;
 mod totals;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) use any::{AnyItem, Comparison};
 pub(crate) use compare::OrderedLists;
 pub(crate) use ranges::range_function;
 use rows::{ListRows, comparator};
+pub(crate) use sorts::WholeSorts;
 use totals::Totals;
 
 /// Returns the functions to register in place of the engine's.

@@ -1,6 +1,7 @@
 //! Decimals and doubles that meet in the rows of relations: in `UNION`, `VALUES`, `INTERSECT`, `USING` and
-//! `IN (SELECT ...)`.
+//! `IN (SELECT ...)`. Dates that meet numbers there are refused.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
@@ -13,13 +14,13 @@ use datafusion_expr::{Expr, ExprSchemable as _, Join, LogicalPlan, LogicalPlanBu
 
 use super::literals::{literal, number_of_text};
 use super::recursion::with_exact_terms;
-use super::{as_double, common_number, meet_as_doubles};
+use super::{as_double, common_number, meet_as_doubles, no_date_meets_a_number};
 
 /// Gives the numbers of rows from several inputs one type.
 pub fn with_exact_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Union(union) => union_of_numbers(union),
-        LogicalPlan::Join(join) => Ok(keys_of_numbers(join)),
+        LogicalPlan::Join(join) => keys_of_numbers(join),
         LogicalPlan::Values(values) => values_of_numbers(values),
         LogicalPlan::RecursiveQuery(query) => with_exact_terms(query),
         other => Ok(Transformed::no(other)),
@@ -30,6 +31,11 @@ pub fn with_exact_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// has the types of the first input, and a decimal could not be told from an integer.
 fn union_of_numbers(Union { inputs, schema }: Union) -> Result<Transformed<LogicalPlan>> {
     let types = |column| inputs.iter().map(move |input| input.schema().field(column).data_type());
+    for column in 0..schema.fields().len() {
+        let fields = inputs.iter().map(|input| input.schema().field(column));
+        let typed = fields.map(|field| (field.data_type().clone(), field.name() as &dyn Display));
+        no_date_meets_a_number(&typed.collect::<Vec<_>>())?;
+    }
     let common: Vec<Option<DataType>> = (0..schema.fields().len())
         .map(|column| {
             let number = common_number(&types(column).collect::<Vec<_>>())?;
@@ -64,11 +70,12 @@ fn with_types(schema: &DFSchema, types: &[Option<DataType>]) -> Result<DFSchema>
 }
 
 /// Casts the decimals among the keys of a join to doubles where they are compared with doubles.
-fn keys_of_numbers(mut join: Join) -> Transformed<LogicalPlan> {
+fn keys_of_numbers(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     for (left, right) in &mut join.on {
         let (left_type, right_type) = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
         let (Ok(left_type), Ok(right_type)) = (left_type, right_type) else { continue };
+        no_date_meets_a_number(&[(left_type.clone(), left), (right_type.clone(), right)])?;
         if meet_as_doubles([&left_type, &right_type].into_iter()) {
             for (key, data_type) in [(left, left_type), (right, right_type)] {
                 if let Some(double) = as_double(&data_type) {
@@ -78,7 +85,7 @@ fn keys_of_numbers(mut join: Join) -> Transformed<LogicalPlan> {
             }
         }
     }
-    Transformed::new_transformed(LogicalPlan::Join(join), changed)
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
 }
 
 /// Gives the columns of `VALUES` that the engine made decimals the type of all their numbers: of doubles, which it
@@ -123,6 +130,7 @@ fn values_of_numbers(Values { schema, mut values }: Values) -> Result<Transforme
 pub fn with_doubles_in(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let Some((qualifier, field)) = subquery.subquery.schema().iter().next() else { return Ok(false) };
     let Ok(data_type) = expr.get_type(schema) else { return Ok(false) };
+    no_date_meets_a_number(&[(data_type.clone(), expr), (field.data_type().clone(), field.name())])?;
     if !meet_as_doubles([&data_type, field.data_type()].into_iter()) {
         return Ok(false);
     }

@@ -70,7 +70,8 @@ fn compile(pattern: &str, flags: Option<&str>) -> Result<Regex> {
     let with_flags = match flags {
         Some(flags) if flags.contains('g') => {
             return exec_err!(
-                "regexp_match returns the first match, without the flag \"g\"; write string_to_array or regexp_count"
+                "the flag g of regexp_match is not supported, because it returns the first match; write regexp_count for \
+                 the number of matches"
             );
         }
         Some(flags) if !flags.is_empty() => format!("(?{flags}){pattern}"),
