@@ -9,13 +9,16 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::CONTENT_LENGTH;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -36,6 +39,9 @@ pub const ACCESS_KEY: &str = "tfr-tests-access";
 pub const SECRET_KEY: &str = "tfr-tests-secret/+0123456789abcdef";
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
+
+/// The most bytes of an answer that can be [cut](Fault::Cut).
+const MOST_CONTROL: usize = 1 << 20;
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +100,21 @@ pub enum Fault {
     Reset,
     /// It is carried out, and the connection is reset in the place of an answer.
     ResetAfter,
+    /// It is carried out, and the connection is closed in the middle of the answer's body.
+    Cut,
+}
+
+/// A body that ends with an error.
+struct CutBody(Option<Bytes>);
+
+impl hyper::body::Body for CutBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let end = || io::Error::new(io::ErrorKind::ConnectionReset, "as the test asked for");
+        Poll::Ready(Some(self.0.take().map(Frame::data).ok_or_else(end)))
+    }
 }
 
 impl Fault {
@@ -320,7 +341,7 @@ impl State {
                 let repeated = format!("{} {}\n{:?}", request.method(), request.uri(), request.headers());
                 return Ok(response(StatusCode::FORBIDDEN, error_body("AccessDenied", &repeated)));
             }
-            Some(Fault::ResetAfter) | None => {}
+            Some(Fault::ResetAfter | Fault::Cut) | None => {}
         }
         if matches!(operation, Operation::Head | Operation::Get) && self.is_directory(request.uri().path()) {
             return Ok(response(StatusCode::NOT_FOUND, error_body("NoSuchKey", "The specified key does not exist.")));
@@ -340,6 +361,13 @@ impl State {
         let answer = answer.await.map_err(io::Error::other)?;
         let answer = answer.map_err(|error| io::Error::other(format!("{error:?}")))?;
         match fault {
+            Some(Fault::Cut) => {
+                let (mut head, mut body) = answer.into_parts();
+                let content = body.store_all_limited(MOST_CONTROL).await.map_err(io::Error::other)?;
+                head.headers.remove(CONTENT_LENGTH);
+                let half = content.slice(..content.len() / 2);
+                Ok(Response::from_parts(head, Body::http_body(CutBody(Some(half)))))
+            }
             Some(_) => Err(reset()),
             None => Ok(answer),
         }

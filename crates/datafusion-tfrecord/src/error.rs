@@ -6,7 +6,7 @@ use std::io;
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::Position;
-use tfrecord_shards::{Disagreement, MissingParts};
+use tfrecord_shards::{Disagreement, MissingParts, NULL_PARTITION};
 
 use crate::read::similar::listed;
 
@@ -31,6 +31,16 @@ pub enum ErrorKind {
         expected: u64,
         /// Number of rows read.
         found: u64,
+    },
+    /// A text is the name of Hive's directory of nulls, so that it would be read as null.
+    #[error(
+        "row {row}, partition column {column:?}: the text {NULL_PARTITION:?} cannot be a partition value: it names the directory of nulls"
+    )]
+    NullPartitionText {
+        /// The row, counted from 0.
+        row: u64,
+        /// The column.
+        column: String,
     },
     /// Unknown option.
     #[error("unknown option {option:?}: the options are {}", known.join(", "))]

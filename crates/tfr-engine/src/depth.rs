@@ -3,13 +3,18 @@
 //! The parser reads a chain of operators in a loop, into a tree as deep as the chain is long. All later steps traverse
 //! the tree recursively, and compute operand types again at every level. Programs write chains of AND and OR with
 //! thousands of terms, so these become balanced trees. Everything else has a limit.
+//!
+//! A common table expression is planned wherever its name is. So a few that name the one before twice make a plan of millions
+//! of tables.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Value, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, ObjectNamePart, Query, SetExpr, TableFactor, Value, VisitorMut,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -20,6 +25,9 @@ const MAX_DEPTH: usize = 1_000;
 
 /// Maximum levels of parentheses, brackets and types. The parser has its own, lower limit for expressions.
 const MAX_BRACKETS: usize = 250;
+
+/// Maximum number of tables of a statement, where each common table expression stands for its tables wherever it is named.
+const MAX_TABLES: u64 = 5_000;
 
 /// The minimum length of an AND or OR chain that is balanced.
 const LONG_CHAIN: usize = 16;
@@ -53,6 +61,15 @@ pub fn flatten(statements: &mut VecDeque<Statement>) -> Result<()> {
     for statement in statements {
         if let ControlFlow::Break(what) = visit(statement, &mut flattening) {
             return Err(too_deep(what, MAX_DEPTH));
+        }
+        // Neither can be stopped early.
+        let mut tables = Tables::default();
+        let (ControlFlow::Continue(()) | ControlFlow::Break(())) = visit(statement, &mut tables);
+        if tables.all > MAX_TABLES {
+            return Err(DataFusionError::Plan(format!(
+                "the query is too long: it has more than {MAX_TABLES} tables where each common table expression (WITH) is \
+                 named; write the rows of one that is named often to a table first"
+            )));
         }
     }
     Ok(())
@@ -112,6 +129,69 @@ impl VisitorMut for Flattening {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
+}
+
+/// Counts the tables of a statement.
+#[derive(Default)]
+struct Tables {
+    /// The queries around the visited part, from the outermost to the innermost.
+    queries: Vec<Counted>,
+    /// The tables of all complete queries that are in no other.
+    all: u64,
+}
+
+/// A query that is being visited. Its common table expressions come first.
+#[derive(Default)]
+struct Counted {
+    /// The names of the common table expressions that are not visited yet, from the last to the first.
+    names: Vec<Ident>,
+    /// The tables of those that are.
+    tables_of: Vec<(Ident, u64)>,
+    /// The tables of the rest.
+    tables: u64,
+}
+
+impl VisitorMut for Tables {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        let expressions = query.with.iter().flat_map(|with| &with.cte_tables);
+        let names = expressions.rev().map(|expression| expression.alias.name.clone()).collect();
+        self.queries.push(Counted { names, ..Counted::default() });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
+        let tables = self.queries.pop().map_or(0, |query| query.tables);
+        match self.queries.last_mut() {
+            Some(around) => match around.names.pop() {
+                Some(name) => around.tables_of.push((name, tables)),
+                None => around.tables = around.tables.saturating_add(tables),
+            },
+            None => self.all = self.all.saturating_add(tables),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Self::Break> {
+        let TableFactor::Table { name, .. } = table else { return ControlFlow::Continue(()) };
+        let named = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => Some(name),
+            _ => None,
+        };
+        let expressions = self.queries.iter().rev().flat_map(|query| query.tables_of.iter().rev());
+        let found = named.and_then(|named| expressions.clone().find(|(name, _)| is_same(name, named)));
+        let tables = found.map_or(1, |(_, tables)| *tables);
+        if let Some(query) = self.queries.last_mut() {
+            query.tables = query.tables.saturating_add(tables);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether two identifiers may be the same name.
+fn is_same(a: &Ident, b: &Ident) -> bool {
+    a.value.eq_ignore_ascii_case(&b.value)
 }
 
 /// Balances a long chain of AND or OR. The terms keep their order.
@@ -186,6 +266,25 @@ mod tests {
         }
         let sql = "SELECT a AND b OR c AND NOT d OR (e OR f) AND g FROM t";
         assert_eq!(outcome(sql), sql);
+    }
+
+    #[test]
+    fn tables_are_counted_wherever_they_are_named() {
+        let doubled = |levels: usize| {
+            let more: Vec<_> =
+                (1..=levels).map(|n| format!("c{n} AS (SELECT * FROM c{0}, C{0} AS b)", n - 1)).collect();
+            format!("WITH c0 AS (SELECT * FROM t), {} SELECT * FROM c{levels}", more.join(", "))
+        };
+        let refused = |sql: &str| outcome(sql).contains("more than 5000 tables");
+        assert!(!refused(&doubled(12)));
+        assert!(refused(&doubled(13)));
+        assert!(refused(&doubled(300)));
+        assert!(refused(&format!("SELECT * FROM ({}) AS q", doubled(300))));
+        assert!(refused(&format!("EXPLAIN {}", doubled(300))));
+        // Another table of the name, in another scope.
+        assert!(!refused(&format!("SELECT * FROM (WITH c AS ({}) SELECT 1 FROM c) AS q, c, c AS d", doubled(12))));
+        let chain: Vec<_> = (1..3000).map(|n| format!("c{n} AS (SELECT * FROM c{})", n - 1)).collect();
+        assert!(!refused(&format!("WITH c0 AS (SELECT * FROM t), {} SELECT * FROM c2999", chain.join(", "))));
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub use source::FilesSource;
 use read::{Place, Run};
 
 use crate::error::{Error, ErrorKind};
+use crate::threads;
 
 /// Index of the content column.
 const CONTENT: usize = 3;
@@ -114,8 +115,7 @@ fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToke
                 () = stop.cancelled() => Err(Error::from(ErrorKind::Stopped)),
             }
         });
-        // Do not wait for a system call that is still running.
-        runtime.shutdown_background();
+        threads::end(runtime);
         Ok(done?)
     };
     thread::scope(|scope| {

@@ -41,6 +41,7 @@ pub mod scan;
 pub mod schema;
 pub mod stores;
 mod table;
+pub mod threads;
 mod unchanged;
 mod used;
 

@@ -142,6 +142,16 @@ pub enum Error {
         /// What to do instead.
         instead: &'static str,
     },
+    /// A setting that makes the engine allocate more than any machine has.
+    #[error("SET {name} = {found}: expected at most {most}")]
+    LargeSetting {
+        /// The setting.
+        name: String,
+        /// Its value as typed.
+        found: String,
+        /// The largest value.
+        most: u64,
+    },
     /// Two columns would have the same name, and the query leaves at least one of them unnamed.
     #[error("two columns would be named {0:?}")]
     AmbiguousName(String),

@@ -2,11 +2,16 @@
 
 use std::future;
 use std::io;
+use std::mem;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use tokio::runtime;
+use tfrecord_shards::Settling;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::{runtime, time};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::ExitStatus;
@@ -15,12 +20,33 @@ use crate::exit::ExitStatus;
 /// end the process, the write fails with its own error.
 const SIGXFSZ: i32 = 25;
 
+/// How long a run may go on after a signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often is looked whether it still has to be waited for.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The same as [`PATIENCE`] while it has nothing to remove.
+const PLANNING_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Asks a run to clean up and stop. Clones refer to the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     first: Arc<OnceLock<ExitStatus>>,
     /// Cancelled after the status has been set.
     stop: CancellationToken,
+    /// Number of [`Planning`] values.
+    plans: Arc<AtomicUsize>,
+}
+
+/// Exists while a run has nothing to remove.
+#[derive(Debug)]
+pub(crate) struct Planning(Arc<AtomicUsize>);
+
+impl Drop for Planning {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Interrupt {
@@ -45,21 +71,43 @@ impl Interrupt {
         self.first.get().copied()
     }
 
+    /// Says that, until the result is dropped, the run has nothing to remove and may compute without reacting to the request.
+    pub(crate) fn plans(&self) -> Planning {
+        self.plans.fetch_add(1, Ordering::SeqCst);
+        Planning(Arc::clone(&self.plans))
+    }
+
+    fn has_nothing_to_remove(&self) -> bool {
+        self.plans.load(Ordering::SeqCst) > 0
+    }
+
     /// Returns a token that the request cancels, for work that cannot be interrupted in any other way.
     pub(crate) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 }
 
-/// Handles Ctrl-C and SIGTERM: the first asks the run to stop. One that is repeated calls `kill`, which should end the
-/// process. A SIGTERM after Ctrl-C is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a
-/// program that runs this command may then ask it to stop, too.
+/// What [`watch_signals`] does to end the process.
+pub trait EndProcess: Send + 'static {
+    /// Ends the process at once.
+    fn end(&self, status: ExitStatus);
+
+    /// Says that the process has not ended yet, because it publishes, or removes what it has staged.
+    fn say_why_not(&self);
+}
+
+/// Handles Ctrl-C and SIGTERM: the first asks the run to stop. One that is repeated ends the process. A SIGTERM after Ctrl-C
+/// is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a program that runs this command may
+/// then ask it to stop, too.
+///
+/// A run that does not react is ended after ten seconds, and after one while it [has nothing to remove](Interrupt::plans),
+/// but not while it publishes or removes what it has staged.
 ///
 /// Also ignores SIGXFSZ, which would otherwise end the process in the middle of a write.
 ///
 /// Signals are handled on their own thread, so they are answered while the query's runtime is busy or shutting down.
-pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<Interrupt> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+pub fn watch_signals(process: impl EndProcess) -> io::Result<Interrupt> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();
         // The handler stays installed after this stream is dropped.
@@ -68,23 +116,47 @@ pub fn watch_signals(kill: impl Fn(ExitStatus) + Send + 'static) -> io::Result<I
     };
     let requested = Interrupt::default();
     let request = requested.clone();
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    let thread = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let (mut interrupts, mut terminations) = (0u64, 0u64);
+            let mut deadline = pin!(end_the_deaf(&request, &process));
             loop {
                 let (status, count) = tokio::select! {
                     _ = interrupt.recv() => (ExitStatus::Interrupted, &mut interrupts),
                     _ = terminate.recv() => (ExitStatus::Terminated, &mut terminations),
+                    () = &mut deadline => return,
                 };
                 *count += 1;
                 if *count > 1 {
-                    kill(status);
+                    process.end(status);
                 }
                 request.request(status);
             }
         });
     })?;
+    // Never joined, since it ends with the process.
+    mem::forget(thread);
     Ok(requested)
+}
+
+/// Ends the process if it goes on too long after the first signal.
+async fn end_the_deaf(request: &Interrupt, process: &impl EndProcess) {
+    let status = request.received().await;
+    time::sleep(PLANNING_PATIENCE).await;
+    if request.has_nothing_to_remove() {
+        return process.end(status);
+    }
+    // Time without such work: after it, the run still has to report.
+    let (began, mut idle, mut said) = (Instant::now(), PLANNING_PATIENCE, false);
+    while idle < PATIENCE {
+        time::sleep(TICK).await;
+        idle = if Settling::is_any() { Duration::ZERO } else { idle + TICK };
+        if idle.is_zero() && !said && began.elapsed() > PATIENCE {
+            said = true;
+            process.say_why_not();
+        }
+    }
+    process.end(status);
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ use crate::printer::Printer;
 pub use cli::{Display, MessageTarget, When};
 pub use error::{ErrorClass, ErrorDetails};
 pub use exit::ExitStatus;
-pub use interrupt::{Interrupt, watch_signals};
+pub use interrupt::{EndProcess, Interrupt, watch_signals};
 pub use listener::{Event, Listener, Progress};
 pub use process::command;
 pub use secrets::Secrets;

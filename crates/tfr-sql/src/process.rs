@@ -1,6 +1,8 @@
 //! [`command`]: the command as a process, with its arguments, signals and terminal.
 
 use std::backtrace::Backtrace;
+use std::io::{self, Write as _};
+use std::mem;
 use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +10,8 @@ use std::thread;
 
 use crate::cluster::ClusterSupport;
 use crate::exit::ExitStatus;
-use crate::interrupt::watch_signals;
+use crate::interrupt::{EndProcess, watch_signals};
+use crate::listener::{Event, Listener as _};
 use crate::terminal::Terminal;
 
 /// Stack sizes in bytes for the planning thread, which traverses plans recursively. The system allocates stack memory
@@ -22,10 +25,17 @@ pub fn command(cluster: Option<ClusterSupport>) -> ExitCode {
         let run = move || run(cluster);
         if let Ok(thread) = thread::Builder::new().name("main".to_owned()).stack_size(bytes).spawn(run) {
             // The thread catches every panic that can occur.
-            return thread.join().unwrap_or(ExitStatus::Failed).into();
+            return leave(thread.join().unwrap_or(ExitStatus::Failed));
         }
     }
-    run(cluster).into()
+    leave(run(cluster))
+}
+
+/// Ends the process. Threads may still be busy, or ending: no destructor of the process runs beside them.
+fn leave(status: ExitStatus) -> ExitCode {
+    let is_written = io::stdout().flush().is_ok();
+    let status = if is_written || status != ExitStatus::Done { status } else { ExitStatus::Failed };
+    signal_hook::low_level::exit(status.code().into())
 }
 
 fn run(cluster: Option<ClusterSupport>) -> ExitStatus {
@@ -34,11 +44,25 @@ fn run(cluster: Option<ClusterSupport>) -> ExitStatus {
     // The shards of `--shards N` are all open until the last row. If the limit cannot be raised, opening them reports
     // the error.
     let _ = rlimit::increase_nofile_limit(u64::MAX);
-    crate::run_on(cluster, std::env::args_os(), || watch_signals(quit), Arc::new(Terminal::with_logger()))
+    let terminal = Terminal::with_logger();
+    let process = Process(terminal.clone());
+    crate::run_on(cluster, std::env::args_os(), || watch_signals(process), Arc::new(terminal))
 }
 
-/// Exits immediately, for the second Ctrl-C.
-#[expect(clippy::exit, reason = "the one place that may, because the user insists")]
-fn quit(status: ExitStatus) {
-    std::process::exit(status.code().into());
+/// This process.
+struct Process(Terminal);
+
+impl EndProcess for Process {
+    fn end(&self, status: ExitStatus) {
+        signal_hook::low_level::exit(status.code().into());
+    }
+
+    fn say_why_not(&self) {
+        const REASON: &str = "still publishing, or removing what was staged; a second signal ends the command at once";
+        let terminal = self.0.clone();
+        // A pipe that nobody reads must not keep the caller from signals.
+        if let Ok(thread) = thread::Builder::new().spawn(move || terminal.event(Event::Note(REASON))) {
+            mem::forget(thread);
+        }
+    }
 }

@@ -278,21 +278,34 @@ pub fn is_volatile(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
 }
 
 /// Settings that cannot be set in SQL, and their replacements.
-const FIXED_SETTINGS: [(&str, &str); 4] = [
+const FIXED_SETTINGS: [(&str, &str); 5] = [
     (
         "datafusion.execution.enable_file_stream_work_stealing",
         "leave it off: with it, the shards would differ from run to run; --threads sets how many read at a time",
+    ),
+    (
+        "datafusion.execution.max_spill_file_size_bytes",
+        "leave it at one byte: with larger files, an exchange that spills can wait for ever",
     ),
     ("datafusion.runtime.memory_limit", "use --memory-limit"),
     ("datafusion.runtime.temp_directory", "use --temp-dir"),
     ("datafusion.runtime.max_spill_merge_fan_in", "leave it; --memory-limit bounds the merge of what was spilled"),
 ];
 
+/// Settings that the engine allocates memory by, without asking for it, and their largest values.
+const LARGEST_SETTINGS: [(&str, u64); 2] =
+    [("datafusion.execution.batch_size", 1 << 20), ("datafusion.execution.target_partitions", 1 << 16)];
+
 /// Applies a `SET` statement, where the engine ignores it or would override our options. Returns whether it did.
 fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     let name = set.variable.to_lowercase();
     if let Some((name, instead)) = FIXED_SETTINGS.into_iter().find(|(fixed, _)| *fixed == name) {
         return Err(Error::FixedSetting { name: name.to_owned(), instead });
+    }
+    if let Some((_, most)) = LARGEST_SETTINGS.into_iter().find(|(limited, _)| *limited == name)
+        && set.value.trim().parse().is_ok_and(|value: u128| value > most.into())
+    {
+        return Err(Error::LargeSetting { name, found: set.value.clone(), most });
     }
     // The engine would then spill to another directory.
     let own = name == "datafusion.runtime.max_temp_directory_size";

@@ -300,7 +300,8 @@ impl Report {
             && shards.empty_shards() > 0
         {
             let (empty, all) = (grouped(shards.empty_shards()), counted(shards.shards, "shard"));
-            notes.push(format!("{empty} of {all} are empty: there are not more rows"));
+            let rows = counted(shards.rows, "row");
+            notes.push(format!("{empty} of {all} are empty: the query yields {rows}"));
         }
         notes
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::runtime;
+use tfr_files::threads;
 use tokio::task::spawn_blocking;
 
 use crate::cli::{QueryArgs, QuerySource, ReportFormat, RowFormat, Target};
@@ -53,11 +53,7 @@ pub fn query(
     let interrupt = interrupt()?;
     // Created after Ctrl-C is handled and before anything can spill, so that it is removed last on every exit path.
     let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(limits.threads.get())
-        .thread_stack_size(session::WORKER_STACK)
-        .enable_all()
-        .build()
+    let runtime = threads::start("query", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
     let run = AssertUnwindSafe(run(args, arguments, &text, limits, cluster, &spill, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
@@ -65,7 +61,7 @@ pub fn query(
         printer.note("stopped; nothing was written");
     }
     // Everything that must finish has finished. A write to a pipe that nobody reads may still be blocked.
-    runtime.shutdown_background();
+    threads::end(runtime);
     status
 }
 
@@ -102,6 +98,7 @@ async fn run(
     }
     // Tables are doubtful when they are planned, too.
     session::findings(&context).set_strict(args.mapping.declared.options().strict);
+    let planning = interrupt.plans();
     let mut query = tokio::select! {
         query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
             // The request to stop explains the error, or makes it irrelevant.
@@ -110,6 +107,7 @@ async fn run(
         },
         status = interrupt.received() => return Ok(status),
     };
+    drop(planning);
     for note in &query.notes {
         printer.note(note);
     }

@@ -3,10 +3,9 @@
 use arrow_tfrecord::Mapping;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
-use tfr_files::{LocationText, unreadable};
+use tfr_files::{LocationText, threads, unreadable};
 use tfr_formats::open_locations;
 use tfrecord_sidecars::TableDescription;
-use tokio::runtime;
 
 use crate::cli::{Resources, SchemaArgs};
 use crate::error::{Error, Result};
@@ -26,11 +25,7 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
     let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(limits.threads.get())
-        .thread_stack_size(session::WORKER_STACK)
-        .enable_all()
-        .build()
+    let runtime = threads::start("schema", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the threads that read", source })?;
     let (state, mut options) = (context.state(), input_options(&args.inference));
     for (key, value) in &args.options {
@@ -43,7 +38,7 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
         }
     });
     // After a signal, files may still be in use.
-    runtime.shutdown_background();
+    threads::end(runtime);
     let table = match table? {
         Ok(table) => table,
         Err(status) => return Ok(status),

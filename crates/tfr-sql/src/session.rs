@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -115,6 +116,10 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     // case-insensitive matches.
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.collect_spans = true;
+
+    // One batch in each file that an exchange spills. With two batches, the exchange can wait for ever:
+    // https://github.com/apache/datafusion/issues/24883
+    options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1)?;
 
     let reserved = &mut options.execution.sort_spill_reservation_bytes;
     *reserved = limits.sort_reservation().min(*reserved);

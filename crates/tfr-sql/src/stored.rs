@@ -19,14 +19,18 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::read::Blocks;
 use datafusion_tfrecord::write::{UploadLeftovers, WriteTarget, remove_upload_leftovers};
 use tfr_files::stores::{StoreOptions, Stores};
+use tfr_files::threads;
 use tfr_files::{FileNames, FoundObjects, Location, LocationText, Objects};
 use tfrecord_shards::{FileStore, StoredFiles};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
+
+/// Stack size in bytes of the threads that ask stores.
+const STACK: usize = 2 << 20;
 
 /// The object stores that a tool reads from.
 pub struct ObjectStores {
@@ -42,11 +46,8 @@ impl ObjectStores {
         let config = SessionConfig::new().with_extension(Arc::clone(registry.uploads()));
         let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
         let session = SessionContext::new_with_config_rt(config, environment).state();
-        let runtime = runtime::Builder::new_multi_thread()
-            // Its tasks only pass bytes on.
-            .worker_threads(1)
-            .enable_all()
-            .build()
+        // Its tasks only pass bytes on.
+        let runtime = threads::start("stores", 1, STACK)
             .map_err(|source| Error::Start { what: "the thread that asks stores", source })?;
         Ok(Self { session, runtime: Arc::new(runtime), stop })
     }

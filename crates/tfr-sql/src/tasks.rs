@@ -20,8 +20,8 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
 use tfr_files::stores::StoreOptions;
+use tfr_files::threads;
 use tfrecord_shards::{AttemptError, Manifest};
-use tokio::runtime;
 
 use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, Resources, TaskArgs, TaskResources};
 use crate::error::{Error, Result, TaskError, may_go_away};
@@ -325,18 +325,14 @@ fn with_session<T>(
     work: &Work<'_>,
     job: impl AsyncFnOnce(&SessionContext) -> Result<Result<T, ExitStatus>>,
 ) -> Result<Result<T, ExitStatus>> {
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(limits.threads.get())
-        .thread_stack_size(session::WORKER_STACK)
-        .enable_all()
-        .build()
+    let runtime = threads::start("task", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the task's threads", source })?;
     let done = runtime.block_on(async {
         let context = session::open(limits, spill.path(), stores, work.interrupt.stop())?;
         prepare(&context);
         job(&context).await
     });
-    runtime.shutdown_background();
+    threads::end(runtime);
     done.map_err(|error| if may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })
 }
 

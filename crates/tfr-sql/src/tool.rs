@@ -1,6 +1,7 @@
 //! [`Work`]: runs the jobs of the tools.
 
 use std::io;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
@@ -46,8 +47,12 @@ impl<'a> Work<'a> {
         let job = Job::start(job)?;
         let received = Box::pin(self.interrupt.received());
         match block_on(select(job.done, received)) {
-            Either::Left((done, _)) => done.unwrap_or_else(|_| Err(panicked(job.thread))).map(Ok),
-            Either::Right((status, _)) => Ok(Err(status)),
+            Either::Left((done, _)) => ended(done, job.thread).map(Ok),
+            Either::Right((status, _)) => {
+                // It goes on until the process ends, and must not be detached while it ends.
+                mem::forget(job.thread);
+                Ok(Err(status))
+            }
         }
     }
 
@@ -57,12 +62,15 @@ impl<'a> Work<'a> {
         threads: Option<NonZeroUsize>,
         job: impl FnOnce(&Progress, &Arc<ThreadPool>) -> tfrecord_shards::Result<T> + Send + 'static,
     ) -> Result<Result<T, ExitStatus>> {
-        let pool = pool(threads)?;
         let progress = Arc::new(Progress::default());
         let (shown, started) = (Arc::clone(&progress), self.started);
         let shown = ShownProgress::start(self.printer, move || share_of(&shown, started))?;
         let watched = Arc::clone(&progress);
-        let job = Job::start(move || Ok(pool.install(|| job(&watched, &pool))?))?;
+        let job = Job::start(move || {
+            // Thousands of threads take a while to start, and a signal does not wait for them.
+            let pool = pool(threads)?;
+            Ok(pool.install(|| job(&watched, &pool))?)
+        })?;
         let received = Box::pin(self.interrupt.received());
         let (done, status) = match block_on(select(job.done, received)) {
             Either::Left((done, _)) => (done, None),
@@ -73,8 +81,7 @@ impl<'a> Work<'a> {
             }
         };
         drop(shown);
-        let done = done.unwrap_or_else(|_| Err(panicked(job.thread)));
-        match (done, status) {
+        match (ended(done, job.thread), status) {
             (Err(Error::Shards(error)), Some(status)) if matches!(error.kind(), ErrorKind::Stopped) => Ok(Err(status)),
             // Even if the signal came just before the end.
             (done, _) => done.map(Ok),
@@ -100,11 +107,12 @@ impl<T: Send + 'static> Job<T> {
     }
 }
 
-/// Returns the error of a job that ended without a result.
-fn panicked(thread: thread::JoinHandle<()>) -> Error {
-    match thread.join() {
-        Err(panic) => Error::panic(panic.as_ref()),
-        Ok(()) => Error::Panic("a job went away without a result".to_owned()),
+/// Returns the result of a job. Without one, the error.
+fn ended<T>(done: Result<Result<T>, oneshot::error::RecvError>, thread: thread::JoinHandle<()>) -> Result<T> {
+    match (thread.join(), done) {
+        (_, Ok(done)) => done,
+        (Err(panic), Err(_)) => Err(Error::panic(panic.as_ref())),
+        (Ok(()), Err(_)) => Err(Error::Panic("a job went away without a result".to_owned())),
     }
 }
 

@@ -66,6 +66,7 @@ pub use commit::local::Capabilities;
 pub use commit::local::{LocalCommit, Removal};
 pub use commit::put_sidecars::put_sidecars;
 pub use commit::report::{TaskReport, choose_reports};
+pub use commit::settling::Settling;
 pub use commit::shard_file::ShardFile;
 pub use commit::shared_staging::SharedStaging;
 pub use commit::staging_area::StagingArea;

@@ -105,7 +105,9 @@ fn what_goes_wrong_once_is_tried_again() {
     run(write(&server, &rows(3000), "expected/").args(["--shards", "3"])).success();
     for (operation, fault) in [
         (Operation::List, Fault::slow_down()),
+        (Operation::List, Fault::Cut),
         (Operation::CreateUpload, Fault::slow_down()),
+        (Operation::CreateUpload, Fault::Cut),
         (Operation::CreateUpload, Fault::Reset),
         (Operation::UploadPart, Fault::slow_down()),
         (Operation::UploadPart, Fault::Reset),
@@ -113,6 +115,7 @@ fn what_goes_wrong_once_is_tried_again() {
         (Operation::CompleteUpload, Fault::slow_down()),
         (Operation::CompleteUpload, Fault::Reset),
         (Operation::CompleteUpload, Fault::ResetAfter),
+        (Operation::CompleteUpload, Fault::Cut),
         (Operation::Put, Fault::slow_down()),
         (Operation::Put, Fault::ResetAfter),
     ] {
@@ -124,7 +127,9 @@ fn what_goes_wrong_once_is_tried_again() {
         assert_eq!(written.code, Some(0), "{operation:?}, {fault:?}: {}", written.stderr);
         let read = |server: &S3Server, key| read(server.tfr_sql(), &server.url(key));
         assert_eq!(read(&server_of_run, "out/"), read(&server, "expected/"), "{operation:?}, {fault:?}");
-        assert!(server_of_run.open_uploads().is_empty(), "{operation:?}, {fault:?}");
+        // Nobody knows the id of an upload whose first answer was cut.
+        let unknown = usize::from(operation == Operation::CreateUpload && fault == Fault::Cut);
+        assert_eq!(server_of_run.open_uploads().len(), unknown, "{operation:?}, {fault:?}");
         assert_eq!(server_of_run.keys().len(), 5, "{operation:?}, {fault:?}");
     }
 }

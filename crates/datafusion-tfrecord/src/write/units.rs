@@ -1,5 +1,6 @@
 //! Cuts and joins the rows of a write partition into units, each encoded by one job.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -7,7 +8,7 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
 use futures::stream;
 use futures::{Stream, TryStreamExt};
-use tfrecord_shards::UnitSize;
+use tfrecord_shards::{ShardDeal, UnitSize};
 
 use crate::error::{encode_error, sidecar_error};
 
@@ -71,6 +72,13 @@ pub(super) struct PartitionPlace {
 }
 
 impl PartitionPlace {
+    /// Returns the round-robin assignment of this partition's rows.
+    pub(super) fn deal(self, shards: NonZeroUsize) -> ShardDeal {
+        let Self { partition, partitions } = self;
+        let partitions = NonZeroUsize::new(partitions).unwrap_or(NonZeroUsize::MIN);
+        ShardDeal::of_input(shards, partition as usize, partitions)
+    }
+
     /// Creates the error of a row, with its number counted from the first row of the partition.
     pub(super) fn encode_error(self, error: RowsError, rows_before: u64) -> DataFusionError {
         self.locate(match error {

@@ -9,14 +9,16 @@ use tokio::time::timeout;
 
 use super::support::{Pace, Partitions, count, options, partitions, shards as written_shards, write};
 
-/// Returns every shard's ids: round by round, in each round a block of every input in order.
+/// Returns every shard's ids: round by round, in each round a block of every input in order. The inputs begin at shards that
+/// are spread evenly.
 fn expected(table: &Partitions, shards: usize) -> Vec<Vec<i64>> {
     let mut blocks = Vec::new();
     for (input, ids) in table.iter().enumerate() {
         let (mut rows, mut round, mut dealt_to_each) = (ids.as_slice(), 0, 0);
         while !rows.is_empty() {
             let len = (dealt_to_each / 32).clamp(1, 256);
-            for shard in 0..shards {
+            for place in 0..shards {
+                let shard = (input * shards / table.len() + place) % shards;
                 let (block, rest) = rows.split_at(len.min(rows.len()));
                 blocks.push(((shard, round, input), block.to_vec()));
                 rows = rest;
@@ -64,6 +66,21 @@ proptest! {
 fn partitions_that_are_far_ahead_wait() -> Result<()> {
     for (lengths, shards) in [([9000, 100, 9000], 2), ([50, 9000, 9000], 3), ([9000, 9000, 1], 7)] {
         check(&lengths, shards, Pace { batch_size: 1, seed: 7 })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn short_partitions_fill_all_shards() -> Result<()> {
+    for (lengths, shards, expected) in
+        [(vec![10; 64], 16, 40..=40), (vec![6; 2], 12, 1..=1), (vec![7; 33], 16, 14..=15)]
+    {
+        let dir = tempdir()?;
+        let out = dir.path().join("out");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
+        runtime.block_on(write(&partitions(&lengths), Pace::default(), options(&out, count(shards))))?;
+        let rows: Vec<_> = written_shards(&out)?.iter().map(Vec::len).collect();
+        assert!(rows.iter().all(|rows| expected.contains(rows)), "{rows:?}");
     }
     Ok(())
 }

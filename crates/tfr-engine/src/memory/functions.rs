@@ -47,6 +47,30 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
     .collect()
 }
 
+/// Functions whose results are about as long as their arguments together, and how many times as long at most. A batch of
+/// arguments may share one long text.
+const JOINING: [(&str, Growth); 7] = [
+    ("array_concat", Growth::Join { times: 1 }),
+    ("concat", Growth::Join { times: 1 }),
+    ("concat_ws", Growth::JoinWith),
+    // As hexadecimal digits.
+    ("encode", Growth::Join { times: 2 }),
+    ("overlay", Growth::Join { times: 1 }),
+    ("reverse", Growth::Join { times: 1 }),
+    // From a character of one byte to one of four.
+    ("translate", Growth::Join { times: 4 }),
+];
+
+/// Returns those functions, as they are registered, with results of at most `bound` bytes in a row and a quarter of that in
+/// a batch.
+pub(super) fn bounded_joining(bound: u64, registered: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
+    let bounded = |(name, growth): (&str, Growth)| {
+        let function = Arc::clone(registered.iter().rfind(|function| function.name() == name)?);
+        Some(Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, bound })))
+    };
+    JOINING.into_iter().filter_map(bounded).collect()
+}
+
 /// Returns the functions that accept negative lengths, without a bound.
 pub fn padding() -> [Arc<ScalarUDF>; 2] {
     [unicode::lpad(), unicode::rpad()].map(|function| {
@@ -101,6 +125,13 @@ enum Growth {
     Resize,
     /// Numbers or times from the first argument to the second, with the third as step.
     Series,
+    /// Joins all arguments, and writes each byte as at most so many.
+    Join {
+        /// The number of bytes.
+        times: u64,
+    },
+    /// Joins all arguments but the first, with the first between them.
+    JoinWith,
 }
 
 impl Growth {
@@ -108,6 +139,7 @@ impl Growth {
     fn is_null(self, args: &[Column], row: usize) -> bool {
         match self {
             Self::RepeatItem | Self::Resize => args.get(1).is_some_and(|count| count.is_null(row)),
+            Self::Join { .. } | Self::JoinWith => false,
             Self::Repeat | Self::Replace | Self::ReplaceMatches | Self::Pad | Self::Series => {
                 args.iter().any(|arg| arg.is_null(row))
             }
@@ -294,6 +326,18 @@ impl<'a> Lengths<'a> {
                 let count = count(0)?;
                 Box::new(move |row| count(row).saturating_mul(8))
             }
+            (Growth::Join { times }, 1..) => {
+                let sizes: Vec<_> = (0..args.len()).map(sizes).collect();
+                Box::new(move |row| sum(sizes.iter().map(|size| size(row))).saturating_mul(times))
+            }
+            (Growth::JoinWith, 2..) => {
+                let (between, joined) = (sizes(0), (1..args.len()).map(sizes).collect::<Vec<_>>());
+                let times = joined.len() as u64;
+                Box::new(move |row| {
+                    let all = sum(joined.iter().map(|size| size(row)));
+                    all.saturating_add(between(row).saturating_mul(times))
+                })
+            }
             // The engine reports the error in the call.
             _ => Box::new(|_| 0),
         }))
@@ -302,6 +346,10 @@ impl<'a> Lengths<'a> {
     fn row(&self, row: usize) -> u64 {
         (self.0)(row)
     }
+}
+
+fn sum(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(0, u64::saturating_add)
 }
 
 /// Returns the text of an argument in a row.

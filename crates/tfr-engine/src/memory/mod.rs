@@ -35,6 +35,9 @@ pub fn within(mut builder: SessionStateBuilder, bounds: Bounds) -> SessionStateB
     };
     // After all rules that rearrange plans.
     rules.push(Arc::new(rule::BoundBatches(bounds)));
-    builder.scalar_functions().get_or_insert_default().extend(functions::bounded(bounds.value));
+    let registered = builder.scalar_functions().get_or_insert_default();
+    let joining = functions::bounded_joining(bounds.value, registered);
+    registered.extend(functions::bounded(bounds.value));
+    registered.extend(joining);
     builder.with_physical_optimizer_rules(rules)
 }

@@ -58,6 +58,8 @@ struct Judge {
 
 /// A description of a request's target.
 struct Asked {
+    /// Whether the answer may be the content of a file.
+    is_data: bool,
     method: String,
     host: String,
     /// The URL without its query.
@@ -70,7 +72,9 @@ impl Asked {
         let host = uri.host().unwrap_or_default().to_owned();
         let port = uri.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
         let url = format!("{}://{host}{port}{}", uri.scheme_str().unwrap_or_default(), uri.path());
-        Self { method: request.method().to_string(), host, url }
+        let method = request.method().to_string();
+        let lists = uri.query().is_some_and(|query| query.contains("list-type=") || query.contains("comp=list"));
+        Self { is_data: method == "GET" && !lists, method, host, url }
     }
 
     /// Whether the request is for credentials, not for objects.
@@ -95,6 +99,7 @@ impl HttpService for Judge {
         let asked = Asked::of(&request);
         let range = request.headers().get("range").cloned();
         let again = (self.service == Service::Http && asked.method == "HEAD").then(|| request.clone());
+        let is_data = asked.is_data;
         let response = self.send(&asked, request).await?;
         let status = response.status().as_u16();
         match (again, range) {
@@ -104,7 +109,8 @@ impl HttpService for Judge {
                 None => self.judge(&asked, response).await,
             },
             (_, Some(range)) if self.service == Service::Http && status == 200 => part_of_whole(response, &range).await,
-            _ => self.judge(&asked, response).await,
+            _ if is_data => self.judge(&asked, response).await,
+            _ => whole(self.judge(&asked, response).await?).await,
         }
     }
 }
@@ -186,6 +192,16 @@ impl Judge {
         response.headers_mut().remove("content-range");
         response.headers_mut().insert("content-length", size);
         Ok(Some(response))
+    }
+}
+
+/// Reads an answer that is not the content of a file. One that breaks off is an error that the client repeats the request
+/// for; it does not if it finds that itself.
+async fn whole(response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let (head, body) = response.into_parts();
+    match body.bytes().await {
+        Ok(bytes) => Ok(HttpResponse::from_parts(head, bytes.into())),
+        Err(error) => Err(HttpError::new(HttpErrorKind::Interrupted, error)),
     }
 }
 

@@ -108,6 +108,15 @@ impl UnchangedFiles {
         self.names.name(path)
     }
 
+    /// Returns the error that the file has changed, if it has; otherwise this error.
+    async fn with_change(&self, listed: &ObjectMeta, error: object_store::Error) -> object_store::Error {
+        let now = self.inner.head(&listed.location).await;
+        match now.ok().and_then(|now| Change::between(listed, &now)) {
+            Some(change) => changed(&listed.location, &self.name(&listed.location), change),
+            None => error,
+        }
+    }
+
     /// Converts a store's error about a listed file.
     fn explain(&self, path: &Path, error: object_store::Error) -> object_store::Error {
         let change = match error {
@@ -151,7 +160,11 @@ impl ObjectStore for UnchangedFiles {
         if options.if_match.is_none() && !self.is_local {
             options.if_match = strong_tag(listed).map(str::to_owned);
         }
-        let result = self.inner.get_opts(location, options).await.map_err(|error| self.explain(location, error))?;
+        let result = match self.inner.get_opts(location, options).await.map_err(|error| self.explain(location, error)) {
+            // A server that ignores If-Match answers with "416 Range Not Satisfiable", or closes the connection.
+            Err(error @ object_store::Error::Generic { .. }) => return Err(self.with_change(listed, error).await),
+            result => result?,
+        };
         if let Some(change) = Change::between(listed, &result.meta) {
             return Err(changed(location, &self.name(location), change));
         }

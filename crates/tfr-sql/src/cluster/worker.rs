@@ -15,6 +15,7 @@ use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::SharedWrite;
 use futures::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
+use tfr_files::threads;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -95,15 +96,9 @@ impl Worker {
     pub fn start(options: WorkerOptions) -> Result<Arc<Self>, RemoteError> {
         let start = || {
             let spill = SpillDirectory::create(options.temp_dir.as_deref())?;
-            let mut threads = runtime::Builder::new_multi_thread();
-            if let Some(number) = options.threads {
-                threads.worker_threads(number.get());
-            }
-            let runtime = threads
-                .thread_name("fragments")
-                .thread_stack_size(session::WORKER_STACK)
-                .enable_all()
-                .build()
+            let number = options.threads.map_or_else(thread::available_parallelism, Ok);
+            let runtime = number
+                .and_then(|number| threads::start("fragments", number.get(), session::WORKER_STACK))
                 .map_err(|source| Error::Start { what: "the threads of a worker", source })?;
             Ok::<_, Error>(Arc::new(Self {
                 options: options.clone(),
@@ -218,16 +213,18 @@ impl Worker {
             let _ = sender.send(runtime.block_on(planning::again(&context, &args, &text, &worker.spill, plan)));
         };
         let thread = thread::Builder::new().name("planning".to_owned()).stack_size(PLANNING_STACK);
-        thread.spawn(planning).map_err(|source| Error::Start { what: "a thread", source })?;
-        receiver.await.unwrap_or_else(|stopped| Err(Error::stopped(stopped))).map(Arc::new)
+        let thread = thread.spawn(planning).map_err(|source| Error::Start { what: "a thread", source })?;
+        let planned = receiver.await.unwrap_or_else(|stopped| Err(Error::stopped(stopped))).map(Arc::new);
+        // It has nothing more to do, and must not be detached while it ends.
+        drop(thread.join());
+        planned
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // May be called from a thread of another runtime, which must not wait.
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            threads::end(runtime);
         }
     }
 }

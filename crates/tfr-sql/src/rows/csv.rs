@@ -10,6 +10,10 @@ use memchr::{memchr, memchr3};
 
 /// Appends the column names.
 pub fn write_header(schema: &Schema, out: &mut Vec<u8>) {
+    // Readers take this character for a byte order mark if it is the first one. So it is written twice.
+    if schema.fields().first().is_some_and(|field| field.name().starts_with('\u{feff}')) {
+        out.extend("\u{feff}".bytes());
+    }
     for (i, field) in schema.fields().iter().enumerate() {
         if i > 0 {
             out.push(b',');

@@ -158,6 +158,14 @@ fn a_long_result_is_printed_as_it_comes() {
 }
 
 #[test]
+fn a_byte_order_mark_in_the_first_name_is_not_taken_for_that_of_the_file() {
+    let batch =
+        |name: &str| RecordBatch::try_from_iter([(name, Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
+    assert_eq!(text(RowFormat::Csv, &[batch("\u{feff}a")]), "\u{feff}\u{feff}a\n1\n");
+    assert_eq!(text(RowFormat::Csv, &[batch("a\u{feff}")]), "a\u{feff}\n1\n");
+}
+
+#[test]
 fn an_empty_result_still_names_its_columns() {
     assert_eq!(text(RowFormat::Csv, &[]), "id,text,tags\n");
     assert_eq!(text(RowFormat::Json, &[]), "[]\n");

@@ -22,7 +22,7 @@ use datafusion_tfrecord::ErrorKind;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tfr_files::Location;
 use tfr_files::stores::UploadStores;
-use tfrecord_shards::{ErrorKind as ShardsErrorKind, RunId, SaveMode};
+use tfrecord_shards::{ErrorKind as ShardsErrorKind, RunId, SaveMode, Settling};
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};
@@ -105,6 +105,7 @@ impl TableUpload {
             sent = self.send(&file, len, &id) => sent.map(Ok),
             status = interrupt.received() => Ok(Err(status)),
         };
+        let _settling = Settling::begin();
         let published = match sent {
             // From here on, the object may appear at any moment.
             Ok(Ok(parts)) => self.complete(&id, parts, len).await.map(Ok),

@@ -315,7 +315,7 @@ fn shards_that_nothing_is_left_for_are_told() {
             ]
             .concat(),
         );
-        assert!(told.contains("2 of 6 shards are empty: there are not more rows\n"), "{told}");
+        assert!(told.contains("2 of 6 shards are empty: the query yields 4 rows\n"), "{told}");
     }
 }
 

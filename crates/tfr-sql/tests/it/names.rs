@@ -56,6 +56,11 @@ fn settings_that_have_an_option_are_refused() {
 
     hint: leave it off: with it, the shards would differ from run to run; --threads sets how many read at a time
     "##);
+    assert_told!(bench.tell(&["SET datafusion.execution.batch_size = 1000000000; SELECT 1"]), @r##"
+    exit 1
+    -- stderr
+    error: SET datafusion.execution.batch_size = 1000000000: expected at most 1048576
+    "##);
 }
 
 #[test]

@@ -334,3 +334,26 @@ fn a_reader_that_does_not_read_does_not_keep_it() {
     send("-INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// The system's list of the signals that a process handles.
+fn handles_sigterm(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(handled.trim(), 16).unwrap() & (1 << 14) != 0
+}
+
+#[test]
+fn terminated_while_planning() {
+    let bench = Workbench::new();
+    // Takes minutes to plan, without a pause.
+    let steps: Vec<_> = (1..3000).map(|n| format!("c{n} AS (SELECT v + 1 AS v FROM c{})", n - 1)).collect();
+    let query = format!("WITH c0 AS (SELECT 1 AS v), {} SELECT v FROM c2999", steps.join(", "));
+    let mut child = bench.command(&[&query, "--out", "x.csv"]).stderr(Stdio::piped()).spawn().unwrap();
+    while !handles_sigterm(&child) {
+        assert!(child.try_wait().unwrap().is_none(), "the command ended");
+        std::thread::yield_now();
+    }
+    send("-TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}

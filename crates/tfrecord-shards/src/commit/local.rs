@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::commit::leftovers::leftovers;
 use crate::commit::publication::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Store};
+use crate::commit::settling::Settling;
 use crate::commit::shard_file::{ShardFile, ShardHome};
 use crate::commit::staging::{MadeDirectories, remove_if_empty};
 use crate::commit::staging_names;
@@ -311,6 +312,7 @@ impl LocalCommit {
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
         on_step: &mut dyn FnMut(&Step),
     ) -> Result<Manifest> {
+        let _settling = Settling::begin();
         let set = &*self.set;
         set.begin_publishing()?;
         let prepared = set
@@ -470,6 +472,7 @@ impl Drop for StagedSet {
             phase => phase == Phase::Aborted,
         };
         if is_unfinished {
+            let _settling = Settling::begin();
             // First, so that no other process adds files to the directory while it is removed.
             let _closed = self.discard_attempts();
             // An error cannot be reported here; the next run reports what was not removed. An empty directory is

@@ -11,6 +11,7 @@ pub mod objects;
 pub(crate) mod publication;
 pub(crate) mod put_sidecars;
 pub(crate) mod report;
+pub(crate) mod settling;
 pub(crate) mod shard_file;
 pub(crate) mod shared_staging;
 pub(crate) mod staging;

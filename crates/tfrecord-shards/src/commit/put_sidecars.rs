@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::commit::settling::Settling;
 use crate::commit::staging::{MadeDirectories, create_hidden, lock_set};
 use crate::commit::staging_names::hidden_name;
 use crate::commit::target::resolve;
@@ -61,6 +62,7 @@ pub fn put_sidecars(
         file.write_all(content).and_then(|()| file.sync_all()).at("write", &path)?;
         locked.push(file);
     }
+    let _settling = Settling::begin();
     for (from, (name, _)) in hidden.0.iter().zip(&all) {
         let to = dir.join(name);
         if let Ok(old) = fs::metadata(&to) {

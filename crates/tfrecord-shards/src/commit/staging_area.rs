@@ -10,6 +10,7 @@ use crate::commit::attempt_id::AttemptId;
 use crate::commit::lease;
 use crate::commit::publication::StagedShard;
 use crate::commit::report::TaskReport;
+use crate::commit::settling::Settling;
 use crate::commit::shard_file::{ShardFile, ShardHome};
 use crate::commit::shared_staging::SharedStaging;
 use crate::commit::staging_names;
@@ -294,6 +295,7 @@ impl ShardHome for Area {
 impl Drop for Area {
     fn drop(&mut self) {
         if !self.reported.load(Ordering::Relaxed) {
+            let _settling = Settling::begin();
             let created = self.created.get_mut().unwrap_or_else(PoisonError::into_inner);
             // What cannot be removed now is discarded when the set is published or aborted.
             created.iter().for_each(|path| drop(fs::remove_file(path)));

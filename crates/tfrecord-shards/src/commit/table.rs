@@ -12,6 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::commit::leftovers::{leftovers, remove_leftovers};
 use crate::commit::publication::{Leftover, SaveMode};
+use crate::commit::settling::Settling;
 use crate::commit::staging::{self, MadeDirectories, is_unsupported, keep_permissions};
 use crate::commit::staging_names;
 use crate::commit::target::{NAMES_SHOWN, guarded, resolve};
@@ -138,6 +139,7 @@ impl TableCommit {
     /// If the target has changed meanwhile, or the file system fails. The target is as before then. What fails after the
     /// table is there is a warning in the log.
     pub fn publish(self) -> Result<()> {
+        let _settling = Settling::begin();
         match &self.files {
             TableFiles::File(_) => self.publish_file()?,
             TableFiles::Directory { .. } => self.publish_directory()?,
@@ -240,6 +242,7 @@ impl TableCommit {
 
 impl Drop for TableCommit {
     fn drop(&mut self) {
+        let _settling = Settling::begin();
         // Nobody is left to report to; the next run reports what could not be removed.
         let _unremoved = self.remove_files();
     }

@@ -51,7 +51,8 @@ impl WriteListener for () {}
 /// # Several inputs
 /// The rows of several inputs are assigned to a fixed number of shards [round-robin](Self::round_robin): each input
 /// applies [`ShardDeal`] to its own rows, and in each round one input after the other gives every shard a block. So
-/// every input gives all shards the same number of rows, to within one block, and no row is hashed. Inputs advance
+/// every input gives all shards the same number of rows, to within one block, and no row is hashed. Their first shards
+/// are spread evenly, so that many short inputs fill all shards. Inputs advance
 /// together: a caller pauses an input while too many of its units are [waiting](Self::waiting) for the others.
 ///
 /// ```
@@ -149,8 +150,9 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     /// Creates a writer of several inputs, whose rows are assigned to this many shards round-robin. Each input must be
     /// [ended](Self::end).
     pub fn round_robin(open: OpenShards<S>, shards: NonZeroUsize, inputs: NonZeroUsize, listener: L) -> Self {
-        let queue = InputQueue::new(ShardRule::Deal(ShardDeal::new(shards)), inputs.get() > 1);
-        Self::with_inputs(open, vec![queue; inputs.get()], listener)
+        let rule = |input| ShardRule::Deal(ShardDeal::of_input(shards, input, inputs));
+        let queue = |input| InputQueue::new(rule(input), inputs.get() > 1);
+        Self::with_inputs(open, (0..inputs.get()).map(queue).collect(), listener)
     }
 
     fn with_inputs(open: OpenShards<S>, inputs: Vec<InputQueue>, listener: L) -> Self {

@@ -114,6 +114,9 @@ impl Pieces {
 /// least one row and at most 256. So no shard is ever more than a block ahead of another, which is within 5 % once
 /// shards have 20 rows. Blocks become long enough to be worth a separate write.
 ///
+/// Where several inputs are assigned to the same shards, [each starts at a shard of its own](Self::of_input), so that their
+/// last rounds, which may be incomplete, do not all go to the same shards.
+///
 /// ```
 /// use std::num::NonZeroUsize;
 /// use tfrecord_shards::{Piece, ShardDeal};
@@ -128,8 +131,10 @@ impl Pieces {
 #[derive(Debug, Clone)]
 pub struct ShardDeal {
     shards: usize,
-    /// The shard that gets the next rows.
-    shard: usize,
+    /// The shard that gets the first block of each round.
+    first: usize,
+    /// Number of shards that have their block of this round.
+    served: usize,
     /// Number of complete rounds.
     round: u64,
     /// Rows that every shard had before this round.
@@ -146,9 +151,24 @@ impl ShardDeal {
 
     /// Creates an assignment to this many shards.
     pub fn new(shards: NonZeroUsize) -> Self {
-        let mut deal = Self { shards: shards.get(), shard: 0, round: 0, rows_per_shard: 0, left: 0 };
+        Self::of_input(shards, 0, NonZeroUsize::MIN)
+    }
+
+    /// Creates the assignment of one of several inputs. Their first shards are spread evenly.
+    pub fn of_input(shards: NonZeroUsize, input: usize, inputs: NonZeroUsize) -> Self {
+        let shards = shards.get();
+        let first = (input % inputs) as u128 * shards as u128 / inputs.get() as u128;
+        // Less than the number of shards.
+        let first = usize::try_from(first).unwrap_or(0);
+        let mut deal = Self { shards, first, served: 0, round: 0, rows_per_shard: 0, left: 0 };
         deal.left = deal.block();
         deal
+    }
+
+    /// Returns the shard that gets the next rows.
+    fn shard(&self) -> usize {
+        let until_last = self.shards - self.first;
+        if self.served < until_last { self.first + self.served } else { self.served - until_last }
     }
 
     /// Returns the rows of a block in this round.
@@ -172,16 +192,16 @@ impl ShardDeal {
     /// Assigns the next block, or as much of it as `rows` rows fill.
     pub fn deal_block(&mut self, rows: usize) -> Block {
         let rows = self.left.min(rows);
-        let (shard, round, start) = (self.shard, self.round, self.block() - self.left);
+        let (shard, round, start) = (self.shard(), self.round, self.block() - self.left);
         self.left -= rows;
         let is_complete = self.left == 0;
-        let ends_round = is_complete && shard + 1 == self.shards;
+        let ends_round = is_complete && self.served + 1 == self.shards;
         if ends_round {
-            self.shard = 0;
+            self.served = 0;
             self.round += 1;
             self.rows_per_shard += self.block() as u64;
         } else if is_complete {
-            self.shard += 1;
+            self.served += 1;
         }
         if is_complete {
             self.left = self.block();

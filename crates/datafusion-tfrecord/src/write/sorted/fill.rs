@@ -51,7 +51,7 @@ impl Fill {
         let window = run.threads().div_ceil(run.partitions_here(self.place.partitions)) + 1;
         let this = Arc::new(self);
         let mut deal = match this.sorting.arrangement.order {
-            RecordOrder::RoundRobin { shards } => Some(ShardDeal::new(shards)),
+            RecordOrder::RoundRobin { shards } => Some(this.place.deal(shards)),
             RecordOrder::Kept | RecordOrder::Shuffled { .. } => None,
         };
         let pushed = units(input, Arc::clone(&this.size))

@@ -42,7 +42,7 @@ impl Groups {
         let columns = partitions.iter().filter_map(|column| Some((&column.name, rows.columns().get(column.index)?)));
         let text = |(name, values): (&Arc<str>, &ArrayRef)| match find_without_text(values) {
             Some(found) => Err(DataFusionError::External(Box::new(found.in_column(name, first_row)))),
-            None => partition_text(values),
+            None => partition_text(values, name, first_row),
         };
         let texts: Vec<_> = columns.map(text).collect::<Result<_>>()?;
         let split_of = splits.map(|rule| rule.of(rows, records, start)).transpose()?;

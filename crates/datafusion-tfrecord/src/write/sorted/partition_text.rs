@@ -10,6 +10,8 @@ use arrow_schema::DataType;
 use datafusion_common::{Result, internal_datafusion_err};
 use tfrecord_shards::NULL_PARTITION;
 
+use crate::ErrorKind;
+
 /// The format of Hive and Spark, whose readers parse it.
 const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
 
@@ -28,9 +30,9 @@ pub(super) fn is_partition_type(data_type: &DataType) -> bool {
     }
 }
 
-/// Formats every value as text. Null, the empty text (for which Hive has no directory) and the name of Hive's
-/// directory of nulls become null.
-pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
+/// Formats every value as text. Null and the empty text, for which Hive has no directory, become null. The name of Hive's
+/// directory of nulls is an error, with the row after `rows_before` others.
+pub(super) fn partition_text(values: &ArrayRef, column: &str, rows_before: u64) -> Result<StringArray> {
     let format =
         FormatOptions::new().with_timestamp_format(Some(TIMESTAMP)).with_timestamp_tz_format(Some(TIMESTAMP_WITH_ZONE));
     let options = CastOptions { safe: false, format_options: format };
@@ -41,8 +43,10 @@ pub(super) fn partition_text(values: &ArrayRef) -> Result<StringArray> {
     };
     let text = cast_with_options(&values, &DataType::Utf8, &options)?;
     let text = text.as_string_opt::<i32>().ok_or_else(|| internal_datafusion_err!("a cast to text gave no text"))?;
-    let is_value = |value: &&str| !value.is_empty() && *value != NULL_PARTITION;
-    Ok(text.iter().map(|value| value.filter(is_value)).collect())
+    if let Some(row) = text.iter().position(|value| value == Some(NULL_PARTITION)) {
+        return Err(ErrorKind::NullPartitionText { row: rows_before + row as u64, column: column.to_owned() }.into());
+    }
+    Ok(text.iter().map(|value| value.filter(|value| !value.is_empty())).collect())
 }
 
 #[cfg(test)]
@@ -57,7 +61,7 @@ mod tests {
 
     fn texts(values: ArrayRef) -> Vec<Option<String>> {
         assert!(is_partition_type(values.data_type()));
-        let text = partition_text(&values).expect("text");
+        let text = partition_text(&values, "c", 0).expect("text");
         text.iter().map(|value| value.map(str::to_owned)).collect()
     }
 

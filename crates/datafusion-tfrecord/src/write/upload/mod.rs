@@ -34,8 +34,8 @@ use tfrecord_shards::objects::{
     control_directory,
 };
 use tfrecord_shards::{
-    AttemptId, ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Sharding, Sidecar, SidecarsError,
-    StagedIndex, StagedShard, TaskReport,
+    AttemptId, ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Settling, Sharding, Sidecar,
+    SidecarsError, StagedIndex, StagedShard, TaskReport,
 };
 use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
@@ -251,6 +251,7 @@ impl UploadSet {
         description: SetDescription,
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
     ) -> Result<Manifest> {
+        let _settling = Settling::begin();
         let own_names = self.names.run.is_some();
         let publication = match self.standing.clone() {
             Some(standing) => {
@@ -440,7 +441,7 @@ impl Drop for UploadSet {
             return;
         }
         if !open.is_empty() || attempt.is_some() {
-            let place = self.place.clone();
+            let (place, settling) = (self.place.clone(), Settling::begin());
             self.runtime.spawn(async move {
                 // What cannot be removed now is removed with the others when the run ends.
                 if place.abort_all(open).await
@@ -449,7 +450,7 @@ impl Drop for UploadSet {
                     let objects = objects.into_inner().unwrap_or_else(PoisonError::into_inner);
                     let _unremoved = control.remove(objects).await;
                 }
-                drop(running);
+                drop((settling, running));
             });
         }
     }

@@ -34,6 +34,10 @@ async fn results_beyond_the_bound_are_refused_before_they_are_made() {
         ("range(v, 0, -2)", "8000000008"),
         ("generate_series(DATE '0001-01-01', DATE '9999-12-31', INTERVAL '1 day')", "29216472"),
         ("replace(repeat('a', 1000000), 'a', 'bcde')", "4000000"),
+        ("encode(repeat('a', 1000000), 'hex')", "2000006"),
+        ("concat(repeat('a', 1000000), 'b', repeat('c', 100000))", "1100001"),
+        ("concat_ws(repeat('-', 100000), repeat('a', 1000000), 'b')", "1200001"),
+        ("array_concat(array_repeat(1, 100000), array_repeat(2, 100000))", "1600000"),
         ("regexp_replace(repeat('ab', 1000), 'B', repeat('c', 1000000), 'gi')", "1000002000"),
         ("regexp_replace(repeat('ab', 200000), '(.)', '\\1\\1\\1', 'g')", "6400000"),
     ] {
@@ -51,6 +55,10 @@ async fn results_within_the_bound_are_computed_whatever_their_number() {
     assert_eq!(outcome(&format!("SELECT repeat('', 2000000000 + v) {rows}")).await, Ok(64));
     assert_eq!(outcome(&format!("SELECT repeat('x', CAST(NULL AS BIGINT)), lpad('x', v) {rows}")).await, Ok(64));
     assert_eq!(outcome(&format!("SELECT range(10, v, 5), range(v, 10, -5) {rows}")).await, Ok(64));
+    assert_eq!(
+        outcome(&format!("SELECT translate(repeat('x', 65536), 'x', 'é'), reverse(concat(v, 'a')) {rows}")).await,
+        Ok(64)
+    );
     // Of a negative length there is nothing.
     assert_eq!(outcome("SELECT lpad('abc', n, 'x'), rpad('abc', n) FROM (VALUES (1), (-1), (5)) t(n)").await, Ok(3));
     // Elsewhere all results of a batch are needed at once.

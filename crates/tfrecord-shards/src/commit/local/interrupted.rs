@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use super::store::{rename_file, warn_unremoved};
 use super::{LocalCommit, StagedSet};
 use crate::commit::publication::{Publication, Staging, directories};
+use crate::commit::settling::Settling;
 use crate::commit::shared_staging::SharedStaging;
 use crate::commit::staging::{self, remove_empty};
 use crate::commit::staging_names::{self, SET_NAME, is_shard_name};
@@ -118,6 +119,7 @@ impl Interrupted {
 
     /// Removes what is left of a run that has published its set, and unlocks its directory.
     pub(super) fn end(&self, lock: Option<File>) {
+        let _settling = Settling::begin();
         if exists(&self.attempts).unwrap_or(true) {
             let closed = staging_names::path_inside(&self.home, &RunId::new());
             let removed = fs::rename(&self.attempts, &closed).and_then(|()| fs::remove_dir_all(&closed));
@@ -131,6 +133,7 @@ impl Interrupted {
     ///
     /// Can be repeated after any of its steps.
     pub(super) fn undo(&self) -> Result<()> {
+        let _settling = Settling::begin();
         // The target was moved aside, on a file system that cannot exchange directories.
         if self.staging == Staging::Beside && !exists(&self.out)? && exists(&self.replaced)? {
             fs::rename(&self.replaced, &self.out).at("rename to", &self.out)?;

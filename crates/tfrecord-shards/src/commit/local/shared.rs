@@ -61,7 +61,7 @@ impl LocalCommit {
             keep_standing(&set.out, standing, &attempts.join(STANDING_NAME))?;
         }
         lease::extend(&attempts).at("write a lease in", &attempts)?;
-        for dir in [&attempts, &set.dir] {
+        for dir in [&attempts, &set.home] {
             File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)?;
         }
         let mut phase = set.phase();

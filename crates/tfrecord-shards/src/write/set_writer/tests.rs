@@ -121,13 +121,16 @@ impl Work {
         all.extend(complete.into_iter().map(|shard| shard.finish().unwrap().0));
     }
 
-    /// Returns the records of each shard, by its number.
+    /// Returns the records of each shard, by its number, up to the last one that has any.
     fn finish(self) -> Vec<Vec<Vec<u8>>> {
         self.close(self.writer.finish().unwrap());
-        let mut complete = self.complete.into_inner().unwrap();
-        complete.sort_by_key(|shard| shard.number);
-        assert!(complete.iter().enumerate().all(|(number, shard)| shard.number == number));
-        complete.iter().map(|shard| records(&shard.bytes)).collect()
+        let complete = self.complete.into_inner().unwrap();
+        let mut all = vec![Vec::new(); complete.iter().map(|shard| shard.number + 1).max().unwrap_or(0)];
+        for shard in complete {
+            assert!(all[shard.number].is_empty(), "shard {} twice", shard.number);
+            all[shard.number] = records(&shard.bytes);
+        }
+        all
     }
 }
 
@@ -151,14 +154,15 @@ impl Rule {
     fn expected(self, lengths: &[usize]) -> Vec<Vec<Vec<u8>>> {
         match self {
             Self::Rows(most) => payloads(0, lengths[0]).chunks(most).map(<[_]>::to_vec).collect(),
-            Self::RoundRobin { shards, .. } => {
+            Self::RoundRobin { shards, inputs } => {
                 let mut blocks = Vec::new();
                 for (input, &len) in lengths.iter().enumerate() {
                     let (payloads, mut round, mut rows_per_shard) = (payloads(input, len), 0, 0);
                     let mut rows = payloads.as_slice();
                     while !rows.is_empty() {
                         let len = (rows_per_shard / 32).clamp(1, 256);
-                        for shard in 0..shards {
+                        for place in 0..shards {
+                            let shard = (input * shards / inputs + place) % shards;
                             let (block, rest) = rows.split_at(len.min(rows.len()));
                             blocks.push(((shard, round, input), block.to_vec()));
                             rows = rest;
@@ -168,10 +172,12 @@ impl Rule {
                     }
                 }
                 blocks.sort();
-                let mut expected = vec![Vec::new(); shards.min(*lengths.iter().max().unwrap())];
+                let mut expected = vec![Vec::new(); shards];
                 for ((shard, ..), block) in blocks.into_iter().filter(|(_, block)| !block.is_empty()) {
                     expected[shard].extend(block);
                 }
+                // A shard without rows is not opened.
+                expected.truncate(expected.iter().rposition(|shard| !shard.is_empty()).map_or(0, |last| last + 1));
                 expected
             }
         }
