@@ -25,7 +25,7 @@ const FILL_IN: &str =
 pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
-    let context = session::open(limits, spill.path(), args.stores.options(), work.interrupt.stop())?;
+    let context = session::open(limits, &spill, args.stores.options(), work.interrupt.stop())?;
     let runtime = runtime::Builder::new_multi_thread()
         .worker_threads(limits.threads.get())
         .thread_stack_size(session::WORKER_STACK)
