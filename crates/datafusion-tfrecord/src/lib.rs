@@ -30,4 +30,6 @@ pub use error::{Error, ErrorKind};
 pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use read::ReadOptions;
 pub use read::similar::similar;
-pub use write::{SplitOptions, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible};
+pub use write::{
+    SplitOptions, TemporaryDirectory, TfRecordCommitExec, TfRecordWriteExec, WriteOptions, plan_write, reproducible,
+};

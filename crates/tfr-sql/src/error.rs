@@ -179,7 +179,33 @@ pub enum Error {
         /// The format.
         format: &'static str,
     },
-    /// The copy of standard input or of a pipe cannot be written, or it cannot be read.
+    /// Rows cannot be spilled, or cannot be read again.
+    #[error("{}: cannot {action} spilled rows", directory.display())]
+    Spill {
+        /// The directory for temporary files.
+        directory: PathBuf,
+        /// `write` or `read`.
+        action: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Spilled rows are not those that were written.
+    #[error("{}: spilled rows are damaged: {problem}", directory.display())]
+    SpillDamaged {
+        /// The directory for temporary files.
+        directory: PathBuf,
+        /// What was found and expected.
+        problem: String,
+    },
+    /// Spilled rows would need more space than allowed.
+    #[error("{}: spilled rows take more than {limit} bytes, which is the limit", directory.display())]
+    SpillLimit {
+        /// The directory for temporary files.
+        directory: PathBuf,
+        /// The most bytes at a time.
+        limit: u64,
+    },
+    /// The copy of standard input or of a pipe cannot be written, or is not what was written.
     #[error("{}: {} cannot be copied here", path.display(), input.display())]
     SpoolInput {
         /// The pipe, or `standard input`.
@@ -476,6 +502,13 @@ impl Error {
             Self::ArrowOnTerminal => Some(
                 "redirect it to a file or a pipe: --format arrow > rows.arrows; or print another format".to_owned(),
             ),
+            Self::Spill { .. } => Some("free space there, or name another directory with --temp-dir".to_owned()),
+            Self::SpillDamaged { .. } => {
+                Some("free space there, or name a directory on another disk with --temp-dir".to_owned())
+            }
+            Self::SpillLimit { .. } => {
+                Some("raise datafusion.runtime.max_temp_directory_size with SET, before the query".to_owned())
+            }
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
             Self::UnknownTable { known, .. } if known.is_empty() => Some(

@@ -1,7 +1,7 @@
 //! [`PipeStream`]: an Arrow stream on a pipe, and [`PipeTable`], the table that reads it while it arrives.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, Result};
+use crate::spill::{SpillPlace, copy_pipe};
 
 /// Bytes read from a pipe at a time: what Linux allows a pipe to contain.
 const PIECE: usize = 1 << 20;
@@ -31,13 +32,44 @@ const PIECE: usize = 1 << 20;
 /// Pieces that are read ahead.
 const PIECES_AHEAD: usize = 2;
 
+/// The file that a pipe is copied to.
+#[derive(Clone, Debug)]
+pub struct PipeCopy {
+    place: Arc<SpillPlace>,
+    /// The path of the pipe, or `None` for standard input.
+    pipe: Option<PathBuf>,
+}
+
+impl PipeCopy {
+    /// Describes the copy of a pipe, or of standard input.
+    pub fn new(place: Arc<SpillPlace>, pipe: Option<PathBuf>) -> Self {
+        Self { place, pipe }
+    }
+
+    /// Writes the copy of a pipe of which `head` has been read. Returns its path.
+    pub async fn write(self, head: Bytes, rest: File) -> Result<PathBuf> {
+        let copied = spawn_blocking(move || {
+            let input = self.pipe.clone().unwrap_or_else(|| PathBuf::from("standard input"));
+            let (path, file) = self.place.create_input(self.pipe.as_deref())?;
+            match copy_pipe(&head, rest, file, &path) {
+                Ok(bytes) => {
+                    log::info!("{}: {bytes} bytes, kept in {} for the query", input.display(), path.display());
+                    Ok(path)
+                }
+                Err(source) => Err(Error::SpoolInput { input, path, source }),
+            }
+        });
+        copied.await.map_err(Error::stopped)?
+    }
+}
+
 /// An Arrow stream on a pipe. It can be read once, or as often as needed after it has been copied to a file.
 #[derive(Debug)]
 pub struct PipeStream {
     /// The name in messages.
     name: String,
     /// The file to copy the stream to, if it is read more than once.
-    copy: PathBuf,
+    copy: PipeCopy,
     /// Whether the end-of-stream marker is required.
     needs_end: bool,
     /// The bytes that have been read to detect the format.
@@ -53,14 +85,14 @@ enum Rest {
     /// They were not read yet.
     Waiting(File),
     /// They are in the copy, like the head.
-    Copied,
+    Copied(PathBuf),
     /// A scan reads them.
     Taken,
 }
 
 impl PipeStream {
     /// Describes a stream of which `head` has been read.
-    pub fn new(name: String, copy: PathBuf, needs_end: bool, head: Bytes, rest: File) -> Self {
+    pub fn new(name: String, copy: PipeCopy, needs_end: bool, head: Bytes, rest: File) -> Self {
         Self { name, copy, needs_end, head, rest: Mutex::new(Rest::Waiting(rest)), scans: AtomicUsize::new(0) }
     }
 
@@ -70,25 +102,21 @@ impl PipeStream {
     }
 
     /// Copies the stream to its file, unless that has been done. Returns the file.
-    pub async fn keep(&self) -> Result<&PathBuf> {
-        let failed = |source| Error::SpoolInput { input: PathBuf::from(&self.name), path: self.copy.clone(), source };
+    pub async fn keep(&self) -> Result<PathBuf> {
         let rest = {
             let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
             match std::mem::replace(&mut *rest, Rest::Taken) {
                 Rest::Waiting(file) => file,
-                Rest::Copied => {
-                    *rest = Rest::Copied;
-                    return Ok(&self.copy);
+                Rest::Copied(copy) => {
+                    *rest = Rest::Copied(copy.clone());
+                    return Ok(copy);
                 }
-                Rest::Taken => return Err(failed(read_twice())),
+                Rest::Taken => return Err(Error::Read { path: PathBuf::from(&self.name), source: read_twice() }),
             }
         };
-        let (head, copy) = (self.head.clone(), self.copy.clone());
-        let copied = spawn_blocking(move || copy_pipe(&head, rest, &copy)).await;
-        let bytes = copied.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(failed)?;
-        log::info!("{}: {bytes} bytes, kept in {} for the query", self.name, self.copy.display());
-        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Rest::Copied;
-        Ok(&self.copy)
+        let copy = self.copy.clone().write(self.head.clone(), rest).await?;
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Rest::Copied(copy.clone());
+        Ok(copy)
     }
 
     /// Returns all bytes. Without a copy, this succeeds once.
@@ -96,9 +124,10 @@ impl PipeStream {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *rest, Rest::Taken) {
             Rest::Waiting(file) => Ok(stream::iter([Ok(self.head.clone())]).chain(pieces(file)).boxed()),
-            Rest::Copied => {
-                *rest = Rest::Copied;
-                Ok(pieces(File::open(&self.copy)?))
+            Rest::Copied(copy) => {
+                let file = File::open(&copy)?;
+                *rest = Rest::Copied(copy);
+                Ok(pieces(file))
             }
             Rest::Taken => Err(read_twice()),
         }
@@ -111,13 +140,6 @@ impl PipeStream {
 
 fn read_twice() -> io::Error {
     io::Error::other("a pipe was to be read twice, which planning should have noticed")
-}
-
-/// Writes a pipe to a new file. Returns the number of bytes.
-pub fn copy_pipe(head: &[u8], mut rest: File, copy: &PathBuf) -> io::Result<u64> {
-    let mut file = File::create_new(copy)?;
-    file.write_all(head)?;
-    Ok(head.len() as u64 + io::copy(&mut rest, &mut file)?)
 }
 
 /// Reads a file or pipe to its end, on a thread that may wait.

@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 
 use crate::cli::is_remote;
 use crate::error::{Error, Result};
-use crate::pipe_table::{PipeStream, PipeTable, copy_pipe};
+use crate::pipe_table::{PipeCopy, PipeStream, PipeTable};
 use crate::spill::SpillDirectory;
 
 /// The location that means standard input. A file of this name is `./-`.
@@ -84,9 +84,8 @@ impl<'a> Pipes<'a> {
 
     /// Reads the beginning of a pipe. An Arrow stream can then be read as a table, anything else is copied.
     async fn begin(&mut self, pipe: &Pipe) -> Result<()> {
-        let copy = self.spill.input(pipe.path.as_deref());
         let name = pipe.name.display().to_string();
-        let failed = |source| Error::SpoolInput { input: pipe.name.clone(), path: copy.clone(), source };
+        let failed = |source| Error::Read { path: pipe.name.clone(), source };
         let path = pipe.path.clone();
         // On its own thread, because the writer of the pipe may be slow, or may not have opened it.
         let begun = spawn_blocking(move || {
@@ -94,6 +93,7 @@ impl<'a> Pipes<'a> {
             Ok((begin_stream(&mut file)?, file))
         });
         let (head, rest) = begun.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(failed)?;
+        let copy = PipeCopy::new(Arc::clone(self.spill.place()), pipe.path.clone());
         if ArrowPipe::is_begun_by(&head) {
             let bytes = futures::stream::iter([Ok(head.clone())]).boxed();
             // What is wrong with a schema is said by the reader of files.
@@ -106,13 +106,10 @@ impl<'a> Pipes<'a> {
                 return Ok(());
             }
         }
-        let into = copy.clone();
-        let copied = spawn_blocking(move || copy_pipe(&head, rest, &into)).await;
-        let bytes = copied.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(failed)?;
+        let copy = copy.write(head, rest).await?;
         if let Some(format) = two_files::find(&copy).map_err(failed)? {
             return Err(Error::TwoFiles { input: name, format });
         }
-        log::info!("{name}: {bytes} bytes, kept in {} for the query", copy.display());
         self.copied(pipe, &copy)
     }
 
@@ -173,7 +170,7 @@ impl<'a> Pipes<'a> {
             }
             if let Some((stream, _)) = self.streams.get(&pipe.id).cloned() {
                 let copy = stream.keep().await?;
-                self.copied(pipe, copy)?;
+                self.copied(pipe, &copy)?;
             }
         }
         Ok(self.copies.get(&pipe.id).cloned().unwrap_or_default())

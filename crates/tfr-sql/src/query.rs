@@ -307,11 +307,11 @@ fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     {
         return Err(Error::LargeSetting { name, found: set.value.clone(), most });
     }
-    // The engine would then spill to another directory.
+    // The engine would then spill to another directory, in files of its own.
     let own = name == "datafusion.runtime.max_temp_directory_size";
     if own {
         let size = SessionContext::parse_capacity_limit(&name, &set.value)?;
-        context.runtime_env().disk_manager.set_max_temp_directory_size(size as u64)?;
+        session::limit_temporary_files(context, size as u64);
     }
     Ok(own)
 }

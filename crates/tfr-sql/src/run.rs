@@ -89,7 +89,7 @@ async fn run(
     interrupt: Interrupt,
 ) -> Result<ExitStatus> {
     let started = Instant::now();
-    let context = session::open(limits, spill.path(), args.stores.options(), interrupt.stop())?;
+    let context = session::open(limits, spill, args.stores.options(), interrupt.stop())?;
     if args.output.plan.is_some() {
         tasks::prepare(&context);
     }

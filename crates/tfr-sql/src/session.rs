@@ -2,18 +2,18 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigNonZeroUsize;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tfrecord::TemporaryDirectory;
 use rlimit::Resource;
 use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Resources;
 use crate::error::{Error, Result};
 use crate::printer::{bytes, counted};
+use crate::spill::{SpillDirectory, SpillFiles};
 
 /// Number of operators named when memory runs out. Unwrapped at compile time, so it cannot fail at run time.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
@@ -104,13 +105,21 @@ fn available_memory() -> Result<u64> {
 
 /// Creates a session with our formats and stores and without tables. It spills into the directory `spill`, and stops
 /// planning once `stop` is cancelled.
-pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: CancellationToken) -> Result<SessionContext> {
+pub fn open(
+    limits: Limits,
+    spill: &SpillDirectory,
+    stores: StoreOptions,
+    stop: CancellationToken,
+) -> Result<SessionContext> {
     let stores = Stores::new(stores);
+    let files = Arc::new(spill.files());
     let config = SessionConfig::new().with_target_partitions(limits.partitions.get());
     let mut config = datafusion_tfrecord::reproducible(config)
         .with_extension(Arc::clone(stores.uploads()))
         .with_extension(Arc::new(Findings::default()))
-        .with_extension(Arc::new(PipedFiles::default()));
+        .with_extension(Arc::new(PipedFiles::default()))
+        .with_extension(Arc::new(TemporaryDirectory(spill.parent().to_owned())))
+        .with_extension(Arc::clone(&files));
     let options = config.options_mut();
     // Identifiers keep their case: `UserId` is not `userid` when it becomes a feature. See `names` for
     // case-insensitive matches.
@@ -124,7 +133,7 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
     let reserved = &mut options.execution.sort_spill_reservation_bytes;
     *reserved = limits.sort_reservation().min(*reserved);
 
-    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![spill]));
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(files);
     // A fair pool lets every sort spill. The default pool fails the last operator to ask.
     let pool = FairSpillPool::new(usize::try_from(limits.memory).unwrap_or(usize::MAX));
     let runtime = RuntimeEnvBuilder::new()
@@ -150,6 +159,13 @@ pub fn open(limits: Limits, spill: PathBuf, stores: StoreOptions, stop: Cancella
 /// Returns the findings of the session's scans.
 pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
+}
+
+/// Limits the bytes of all temporary files that the engine has at a time.
+pub fn limit_temporary_files(context: &SessionContext, bytes: u64) {
+    if let Some(files) = context.state_ref().read().config().get_extension::<SpillFiles>() {
+        files.set_limit(bytes);
+    }
 }
 
 /// Returns the session's copies of pipes.

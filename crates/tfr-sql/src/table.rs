@@ -83,10 +83,13 @@ impl WriteTable<'_> {
             })
             .map(|commit| TableOutput::Local(commit.into()))
             .map_err(Error::from),
-            Some(location) => tokio::select! {
-                begun = TableUpload::begin(location, self.mode, self.spill.table(), context) => begun.map(|upload| TableOutput::Store(upload.into())),
-                status = interrupt.received() => return Ok(Err(status)),
-            },
+            Some(location) => {
+                let file = self.spill.table()?;
+                tokio::select! {
+                    begun = TableUpload::begin(location, self.mode, file, context) => begun.map(|upload| TableOutput::Store(upload.into())),
+                    status = interrupt.received() => return Ok(Err(status)),
+                }
+            }
         };
         let output = match begun {
             Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),

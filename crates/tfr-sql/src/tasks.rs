@@ -328,7 +328,7 @@ fn with_session<T>(
     let runtime = threads::start("task", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the task's threads", source })?;
     let done = runtime.block_on(async {
-        let context = session::open(limits, spill.path(), stores, work.interrupt.stop())?;
+        let context = session::open(limits, spill, stores, work.interrupt.stop())?;
         prepare(&context);
         job(&context).await
     });

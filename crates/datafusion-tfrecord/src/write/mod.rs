@@ -66,6 +66,7 @@ pub use exec::TfRecordWriteExec;
 pub use options::{Layout, SplitOptions, WriteOptions};
 pub use plan::{local_inputs, plan_tasks, plan_write, record_schema, reproducible, shards_to_count_for, spread};
 pub use shared::{SharedWrite, UploadLeftovers, remove_upload_leftovers};
+pub use sorted::TemporaryDirectory;
 pub use stored_options::StoredOptions;
 pub use target::WriteTarget;
 pub use tasks::{Detached, TaskOutcome, TaskProgress, TaskStep};

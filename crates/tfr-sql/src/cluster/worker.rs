@@ -206,7 +206,7 @@ impl Worker {
             Limits::new(&Resources { threads, partitions: Some(plan.query().partitions()), memory_limit, temp_dir })?;
         let _directory = self.directory.lock().await;
         let (args, text) = plan.query().arguments_anywhere()?;
-        let context = session::open(limits, self.spill.path(), args.stores.options(), CancellationToken::new())?;
+        let context = session::open(limits, &self.spill, args.stores.options(), CancellationToken::new())?;
         let (sender, receiver) = oneshot::channel();
         let (runtime, worker) = (runtime::Handle::current(), Arc::clone(self));
         let planning = move || {

@@ -120,6 +120,14 @@ impl ErrorDetails {
                 self.class = ErrorClass::Loss;
                 self.file = Some(owner.directory.clone());
             }
+            Error::Spill { directory, .. } | Error::SpillLimit { directory, .. } => {
+                self.class = ErrorClass::Io;
+                self.in_path(directory);
+            }
+            Error::SpillDamaged { directory, .. } => {
+                self.class = ErrorClass::Data;
+                self.in_path(directory);
+            }
             Error::SpoolInput { .. } | Error::Start { .. } | Error::UnknownMemory(_) | Error::Stdout(_) => {
                 self.class = ErrorClass::Io;
             }

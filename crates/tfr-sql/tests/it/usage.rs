@@ -1,6 +1,6 @@
 //! Every way to hold it wrong is told before anything is opened, with exit code 2.
 
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_told, tell};
 
 const QUERY: &str = "SELECT * FROM 'events.parquet'";
 
@@ -223,6 +223,30 @@ fn the_directory_to_spill_into_is_there() {
 
     hint: name a directory that can be written to with --temp-dir
     "##);
+}
+
+#[test]
+fn only_what_is_spilled_needs_a_directory() {
+    let bench = Workbench::new();
+    let tell_with = |temp: &str, arguments: &[&str]| {
+        tell(&bench.command(arguments).args(["--quiet"]).env("TMPDIR", temp).output().unwrap())
+    };
+    for temp in ["absent/dir", ""] {
+        assert_eq!(tell_with(temp, &["SELECT 1 AS one", "--format", "csv"]), "exit 0\n-- stdout\none\n1\n");
+    }
+    let sort = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 200000) ORDER BY hash";
+    let sort = [sort, "--out", "sorted", "--memory-limit", "8MiB"];
+    assert_told!(tell_with("absent/dir", &sort), @r##"
+    exit 1
+    -- stderr
+    error: absent/dir: cannot be used to spill into
+      cause: No such file or directory (os error 2)
+
+    hint: name a directory that can be written to with --temp-dir
+    "##);
+    assert!(bench.leftovers().is_empty());
+    // An empty name is that of no directory.
+    assert_eq!(tell_with("", &sort), "exit 0\n");
 }
 
 #[test]

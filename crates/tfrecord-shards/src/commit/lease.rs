@@ -2,6 +2,8 @@
 //!
 //! A set whose tasks run on several machines has no process that lives from start to end. Whoever starts it, and every
 //! task, extends the lease.
+//!
+//! The time of a lease is by the clock of the file system, which all machines share. Their own clocks may be wrong.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,10 +21,10 @@ pub(crate) const LEASE_HOURS: i64 = 24;
 
 /// Extends the lease in `attempts`, or creates it.
 pub(crate) fn extend(attempts: &Path) -> io::Result<()> {
-    let until = Utc::now() + TimeDelta::hours(LEASE_HOURS);
     // Under another name first, because tasks extend it at the same time.
     let new = attempts.join(format!("{LEASE_NAME}.{}", AttemptId::new()));
     let mut file = File::create_new(&new)?;
+    let until = created(&file)? + TimeDelta::hours(LEASE_HOURS);
     file.write_all(until.to_rfc3339_opts(SecondsFormat::Secs, true).as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, attempts.join(LEASE_NAME))
@@ -33,10 +35,20 @@ pub(crate) fn extend_if_any(attempts: &Path) -> io::Result<()> {
     if attempts.join(LEASE_NAME).try_exists()? { extend(attempts) } else { Ok(()) }
 }
 
+/// Returns the time in `directory`: that of the machine if no file can be created there.
+fn now(directory: &Path) -> DateTime<Utc> {
+    tempfile::tempfile_in(directory).and_then(|file| created(&file)).unwrap_or_else(|_| Utc::now())
+}
+
+/// Returns the time at which a file was created that nothing has been written to.
+fn created(file: &File) -> io::Result<DateTime<Utc>> {
+    Ok(file.metadata()?.modified()?.into())
+}
+
 /// Whether `attempts` contains a lease that has not expired. One that cannot be read may not have.
 pub(crate) fn is_current(attempts: &Path) -> bool {
     match fs::read_to_string(attempts.join(LEASE_NAME)) {
-        Ok(until) => DateTime::parse_from_rfc3339(&until).is_ok_and(|until| until > Utc::now()),
+        Ok(until) => DateTime::parse_from_rfc3339(&until).is_ok_and(|until| until > now(attempts)),
         Err(error) => {
             !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidData)
         }

@@ -54,6 +54,8 @@ use tfrecord_shards::sort::{DirectorySpill, EqualRecords, SorterOptions};
 
 use self::arrangement::GroupRule;
 
+pub use self::spill::TemporaryDirectory;
+
 pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
 pub(super) use self::task::{SetCut, SortTask};
 
@@ -111,7 +113,7 @@ impl Sorting {
                 }
             }
             None => {
-                let disk = DiskSpill::new(Arc::clone(&context.runtime_env().disk_manager));
+                let disk = DiskSpill::new(Arc::clone(&context.runtime_env().disk_manager), context.session_config());
                 SorterOptions::new(Arc::new(disk)).with_equal(equal).with_memory(memory, lanes)
             }
         };

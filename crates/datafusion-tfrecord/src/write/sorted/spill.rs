@@ -7,9 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::spill_file::{SpillFile as EngineFile, SpillWriter};
 use tfrecord_shards::sort::{SpillFile, SpillStore};
+
+/// The directory of the engine's temporary files, for messages. Register it as an extension of the session's
+/// configuration if the engine's files come from a factory, which does not report its directory.
+#[derive(Debug)]
+pub struct TemporaryDirectory(pub PathBuf);
 
 /// Creates temporary files in the engine's directories, within its quota
 /// `datafusion.runtime.max_temp_directory_size`.
@@ -19,8 +25,9 @@ pub(super) struct DiskSpill {
 }
 
 impl DiskSpill {
-    pub(super) fn new(disk: Arc<DiskManager>) -> Self {
-        let path = disk.temp_dir_paths().into_iter().next().unwrap_or_else(std::env::temp_dir);
+    pub(super) fn new(disk: Arc<DiskManager>, config: &SessionConfig) -> Self {
+        let directory = config.get_extension::<TemporaryDirectory>().map(|directory| directory.0.clone());
+        let path = directory.or_else(|| disk.temp_dir_paths().into_iter().next()).unwrap_or_else(std::env::temp_dir);
         Self { disk, path }
     }
 }
@@ -77,7 +84,7 @@ mod tests {
     #[test]
     fn what_is_written_counts_against_the_quota_as_long_as_it_is_there() -> datafusion_common::Result<()> {
         let disk = Arc::new(DiskManagerBuilder::default().with_max_temp_directory_size(10).build()?);
-        let store = DiskSpill::new(Arc::clone(&disk));
+        let store = DiskSpill::new(Arc::clone(&disk), &SessionConfig::new());
         let mut file = store.create()?;
         file.append(b"123")?;
         file.append(b"45")?;
