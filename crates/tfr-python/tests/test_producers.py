@@ -55,6 +55,18 @@ def test_polars(tmp_path: Path) -> None:
     assert polars.DataFrame(tfr.sql("SELECT * FROM t ORDER BY n", tables={"t": frame})).equals(frame)
 
 
+def test_objects_of_polars_are_refused(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    objects = polars.Series("what", [{1}, {2}, {3}], dtype=polars.Object)
+    frame = polars.DataFrame(COLUMNS).with_columns(objects)
+    for data in [frame, frame.lazy(), [frame], iter([frame])]:
+        with pytest.raises(tfr.UsageError, match="column 'what' has the type Object of polars"):
+            tfr.write_tfrecord(data, tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    nested = {"l": [[1]], "s": [{"x": 1}], "a": polars.Series([[1, 2]], dtype=polars.Array(polars.Int64, 2))}
+    tfr.write_tfrecord(polars.DataFrame(nested), tmp_path / "fine")
+
+
 def test_duckdb(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     source = rows()
@@ -79,6 +91,17 @@ def test_deltalake(tmp_path: Path) -> None:
     table = deltalake.DeltaTable(tmp_path / "delta")
     table.delete("n = 9")
     assert written(deltalake.DeltaTable(tmp_path / "delta"), tmp_path) == COLUMNS
+
+
+def test_a_mapping_that_deltalake_ignores_is_refused(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(tmp_path / "delta", rows(), configuration={"delta.columnMapping.mode": "none"})
+    log = tmp_path / "delta" / "_delta_log" / "00000000000000000000.json"
+    text = log.read_text()
+    for mode in ("NAME", "Id"):
+        log.write_text(text.replace('"none"', f'"{mode}"'))
+        with pytest.raises(tfr.UsageError, match=f"delta.columnMapping.mode is '{mode}'"):
+            tfr.write_tfrecord(deltalake.DeltaTable(tmp_path / "delta"), tmp_path / "refused")
 
 
 def test_pyiceberg(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import itertools
+import multiprocessing
 from typing import Any
 
 import numpy as np
@@ -101,6 +104,134 @@ def test_a_stateful_data_loader_resumes(sets: dict[int, str], workers: int) -> N
     other = loader()
     other.load_state_dict(state)
     assert first + numbers(other) == whole
+
+
+@pytest.mark.parametrize(
+    ("context", "workers", "persistent"),
+    [(None, 0, False), ("fork", 1, False), ("fork", 3, False), ("fork", 3, True), ("spawn", 2, False), ("forkserver", 2, True)],
+)
+def test_each_loop_reads_the_next_epoch(sets: dict[int, str], context: str | None, workers: int, persistent: bool) -> None:
+    data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1)
+    loader = DataLoader(
+        data, batch_size=None, num_workers=workers, multiprocessing_context=context, persistent_workers=persistent
+    )
+    epochs = [numbers(loader) for _ in range(3)]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert [sorted(epoch) for epoch in epochs] == [list(range(1000))] * 3
+    data.set_epoch(1)
+    assert numbers(loader) == epochs[1]
+    assert numbers(loader) == epochs[2]
+
+
+def test_an_epoch_is_not_that_of_the_seed_of_torch(sets: dict[int, str]) -> None:
+    loader = DataLoader(TFRecordDataset(sets[3], batch_size=50, shuffle=1), batch_size=None, num_workers=2)
+    epochs = []
+    for _ in range(3):
+        torch.manual_seed(5)
+        epochs.append(numbers(loader))
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert [sorted(epoch) for epoch in epochs] == [list(range(1000))] * 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("epochs", [1, None])
+def test_a_loop_that_is_left_early_is_not_repeated(sets: dict[int, str], workers: int, epochs: int | None) -> None:
+    data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1, epochs=epochs)
+    loader = DataLoader(data, batch_size=None, num_workers=workers)
+    assert numbers(itertools.islice(loader, 5)) != numbers(itertools.islice(loader, 5))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_without_end_goes_on_behind_what_it_has_read(sets: dict[int, str], workers: int) -> None:
+    def loader() -> Any:
+        data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1, epochs=None)
+        return data, DataLoader(data, batch_size=None, num_workers=workers, prefetch_factor=1 if workers else None)
+
+    _, steps = loader()
+    # 20 batches are an epoch, so these are in the third.
+    assert len(list(itertools.islice(steps, 45))) == 45
+    following = numbers(itertools.islice(steps, 20))
+    data, again = loader()
+    data.set_epoch(3)
+    assert following == numbers(itertools.islice(again, 20))
+
+
+def first_of(data: Any, connection: Any) -> None:
+    connection.send([numbers(DataLoader(data, batch_size=None, num_workers=workers)) for workers in (2, 0)])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_with_one_dataset_count_epochs_on_their_own(sets: dict[int, str], method: str) -> None:
+    data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1)
+    data.set_epoch(4)
+    context: Any = multiprocessing.get_context(method)
+    found = []
+    for _ in range(2):
+        receive, send = context.Pipe(duplex=False)
+        process = context.Process(target=first_of, args=(data, send))
+        process.start()
+        send.close()
+        found.append(receive.recv())
+        process.join()
+    assert found[0] == found[1]
+    assert found[0][0] == numbers(DataLoader(data, batch_size=None, num_workers=2))
+
+
+def test_a_copy_counts_epochs_on_its_own(sets: dict[int, str]) -> None:
+    data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1)
+    numbers(DataLoader(data, batch_size=None, num_workers=1))
+    other = copy.deepcopy(data)
+    second = numbers(DataLoader(data, batch_size=None, num_workers=1))
+    assert numbers(DataLoader(other, batch_size=None, num_workers=1)) == second
+    assert numbers(data) != second
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("taken", [7, 20])
+def test_after_a_resumed_loop_comes_the_next_epoch(sets: dict[int, str], workers: int, taken: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def loader() -> Any:
+        return stateful(TFRecordDataset(sets[3], batch_size=50, shuffle=1), batch_size=None, num_workers=workers)
+
+    whole = loader()
+    epochs = [numbers(whole) for _ in range(3)]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    one = loader()
+    assert numbers(one) == epochs[0]
+    batches = iter(one)
+    first = numbers(itertools.islice(batches, taken))
+    state = one.state_dict()
+    other = loader()
+    other.load_state_dict(state)
+    assert first + numbers(other) == epochs[1]
+    assert numbers(other) == epochs[2]
+
+
+def test_a_state_between_epochs_is_for_all_workers(sets: dict[int, str]) -> None:
+    data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1)
+    numbers(data)
+    other = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1)
+    other.load_state_dict(data.state_dict())
+    loader = DataLoader(other, batch_size=None, num_workers=2)
+    second, third = numbers(loader), numbers(loader)
+    assert second != third
+    data.set_epoch(1)
+    assert second == numbers(DataLoader(data, batch_size=None, num_workers=2))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_of_batches_are_refused(sets: dict[int, str], workers: int) -> None:
+    data = TFRecordDataset(sets[1], batch_size=10, columns=["id"])
+    for options in ({}, {"batch_size": 4}):
+        with pytest.raises(UsageError, match="batches of batches"):
+            next(iter(DataLoader(data, num_workers=workers, **options)))
+    joined = DataLoader(data, batch_size=4, num_workers=workers, collate_fn=join)
+    assert next(iter(joined)).tolist() == list(range(40))
+
+
+def join(batches: Any) -> Any:
+    return torch.cat([batch["id"] for batch in batches])
 
 
 def test_a_state_is_not_used_by_another_worker(sets: dict[int, str]) -> None:

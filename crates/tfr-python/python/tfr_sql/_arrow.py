@@ -65,7 +65,7 @@ def _source(data: Any, name: str) -> tuple[Iterable[Any], bool]:
             f"{name}: expected Arrow data, found a path or text",
             hint="Read files with a query: tfr_sql.sql(\"SELECT * FROM 'x.parquet'\").",
         )
-    known: Iterable[Any] | None = _known(data)
+    known: Iterable[Any] | None = _known(data, name)
     if known is not None:
         return known, False
     if _is_arrow(data):
@@ -79,6 +79,7 @@ def _source(data: Any, name: str) -> tuple[Iterable[Any], bool]:
 
 
 def _part(part: Any, name: str) -> Any:
+    _refuse_objects(part, name)
     if _is_arrow(part):
         return part
     raise UsageError(f"{name}: expected an iterable of batches, found {type(part).__name__} in it")
@@ -93,7 +94,7 @@ def _can_be_read_once(data: Any) -> bool:
     return hasattr(data, "__next__") or hasattr(data, "read_next_batch")
 
 
-def _known(data: Any) -> Any:
+def _known(data: Any, name: str) -> Any:
     """Returns the parts of data that has no Arrow interface, or a better one than that; None if it is none of these."""
     library = type(data).__module__.partition(".")[0]
     kind = type(data).__name__
@@ -105,9 +106,12 @@ def _known(data: Any) -> Any:
     if library == "pyarrow" and hasattr(data, "to_reader") and kind == "Scanner":
         return [data.to_reader()]
     if library == "polars" and kind == "LazyFrame":
-        return [data.collect()]
+        data = data.collect()
+        _refuse_objects(data, name)
+        return [data]
+    _refuse_objects(data, name)
     if library == "deltalake" and kind == "DeltaTable":
-        return [_rows_of_delta(data)]
+        return [_rows_of_delta(data, name)]
     if library == "pyiceberg" and hasattr(data, "scan") and not _is_arrow(data):  # Table
         return [data.scan().to_arrow_batch_reader()]
     if library == "pyiceberg" and hasattr(data, "to_arrow_batch_reader"):  # DataScan
@@ -129,9 +133,38 @@ def _known(data: Any) -> Any:
     return None
 
 
-def _rows_of_delta(table: Any) -> Any:
+def _refuse_objects(data: Any, name: str) -> None:
+    """Refuses Python objects in a frame or series of polars, which passes on their addresses as bytes."""
+    if type(data).__module__.partition(".")[0] != "polars":
+        return
+    columns = data.schema.items() if hasattr(data, "schema") else [(getattr(data, "name", ""), getattr(data, "dtype", None))]
+    for column, dtype in columns:
+        if _has_objects(dtype):
+            raise UsageError(
+                f"{name}: column {column!r} has the type {dtype} of polars: its values are Python objects",
+                hint="Convert the column to a type with values, such as polars.String, or leave it out.",
+            )
+
+
+def _has_objects(dtype: Any) -> bool:
+    """Whether a type of polars is `Object`, or has it in a list, an array or a struct."""
+    if str(dtype) == "Object":
+        return True
+    inner = [dtype.inner] if hasattr(dtype, "inner") else [field.dtype for field in getattr(dtype, "fields", [])]
+    return any(_has_objects(part) for part in inner)
+
+
+def _rows_of_delta(table: Any, name: str) -> Any:
     from deltalake import QueryBuilder  # type: ignore[import-not-found,unused-ignore]
 
+    # Spark accepts any case. deltalake 1.6 maps nothing then: every column is null.
+    mode = table.metadata().configuration.get("delta.columnMapping.mode")
+    if mode not in (None, "none", "name", "id"):
+        raise UsageError(
+            f"{name}: deltalake does not read the columns of this table: delta.columnMapping.mode is {mode!r}, "
+            f"expected {str(mode).lower()!r}",
+            hint=f"In Spark: ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = '{str(mode).lower()}')",
+        )
     return QueryBuilder().register("t", table).execute("SELECT * FROM t")
 
 

@@ -55,8 +55,8 @@ class Loader:
     * `threads`: how many threads decode records.
     * `crc`: whether the checksums of records are checked.
 
-    A `for` loop over the loader reads the next epochs. If it is left early, the next loop reads the same epochs again,
-    unless `load_state_dict` says where to continue. `state_dict` is the position after the batch that was returned last.
+    A `for` loop over the loader reads the next epochs, also if the one before was left early. `set_epoch` or
+    `load_state_dict` let it begin elsewhere. `state_dict` is the position after the batch that was returned last.
 
     >>> loader = tfr.Loader("shards/", batch_size=4, columns=["id", "tags"])
     >>> [batch["id"] for batch in loader]
@@ -163,16 +163,22 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         if not self._resumed:
-            self._epoch, self._step = self._first_epoch(), 0
+            self._epoch, self._step = self._following(), 0
         self._resumed = False
         return _Iterator(self)
 
-    def _first_epoch(self) -> int:
-        """Returns the first epoch of the current iteration."""
-        return self._epoch // self._epochs * self._epochs if self._epochs else self._epoch
+    def _following(self) -> int:
+        """Returns the first epoch of the next iteration. One that was left early is not repeated."""
+        has_begun = self._step > 0 or self._epoch % (self._epochs or 1) > 0
+        return self._end_of(self._epoch) if has_begun else self._epoch
 
     def _end_epoch(self) -> int | None:
-        return None if self._epochs is None else self._first_epoch() + self._epochs
+        return None if self._epochs is None else self._end_of(self._epoch)
+
+    def _end_of(self, epoch: int) -> int:
+        """Returns the end of an iteration that begins with this epoch; of one without end, that of its first epoch."""
+        epochs = self._epochs or 1
+        return (epoch // epochs + 1) * epochs
 
     def set_epoch(self, epoch: int) -> None:
         """Lets the next iteration begin with this epoch, counted from 0."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+from typing import Any, Dict, Iterator, Mapping
 
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
+from ._epochs import EpochCounter, Worker
 from ._errors import UsageError
 from ._loader import Batch, Loader
 from ._paths import Paths
@@ -19,12 +21,16 @@ __all__ = ["TFRecordDataset"]
 class TFRecordDataset(IterableDataset[Any]):
     """Batches of TFRecord files as tensors: a dictionary of a tensor for each column.
 
-    Batches are made here, so use `DataLoader(dataset, batch_size=None, num_workers=...)`. Each worker of the loader
-    reads its own part of the rows. The arguments are those of `tfr_sql.Loader`, except for `worker`.
+    Batches are made here, so use `DataLoader(dataset, batch_size=None)`; PyTorch's own collation is refused. With
+    `num_workers`, each worker of the loader reads its own part of the rows. The arguments are those of `tfr_sql.Loader`,
+    except for `worker`. `threads` decodes records in this process, at a fraction of the cost of workers.
 
     * Numbers and lists of equal length share the memory of the numpy array.
     * Strings and bytes stay arrays of objects. Dates and times become int64, in the unit of the column.
     * Other lists are dictionaries of "values" and "row_splits". `torch.nested.nested_tensor_from_jagged` takes both.
+
+    Each loop over the `DataLoader` reads the next epoch, with workers too, also if the loop before was left early.
+    `set_epoch` says which, before the loop.
 
     `auto_rank=True` takes the rank and the number of ranks from `torch.distributed`. `num_workers` is that of the
     `DataLoader`; it is needed for `len` only, because each worker may end with a smaller batch.
@@ -57,6 +63,7 @@ class TFRecordDataset(IterableDataset[Any]):
         self._num_workers = num_workers
         self._loader = Loader(paths, **options)
         self._worker = (0, 1)
+        self._epochs = EpochCounter()
 
     def _in_worker(self) -> Loader:
         """Returns the loader of this worker."""
@@ -79,15 +86,36 @@ class TFRecordDataset(IterableDataset[Any]):
         self._loader._resumed = resumed
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return map(_tensors, self._in_worker())
+        loader, worker = self._in_worker(), _worker()
+        epoch = self._epochs.begin(worker, loader._end_of, loader._epoch if loader._resumed else None)
+        if not loader._resumed:
+            loader.set_epoch(epoch)
+        batches = iter(loader)
+        return map(_tensors, batches if loader._epochs else self._endless(batches, worker, epoch))
+
+    def _endless(self, batches: Iterator[Batch], worker: Worker | None, begun: int) -> Iterator[Batch]:
+        for batch in batches:
+            # After the last batch of an epoch, the position is in the next.
+            epoch = self._loader._epoch if self._loader._step else self._loader._epoch - 1
+            if epoch > begun:
+                self._epochs.has_begun(worker, epoch)
+                begun = epoch
+            yield batch
 
     def __len__(self) -> int:
         """Returns the number of batches of all workers."""
         return self._loader._len_of_workers(*self._rank, max(self._num_workers or 0, 1))
 
     def set_epoch(self, epoch: int) -> None:
-        """Lets the next iteration begin with this epoch, counted from 0."""
+        """Lets the next iteration begin with this epoch, counted from 0: with workers too, if it is called before the loop."""
         self._loader.set_epoch(epoch)
+        self._share_epoch()
+
+    def _share_epoch(self) -> None:
+        """Lets all workers of the next iteration begin with the epoch of the loader, which is between two batches of none."""
+        if get_worker_info() is None:
+            self._epochs.set(self._loader._epoch)
+            self._loader._resumed = False
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batch that was returned last."""
@@ -96,15 +124,38 @@ class TFRecordDataset(IterableDataset[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration continue where `state_dict` was called."""
         self._in_worker().load_state_dict(state)
+        if self._loader._step == 0:
+            self._share_epoch()
 
 
-def _tensors(batch: Batch) -> dict[str, Any]:
-    return {name: _tensor(column) for name, column in batch.items()}
+class _Tensors(Dict[str, Any]):
+    """A batch, which PyTorch does not collate with others."""
+
+
+def _refuse_collation(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    del batch, collate_fn_map
+    raise UsageError(
+        "the DataLoader would make batches of batches: batch_size is an argument of TFRecordDataset",
+        hint="Use DataLoader(dataset, batch_size=None), or pass a collate_fn.",
+    )
+
+
+default_collate_fn_map[_Tensors] = _refuse_collation
+
+
+def _worker() -> Worker | None:
+    """Returns the worker that this process is."""
+    info = get_worker_info()
+    return None if info is None else Worker(info.id, info.seed - info.id)
+
+
+def _tensors(batch: Batch) -> _Tensors:
+    return _Tensors((name, _tensor(column)) for name, column in batch.items())
 
 
 def _tensor(column: Any) -> Any:
     if isinstance(column, dict):
-        return _tensors(column)
+        return {name: _tensor(values) for name, values in column.items()}
     if isinstance(column, Ragged):
         return {"values": _tensor(column.values), "row_splits": torch.from_numpy(column.row_splits)}
     if column.dtype.kind == "O":
