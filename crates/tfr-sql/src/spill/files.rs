@@ -4,7 +4,7 @@
 //! have changed. A full disk can do both to a file although every write has succeeded, for example over NFS.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use datafusion::error::{DataFusionError, Result as EngineResult};
 use datafusion::execution::disk_manager::DEFAULT_MAX_TEMP_DIRECTORY_SIZE;
 use datafusion::execution::{SpillFile, SpillWriter, TempFileFactory};
 use futures::{Stream, stream};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempPath};
 use tfrecord_framing::crc32c_append;
 
 use super::checksums::{BLOCK, Checksums};
@@ -56,8 +56,9 @@ impl TempFileFactory for SpillFiles {
             let file = NamedTempFile::new_in(self.place.live()?);
             file.map_err(|source| self.space.failed("write", source))
         };
-        let file = create().map_err(external)?;
-        let spilled = Spilled { file, space: Arc::clone(&self.space), written: Mutex::default() };
+        let (file, path) = create().map_err(external)?.into_parts();
+        let written = Written { checksums: Checksums::default(), file: Some(Arc::new(file)) };
+        let spilled = Spilled { path, space: Arc::clone(&self.space), written: Mutex::new(written) };
         Ok(Arc::new(SpilledFile(Arc::new(spilled))))
     }
 }
@@ -97,16 +98,15 @@ impl Space {
 struct SpilledFile(Arc<Spilled>);
 
 struct Spilled {
-    file: NamedTempFile,
+    path: TempPath,
     space: Arc<Space>,
     written: Mutex<Written>,
 }
 
-#[derive(Default)]
 struct Written {
     checksums: Checksums,
-    /// Whether nothing is written any more.
-    finished: bool,
+    /// The open file, until nothing is written any more. An exchange may spill thousands of files before they are read.
+    file: Option<Arc<File>>,
 }
 
 impl Spilled {
@@ -117,8 +117,12 @@ impl Spilled {
     fn append(&self, bytes: &[u8]) -> Result<()> {
         self.space.reserve(bytes.len() as u64)?;
         // The file is written by one writer. Readers wait for the checksums only.
-        let at = self.written().checksums.len();
-        match self.file.as_file().write_all_at(bytes, at) {
+        let (at, file) = {
+            let written = self.written();
+            (written.checksums.len(), written.file.clone())
+        };
+        let write = |file: Arc<File>| file.write_all_at(bytes, at);
+        match file.ok_or_else(|| io::Error::other("the file is complete")).and_then(write) {
             Ok(()) => {
                 self.written().checksums.append(bytes);
                 Ok(())
@@ -132,13 +136,13 @@ impl Spilled {
 
     /// Compares the length of the file with the number of bytes written.
     fn finish(&self) -> Result<()> {
-        let found = self.file.as_file().metadata().map_err(|source| self.space.failed("write", source))?.len();
+        let found = fs::metadata(&self.path).map_err(|source| self.space.failed("write", source))?.len();
         let mut written = self.written();
         let expected = written.checksums.len();
         if found != expected {
             return Err(self.space.damaged(format!("a file has {found} bytes of the {expected} that were written")));
         }
-        written.finished = true;
+        written.file = None;
         Ok(())
     }
 }
@@ -152,7 +156,7 @@ impl Drop for Spilled {
 
 impl SpillFile for SpilledFile {
     fn path(&self) -> Option<&Path> {
-        Some(self.0.file.path())
+        Some(&self.0.path)
     }
 
     fn size(&self) -> Option<u64> {
@@ -160,7 +164,7 @@ impl SpillFile for SpilledFile {
     }
 
     fn read_stream(&self) -> EngineResult<Pin<Box<dyn Stream<Item = EngineResult<Bytes>> + Send>>> {
-        let reader = Reader { file: Arc::clone(&self.0), at: 0, checksum: 0 };
+        let reader = Reader { file: Arc::clone(&self.0), open: None, at: 0, checksum: 0 };
         Ok(Box::pin(stream::try_unfold(reader, |mut reader| async move {
             let read = SpawnedTask::spawn_blocking(move || reader.next().map(|next| next.map(|bytes| (bytes, reader))));
             let read = read.join().await.map_err(|stopped| DataFusionError::ExecutionJoin(Box::new(stopped)))?;
@@ -176,6 +180,8 @@ impl SpillFile for SpilledFile {
 /// Reads a file from its start. An exchange also reads files that are still being written.
 struct Reader {
     file: Arc<Spilled>,
+    /// The file, once something has been read.
+    open: Option<File>,
     at: u64,
     /// The checksum of the bytes before `at` in the same block.
     checksum: u32,
@@ -189,13 +195,17 @@ impl Reader {
             let written = self.file.written();
             match written.checksums.block(self.at) {
                 Some(block) => block,
-                None if written.finished => return Ok(None),
+                None if written.file.is_none() => return Ok(None),
                 // The engine reads batches that are complete.
                 None => return Err(space.damaged("a file was read before it was complete".to_owned())),
             }
         };
         let mut bytes = vec![0; usize::try_from(end - self.at).unwrap_or(usize::MAX)];
-        self.file.file.as_file().read_exact_at(&mut bytes, self.at).map_err(|source| match source.kind() {
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => File::open(&self.file.path).map_err(|source| space.failed("read", source))?,
+        };
+        self.open.insert(open).read_exact_at(&mut bytes, self.at).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => space.damaged(format!("a file ends before byte {end}")),
             _ => space.failed("read", source),
         })?;
