@@ -4,7 +4,6 @@
 //! have changed. A full disk can do both to a file although every write has succeeded, for example over NFS.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
