@@ -1,5 +1,6 @@
 //! Spilled rows that are damaged on disk are an error, whichever operator has spilled them.
 
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicUsize;
 
