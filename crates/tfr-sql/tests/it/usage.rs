@@ -409,7 +409,7 @@ fn a_size_is_not_a_number_of_shards() {
         assert!(told.starts_with("exit 2\n"), "{told}");
         assert!(told.contains("expected at most 100000 shards; is a size in bytes meant (shard_size)?"), "{told}");
     }
-    let split = ["--split", "a=1,b=1", "--split-by", "id", "--shards", "a=4,b=1000000000"];
+    let split = ["--split", "a=0.5,b=0.5", "--split-by", "id", "--shards", "a=4,b=1000000000"];
     let told = bench.tell(&[&["SELECT id FROM 'many.parquet'", "--out", "shards"], &split[..]].concat());
     assert!(told.contains("expected at most 100000 shards"), "{told}");
 }
