@@ -50,7 +50,7 @@ pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
     FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, find_files, query_of_store, redacted, store_of, text_of_length, user_of_store,
+    TableFormat, find_files, mistyped_url, query_of_store, redacted, store_of, text_of_length, user_of_store,
 };
 pub use scan::{Diagnosis, FileReader, GuardedSource, ReadAhead, ReaderFormat, RewriteExpr};
 pub use schema::{

@@ -28,7 +28,9 @@ pub fn start(name: &str, workers: usize, stack_bytes: usize) -> io::Result<Runti
         .thread_keep_alive(KEPT)
         .enable_all()
         .build()?;
-    runtime.block_on(runtime.spawn_blocking(|| ())).map_err(io::Error::other)?;
+    let (started, has_started) = mpsc::channel();
+    runtime.spawn_blocking(move || started.send(()));
+    has_started.recv().map_err(io::Error::other)?;
     Ok(runtime)
 }
 

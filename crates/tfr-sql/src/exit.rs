@@ -17,6 +17,8 @@ pub enum ExitStatus {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// SIGHUP: the terminal or connection was closed.
+    HungUp,
 }
 
 impl ExitStatus {
@@ -29,6 +31,7 @@ impl ExitStatus {
             Self::TryAgain => 75,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::HungUp => 129,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which creates one that Ctrl-C and SIGTERM trigger.
+//! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which creates one that Ctrl-C, SIGTERM and SIGHUP trigger.
 
+use std::fs;
 use std::future;
 use std::io;
 use std::mem;
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tfrecord_shards::Settling;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::{runtime, time};
 use tokio_util::sync::CancellationToken;
 
@@ -96,34 +97,44 @@ pub trait EndProcess: Send + 'static {
     fn say_why_not(&self);
 }
 
-/// Handles Ctrl-C and SIGTERM: the first asks the run to stop. One that is repeated ends the process. A SIGTERM after Ctrl-C
+/// Handles Ctrl-C, SIGTERM and SIGHUP: the first asks the run to stop. One that is repeated ends the process. A SIGTERM after Ctrl-C
 /// is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a program that runs this command may
 /// then ask it to stop, too.
 ///
 /// A run that does not react is ended after ten seconds, and after one while it [has nothing to remove](Interrupt::plans),
 /// but not while it publishes or removes what it has staged.
 ///
+/// A signal that was ignored when the process began stays ignored, as `nohup` and background jobs of scripts need it. Where
+/// the system does not report these signals (it has no `/proc`), SIGHUP is not handled.
+///
 /// Also ignores SIGXFSZ, which would otherwise end the process in the middle of a write.
 ///
 /// Signals are handled on their own thread, so they are answered while the query's runtime is busy or shutting down.
 pub fn watch_signals(process: impl EndProcess) -> io::Result<Interrupt> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (mut interrupt, mut terminate) = {
+    let ignored = ignored_signals();
+    let watch = |kind: SignalKind| match ignored {
+        Some(ignored) if is_in(ignored, kind) => Ok(None),
+        None if kind == SignalKind::hangup() => Ok(None),
+        _ => signal(kind).map(Some),
+    };
+    let (mut interrupt, mut terminate, mut hang_up) = {
         let _entered = runtime.enter();
         // The handler stays installed after this stream is dropped.
         drop(signal(SignalKind::from_raw(SIGXFSZ))?);
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?)
     };
     let requested = Interrupt::default();
     let request = requested.clone();
     let thread = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
-            let (mut interrupts, mut terminations) = (0u64, 0u64);
+            let (mut interrupts, mut terminations, mut hang_ups) = (0u64, 0u64, 0u64);
             let mut deadline = pin!(end_the_deaf(&request, &process));
             loop {
                 let (status, count) = tokio::select! {
-                    _ = interrupt.recv() => (ExitStatus::Interrupted, &mut interrupts),
-                    _ = terminate.recv() => (ExitStatus::Terminated, &mut terminations),
+                    () = received(&mut interrupt) => (ExitStatus::Interrupted, &mut interrupts),
+                    () = received(&mut terminate) => (ExitStatus::Terminated, &mut terminations),
+                    () = received(&mut hang_up) => (ExitStatus::HungUp, &mut hang_ups),
                     () = &mut deadline => return,
                 };
                 *count += 1;
@@ -159,11 +170,46 @@ async fn end_the_deaf(request: &Interrupt, process: &impl EndProcess) {
     process.end(status);
 }
 
+/// Waits for a signal, or for ever if it is not watched.
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => future::pending().await,
+    }
+}
+
+/// Returns the signals that this process ignores, as a bit each, or `None` if the system does not report them.
+fn ignored_signals() -> Option<u64> {
+    parse_ignored(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Finds the ignored signals in a process's status, as in proc(5).
+fn parse_ignored(status: &str) -> Option<u64> {
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(bits.trim(), 16).ok()
+}
+
+fn is_in(signals: u64, kind: SignalKind) -> bool {
+    u32::try_from(kind.as_raw_value() - 1).is_ok_and(|bit| signals.checked_shr(bit).unwrap_or_default() & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use futures::executor::block_on;
 
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_in_the_status() {
+        let ignored =
+            parse_ignored("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n");
+        assert_eq!(ignored, Some(0x1001));
+        assert!(is_in(0x1001, SignalKind::hangup()) && is_in(0x1001, SignalKind::pipe()));
+        assert!(!is_in(0x1001, SignalKind::interrupt()) && !is_in(0x1001, SignalKind::terminate()));
+        assert_eq!(parse_ignored("Name:\ttfr-sql\n"), None);
+    }
 
     #[test]
     fn a_request_is_received_as_often_as_it_is_waited_for() {

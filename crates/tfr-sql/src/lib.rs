@@ -102,10 +102,18 @@ pub fn run_on(
             Ok(cli) => cli,
             Err(error) => {
                 printer.begin(&Display { messages, ..Display::default() });
-                return Ok(printer.usage(&error));
+                return printer.usage(&error).map_err(Error::Stdout);
             }
         };
         printer.begin(&cli.display);
+        let messages = cli.display.messages.clone();
+        let interrupt = || {
+            let interrupt = interrupt()?;
+            if let Some(messages) = messages {
+                messages.stop_at(interrupt.clone());
+            }
+            Ok::<_, Error>(interrupt)
+        };
         match cli.tool {
             None => run::query(&cli.query, &arguments, cluster.map(|cluster| cluster.connect), &printer, interrupt),
             Some(tool) => toolbox::run(tool, &printer, interrupt),

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use anstream::adapter::strip_str;
+
 use crate::cli::Display;
 use crate::error::ErrorDetails;
 use crate::secrets::Secrets;
@@ -25,6 +27,11 @@ pub trait Listener: Send + Sync {
     /// success.
     fn data(&self, data: &[u8]) -> io::Result<()>;
 
+    /// Writes the help or version text that the arguments request, with ANSI styles. By default it is data, without styles.
+    fn help(&self, text: &str) -> io::Result<()> {
+        self.data(strip_str(text).to_string().as_bytes())
+    }
+
     /// Returns whether a person reads the data. Rows are then printed as a table, otherwise as CSV, unless the
     /// arguments specify a format.
     fn is_terminal(&self) -> bool {
@@ -41,8 +48,6 @@ pub trait Listener: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The help or version text that the arguments request, with ANSI styles.
-    Help(&'a str),
     /// The arguments are invalid: the message and the usage, with ANSI styles.
     Usage(&'a str),
     /// Information, such as the closing summary.

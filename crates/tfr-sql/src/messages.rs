@@ -10,7 +10,6 @@ use crate::listener::{Event, Progress};
 /// Returns the message for an event, or `None` for events that have none.
 pub fn message(event: Event<'_>) -> Option<Value> {
     Some(match event {
-        Event::Help(_) => return None,
         Event::Usage(text) => usage(&strip_str(text).to_string()),
         Event::Note(text) => json!({"event": "note", "message": text}),
         Event::Warning(text) => json!({"event": "warning", "kind": "other", "message": text}),

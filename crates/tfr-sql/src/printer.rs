@@ -35,15 +35,32 @@ impl Printer {
         self.secrets.add_sql(sql);
     }
 
-    /// Reports help, or an error in the arguments. Returns the exit status.
-    pub fn usage(&self, error: &clap::Error) -> ExitStatus {
+    /// Prints help, or reports an error in the arguments. Returns the exit status.
+    ///
+    /// # Errors
+    /// If the help cannot be written.
+    pub fn usage(&self, error: &clap::Error) -> io::Result<ExitStatus> {
         let text = error.render().ansi().to_string();
         if error.use_stderr() {
-            self.listener.event(Event::Usage(&self.secrets.hide(&text)));
-            return ExitStatus::Usage;
+            self.listener.event(Event::Usage(&self.hide_styled(&text)));
+            return Ok(ExitStatus::Usage);
         }
-        self.listener.event(Event::Help(&text));
-        ExitStatus::Done
+        self.listener.help(&text)?;
+        Ok(ExitStatus::Done)
+    }
+
+    /// Hides secrets in a text with ANSI styles. A style begins with ESC and ends with `m`, directly before a value.
+    fn hide_styled(&self, text: &str) -> String {
+        const ESC: char = '\u{1b}';
+        let mut pieces = text.split(ESC);
+        let mut shown = self.secrets.hide(pieces.next().unwrap_or_default()).into_owned();
+        for piece in pieces {
+            let (style, plain) = piece.split_at(piece.find('m').map_or(0, |end| end + 1));
+            shown.push(ESC);
+            shown.push_str(style);
+            shown.push_str(&self.secrets.hide(plain));
+        }
+        shown
     }
 
     /// Reports the error that ended the run, its causes and a hint.
@@ -113,6 +130,21 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// Escapes all control characters in a text with names of files, and those that change the direction of the text.
+pub fn escape_names(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => escaped.extend(c.escape_default()),
+            false => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// Formats `count` with thousands separators: `6,001,215`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -138,12 +170,17 @@ pub fn bytes(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, escape_controls, grouped};
+    use super::{counted, escape_controls, escape_names, grouped};
 
     #[test]
     fn a_terminal_obeys_nothing_in_the_data() {
         assert_eq!(escape_controls("tab\tand\nline stay"), "tab\tand\nline stay");
         assert_eq!(escape_controls("\u{1b}[31mred\u{7} \r\u{9b}2J é"), "\\u{1b}[31mred\\u{7} \\r\\u{9b}2J é");
+    }
+
+    #[test]
+    fn names_take_one_line() {
+        assert_eq!(escape_names("a\u{1b}[31m\n\t\u{202e}é"), "a\\u{1b}[31m\\n\\t\\u{202e}é");
     }
 
     #[test]

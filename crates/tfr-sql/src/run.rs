@@ -57,7 +57,8 @@ pub fn query(
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
     let run = AssertUnwindSafe(run(args, arguments, &text, limits, cluster, &spill, printer, interrupt)).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
-    if let (Ok(ExitStatus::Interrupted | ExitStatus::Terminated), Some(_)) = (&status, args.output.target()) {
+    let is_stopped = matches!(status, Ok(ExitStatus::Interrupted | ExitStatus::Terminated | ExitStatus::HungUp));
+    if is_stopped && args.output.target().is_some() {
         printer.note("stopped; nothing was written");
     }
     // Everything that must finish has finished. A write to a pipe that nobody reads may still be blocked.

@@ -196,7 +196,6 @@ impl Listener for Terminal {
         }
         match event {
             // A printing error cannot be reported.
-            Event::Help(text) => drop(write!(anstream::stdout(), "{text}")),
             Event::Usage(text) => drop(write!(anstream::stderr(), "{text}")),
             Event::Note(_) | Event::Warning(_) | Event::Loss(_) if self.view().quiet => {}
             Event::Note(text) => self.line(text),
@@ -215,6 +214,12 @@ impl Listener for Terminal {
             }),
             Event::Progress(progress) => self.show(progress),
         }
+    }
+
+    fn help(&self, text: &str) -> io::Result<()> {
+        let mut stdout = anstream::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
     }
 
     /// Writes to standard output and flushes it. Control characters are escaped if it is a terminal.

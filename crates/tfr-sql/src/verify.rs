@@ -11,6 +11,7 @@ use crate::error::finding_hint;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
 use crate::inputs;
+use crate::printer::escape_names;
 use crate::report::{FindingReport, Outcome, Report, VerifyReport};
 use crate::stored::ObjectStores;
 use crate::tool::Work;
@@ -136,8 +137,8 @@ fn remove(inputs: Vec<Input>) -> tfrecord_shards::Result<Removed> {
 
 /// Formats a line for each finding.
 pub fn lines(findings: &[Finding]) -> String {
-    // A name with a line end must not look like two findings.
-    findings.iter().map(|finding| text(finding).replace('\n', "\\n") + "\n").collect()
+    // A name with a line end must not look like two findings, and none may control the terminal.
+    findings.iter().map(|finding| escape_names(&text(finding)) + "\n").collect()
 }
 
 /// Formats a finding with its hint.

@@ -37,6 +37,11 @@ fn urls() -> Vec<String> {
         "hdfs://hush-user:hush-pw@node:8020/dir/x.csv".to_owned(),
         "hdfs://node:8020/dir/?delegation=hush".to_owned(),
         "file:///none/x.csv?sig=hush".to_owned(),
+        // A slash or the scheme is missing.
+        "https:/hush-user:hush-pw@data.invalid/x.csv".to_owned(),
+        "http:hush-user:hush-pw@data.invalid/x.csv".to_owned(),
+        "//hush-user:hush-pw@data.invalid/x.csv".to_owned(),
+        "s3:/AKIA:hush/hush@data/x.csv".to_owned(),
     ]);
     urls
 }

@@ -383,3 +383,11 @@ fn the_way_out_is_told() {
     };
     insta::assert_snapshot!([told("lake/delta/"), told("db/t/"), told("acid/")].join("\n"));
 }
+
+/// Files `v9` and `v10` are in this order, and the newest is the one to read by.
+#[test]
+fn the_way_out_of_an_iceberg_table_is_its_newest_metadata() {
+    let scratch = layout(&["t/metadata/v9.metadata.json", "t/metadata/v10.metadata.json", "t/data/a.parquet"]);
+    let found = count(&scratch, "t/").exits_with(1);
+    assert!(found.stderr.contains("StaticTable.from_metadata('t/metadata/v10.metadata.json')"), "{}", found.stderr);
+}

@@ -72,6 +72,20 @@ pub fn parse_columns(text: &str) -> Result<Vec<String>, String> {
     Ok(columns)
 }
 
+/// The largest number of shards of a set or split: all are open at once, or are written in several passes.
+const MOST_SHARDS: usize = 100_000;
+
+/// Checks a number of shards.
+///
+/// # Errors
+/// A description of the expected number.
+pub(super) fn check_shards(shards: NonZeroUsize) -> Result<NonZeroUsize, String> {
+    match shards.get() > MOST_SHARDS {
+        true => Err(format!("at most {MOST_SHARDS} shards; is a size in bytes meant (shard_size)?")),
+        false => Ok(shards),
+    }
+}
+
 /// Parses the number of shards of each split: `train=256, val=16`.
 ///
 /// # Errors
@@ -81,7 +95,7 @@ pub fn parse_split_shards(text: &str) -> Result<BTreeMap<String, NonZeroUsize>, 
     for part in text.split(',') {
         let split = part.split_once('=').and_then(|(name, count)| Some((name.trim(), count.trim().parse().ok()?)));
         let (name, count) = split.ok_or("a number of shards for each split, 1 or more: train=256,val=16")?;
-        if shards.insert(name.to_owned(), count).is_some() {
+        if shards.insert(name.to_owned(), check_shards(count)?).is_some() {
             return Err(format!("one number of shards for {name}"));
         }
     }

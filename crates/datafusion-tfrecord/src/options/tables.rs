@@ -5,7 +5,7 @@ use tfrecord_framing::{Compression, CrcPolicy, Level};
 use tfrecord_shards::{SaveMode, Sharding, Splits, check_prefix};
 
 use super::OptionDeclaration;
-use super::rules::{DEFAULT_SEED, parse_columns, parse_rules, parse_split_shards, parse_vocabularies};
+use super::rules::{DEFAULT_SEED, check_shards, parse_columns, parse_rules, parse_split_shards, parse_vocabularies};
 use super::values::{boolean, bytes, count, number_or_all, one_of, set, words};
 use crate::read::ReadOptions;
 use crate::write::{SplitOptions, WriteOptions};
@@ -21,7 +21,7 @@ pub static WRITING: [Writing; 15] = [
             write.split_shards = parse_split_shards(value)?;
         } else {
             let shards = count(value).map_err(|expected| format!("{expected}, or train=256,val=16"))?;
-            write.sharding = Sharding::Count(shards);
+            write.sharding = Sharding::Count(check_shards(shards)?);
         }
         Ok(())
     })

@@ -8,7 +8,7 @@ use object_store::path::Path;
 use url::Url;
 
 use crate::error::{ErrorKind, Result};
-use crate::listing::location_text::{LocationText, is_scheme, percent_decode, query_start};
+use crate::listing::location_text::{LocationText, is_scheme, mistyped_url, percent_decode, query_start};
 
 /// The location of a table's files: an object store and a path or pattern in it.
 ///
@@ -93,7 +93,7 @@ impl Location {
     /// Parses a path, a URL or a pattern.
     ///
     /// # Errors
-    /// The text is empty, not a valid URL, or contains a malformed pattern.
+    /// The text is empty, not a valid URL, a URL without `//` that names no local file, or contains a malformed pattern.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(invalid(text, "it is empty"));
@@ -104,7 +104,10 @@ impl Location {
                 "http" | "https" => Self::http(text),
                 _ => Self::keyed(text, scheme, rest),
             },
-            _ => Self::local(text, FsPath::new(text)),
+            _ => match mistyped_url(text).filter(|_| FsPath::new(text).symlink_metadata().is_err()) {
+                Some(url) => Err(invalid(text, &format!("a URL is meant: {url}; a local path is written as ./NAME"))),
+                None => Self::local(text, FsPath::new(text)),
+            },
         }
     }
 

@@ -34,7 +34,7 @@ impl LocationText {
     fn shown(&self) -> Cow<'_, str> {
         match self.0.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => Cow::Owned(format!("{scheme}://{}", hidden(scheme, rest))),
-            _ => Cow::Borrowed(&self.0),
+            _ => without_mistyped_user(&self.0),
         }
     }
 }
@@ -83,7 +83,11 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     /// The `Debug` format of credentials in the URL type.
     const FIELDS: [&str; 2] = ["username: \"", "password: Some(\""];
 
-    let shown = redacted_urls(text);
+    let mut shown = redacted_urls(text);
+    if shown.contains('@') {
+        let words = shown.split_inclusive(|c: char| ends_url(c) || matches!(c, '=' | ',' | '('));
+        shown = Cow::Owned(words.map(without_mistyped_user).collect());
+    }
     FIELDS.iter().fold(shown, |shown, field| match shown.contains(field) {
         true => Cow::Owned(without_values(&shown, field)),
         false => shown,
@@ -119,10 +123,63 @@ fn redacted_urls(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The schemes of locations. A path that begins with one of them and a colon is a URL that lacks a slash.
+const SCHEMES: [&str; 15] =
+    ["http", "https", "s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs", "hdfs", "file"];
+
+/// Returns the URL that was probably meant by a path that begins with a scheme and no two slashes (`http:/host/x`), or
+/// with a user and no scheme (`//user:password@host/x`). Secrets are hidden.
+///
+/// ```
+/// use tfr_files::mistyped_url;
+///
+/// assert_eq!(mistyped_url("s3:/bucket/x").as_deref(), Some("s3://bucket/x"));
+/// assert_eq!(mistyped_url("//me:pw@host/x").as_deref(), Some("https://***@host/x"));
+/// assert_eq!(mistyped_url("data/x"), None);
+/// ```
+pub fn mistyped_url(text: &str) -> Option<String> {
+    let start = mistyped_start(text)?;
+    let (before, rest) = text.split_at(start);
+    Some(match before.split_once(':') {
+        None => format!("https://{}", hidden("https", rest)),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => format!("file:///{rest}"),
+        Some((scheme, _)) => format!("{scheme}://{}", hidden(scheme, rest)),
+    })
+}
+
+/// Returns where the host or user begins in a path that was probably meant as a URL.
+fn mistyped_start(text: &str) -> Option<usize> {
+    const DOUBLE: &str = "//";
+
+    if let Some(rest) = text.strip_prefix(DOUBLE) {
+        return user_len(rest).filter(|len| rest[..*len].contains(':')).map(|_| DOUBLE.len());
+    }
+    let (scheme, rest) = text.split_once(':')?;
+    let is_known = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    (is_known && !rest.starts_with(DOUBLE)).then(|| text.len() - rest.trim_start_matches('/').len())
+}
+
+/// Returns the length of the user and password at the start of `text`, if an `@` follows them.
+fn user_len(text: &str) -> Option<usize> {
+    text[..authority_len(text)].rfind('@')
+}
+
+/// Hides the user of a path that was probably meant as a URL.
+fn without_mistyped_user(text: &str) -> Cow<'_, str> {
+    match mistyped_start(text).and_then(|start| Some((start, start + user_len(&text[start..])?))) {
+        Some((start, end)) => Cow::Owned(format!("{}{HIDDEN}{}", &text[..start], &text[end..])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Whether a URL in a text ends before this character.
+fn ends_url(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`')
+}
+
 /// Returns the length in bytes of the URL at the start of `text`, which follows `://`.
 fn url_len(scheme: &str, text: &str) -> usize {
-    let ends = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '<' | '>' | '`');
-    let url = &text[..text.find(ends).unwrap_or(text.len())];
+    let url = &text[..text.find(ends_url).unwrap_or(text.len())];
     match url.split_once("://") {
         // The next URL in a list. Within a query it is a value, and as secret as others.
         Some((before, _)) if query_start(scheme, before).is_none() => before.trim_end_matches(is_scheme_char).len(),
@@ -281,6 +338,27 @@ mod tests {
         }
         for text in ["no URL at all: //", "é://h?x "] {
             assert_eq!(redacted(text), text);
+        }
+    }
+
+    #[test]
+    fn users_of_urls_that_lack_a_part_are_hidden() {
+        for (text, shown, meant) in [
+            ("http:/u:SECRET@h/x", "http:/***@h/x", Some("http://***@h/x")),
+            ("http:u:SECRET@h", "http:***@h", Some("http://***@h")),
+            ("s3:k:s/e@b/x", "s3:***@b/x", Some("s3://***@b/x")),
+            ("//u:SECRET@h/x", "//***@h/x", Some("https://***@h/x")),
+            ("file:/a/b", "file:/a/b", Some("file:///a/b")),
+            ("//server/share/a@b", "//server/share/a@b", None),
+            ("./http:/h/x", "./http:/h/x", None),
+            ("a//u:x@h/x", "a//u:x@h/x", None),
+            ("C:/a", "C:/a", None),
+        ] {
+            assert_eq!(mistyped_url(text).as_deref(), meant, "{text}");
+            if meant.is_some() {
+                check(text, shown);
+                assert_eq!(redacted(&format!("--table t={text}")), format!("--table t={shown}"));
+            }
         }
     }
 

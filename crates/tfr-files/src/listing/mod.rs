@@ -13,7 +13,7 @@ mod traversal;
 
 pub use listed::{Listing, store_of};
 pub use location::{FileNames, Location, query_of_store, user_of_store};
-pub use location_text::{LocationText, redacted};
+pub use location_text::{LocationText, mistyped_url, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;
 pub use partition::{PartitionColumns, text_of_length};

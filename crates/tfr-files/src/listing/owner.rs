@@ -153,7 +153,7 @@ async fn inspect(traversal: &Traversal<'_>, directory: &Path) -> Result<Vec<(Pat
             Sign::Perhaps(format, name) => {
                 let listed = list(traversal, &directory.clone().join(name)).await?;
                 // Usually the newest one, and for Iceberg the one that describes the table.
-                let rank = |file: &&String| (file.contains(".metadata.json"), (*file).clone());
+                let rank = |file: &&String| (file.contains(".metadata.json"), number_in(file), (*file).clone());
                 if let Some(file) = listed.files.iter().filter(|file| format.confirms(file)).max_by_key(rank) {
                     tables.push((directory.clone(), format, format!("{name}/{file}")));
                 }
@@ -161,6 +161,12 @@ async fn inspect(traversal: &Traversal<'_>, directory: &Path) -> Result<Vec<(Pat
         }
     }
     Ok(tables)
+}
+
+/// Returns the first number in a name: `v10.metadata.json` is newer than `v9.metadata.json`.
+fn number_in(name: &str) -> Option<u64> {
+    let digits = name.find(|c: char| c.is_ascii_digit()).map(|start| &name[start..])?;
+    digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())].parse().ok()
 }
 
 /// The names in a directory.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use datafusion_tfrecord::options::values;
 use datafusion_tfrecord::write::WriteTarget;
+use tfr_files::mistyped_url;
 use tfr_formats::InputOptions;
 use url::Url;
 
@@ -34,6 +35,9 @@ pub fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// Accepts a local path or a `file://` URL.
 pub fn out(out: OsString) -> Result<PathBuf, String> {
+    if let Some(url) = out.to_str().and_then(mistyped_url) {
+        return Err(format!("a URL is meant: {url}; a local path is written as ./NAME"));
+    }
     let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     match out.to_str().and_then(|text| text.split_once("://")) {
         Some(("file", path)) => {

@@ -17,10 +17,11 @@ pub(super) fn way_out(owner: &Owner) -> String {
              .execute('SELECT * FROM t')); {PIPE}"
         ),
         TableFormat::Iceberg => format!(
-            "pipe the rows of the table from its own library, by its name in your catalog: python -c \"import sys, \
-             pyarrow as pa; from pyiceberg.catalog import load_catalog; \
-             r = load_catalog('default').load_table('{}').scan().to_arrow_batch_reader(); {PIPE}",
-            table_name(directory)
+            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa; \
+             from pyiceberg.table import StaticTable; \
+             r = StaticTable.from_metadata('{}').scan().to_arrow_batch_reader(); {PIPE}; \
+             if the table has a catalog, take the metadata file that it names",
+            literal(&metadata(owner))
         ),
         TableFormat::Hudi => format!(
             "have Spark write the rows of the table as Parquet, and read that: \
@@ -64,13 +65,8 @@ fn literal(directory: &str) -> String {
     }
 }
 
-/// Returns the probable catalog name of the table in a directory: `warehouse/db.db/t` is `db.t`.
-fn table_name(directory: &str) -> String {
-    let mut names = directory.rsplit('/').filter(|name| !name.is_empty());
-    match (names.next(), names.next()) {
-        (Some(table), Some(namespace)) if !namespace.contains(':') => {
-            format!("{}.{table}", namespace.strip_suffix(".db").unwrap_or(namespace))
-        }
-        _ => "NAMESPACE.TABLE".to_owned(),
-    }
+/// Returns the newest metadata file of an Iceberg table, or its directory, where `version-hint.text` names that file.
+fn metadata(owner: &Owner) -> String {
+    let Owner { directory, marker, .. } = owner;
+    if marker.ends_with(".metadata.json") { format!("{directory}/{marker}") } else { directory.clone() }
 }

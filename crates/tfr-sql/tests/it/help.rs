@@ -35,3 +35,15 @@ fn the_version_is_told() {
     let version = help("--version");
     assert_eq!(version.trim_end(), format!("tfr-sql {}", env!("CARGO_PKG_VERSION")));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&["--help"][..], &["--version"], &["verify", "--help"]] {
+        let output = Workbench::new().tool(arguments).stdout(full()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("No space left on device"), "{stderr}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Messages as JSON lines, for programs.
 
-use std::fs;
-use std::process::Command;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -113,4 +114,43 @@ fn a_descriptor_receives_them() {
     let output = bash(r#"$TFR "SELECT 1" --messages fd:7"#);
     assert_eq!(output.status.code(), Some(2));
     assert!(tell(&output).contains("invalid value 'fd:7' for '--messages <TARGET>'"), "{}", tell(&output));
+}
+
+#[test]
+fn a_descriptor_that_is_open_for_reading_is_not_written() {
+    let bench = Workbench::new();
+    let input = || File::open(bench.path().join("users.csv")).unwrap();
+    let before = fs::read(bench.path().join("users.csv")).unwrap();
+    for arguments in [&["SELECT * FROM '-'", "--messages", "fd:0"][..], &["SELECT FROM", "--messages=fd:0"]] {
+        let output = bench.tool(arguments).stdin(input()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", tell(&output));
+        assert!(tell(&output).contains("descriptor 0 is not open for writing"), "{}", tell(&output));
+        assert_eq!(fs::read(bench.path().join("users.csv")).unwrap(), before);
+    }
+    let closed = bench.tool(&["SELECT 1", "--messages", "fd:77"]).output().unwrap();
+    assert!(tell(&closed).contains("descriptor 77 is not open\n"), "{}", tell(&closed));
+}
+
+/// Linux has pipes of 64 KiB.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_pipe_of_messages_does_not_keep_a_signal_off() {
+    let bench = Workbench::new();
+    let (_unread, mut full) = io::pipe().unwrap();
+    full.write_all(&[b'\n'; 65_536]).unwrap();
+    let mut child = bench
+        .tool(&["SELECT id FROM 'many.parquet'", "--out", "shards", "--progress", "never", "--messages", "fd:2"])
+        .stderr(Stdio::from(full))
+        .spawn()
+        .unwrap();
+    // The closing note is the only message. It follows the publication.
+    while !bench.path().join("shards/_SUCCESS").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the command ended");
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let code = child.wait().unwrap().code();
+    assert!([Some(0), Some(143)].contains(&code), "{code:?}");
+    let read = bench.run(&["SELECT count(*) FROM 'shards'", "--format", "csv"]);
+    assert!(String::from_utf8_lossy(&read.stdout).ends_with("\n10000\n"), "{}", tell(&read));
 }

@@ -1,7 +1,7 @@
-//! Ctrl-C and SIGTERM leave nothing behind.
+//! Ctrl-C, SIGTERM and SIGHUP leave nothing behind.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -51,6 +51,43 @@ fn interrupted() {
 #[test]
 fn terminated() {
     stops_cleanly("-TERM", 143);
+}
+
+#[test]
+fn hung_up() {
+    stops_cleanly("-HUP", 129);
+}
+
+/// As under `nohup`, and in a background job of a script.
+#[cfg(target_os = "linux")]
+#[test]
+fn signals_that_were_ignored_stay_ignored() {
+    let bench = Workbench::new();
+    let script = r#"trap '' HUP INT; exec "$TFR" "SELECT * FROM '-'" --out shards --quiet"#;
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .env("TFR", env!("CARGO_BIN_EXE_tfr-sql"))
+        .current_dir(bench.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // SIGTERM is signal 15.
+    let is_watching = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        assert!(!status.contains("State:\tZ"), "the command ended");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> 14 & 1 == 1
+    };
+    while !is_watching() {
+        std::thread::yield_now();
+    }
+    send("-HUP", &child);
+    send("-INT", &child);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"id,name\n1,a\n2,b\n").unwrap();
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(bench.leftovers(), [Path::new("shards")]);
 }
 
 /// As when a terminal interrupts a program and this command, and the program then asks the command to stop.

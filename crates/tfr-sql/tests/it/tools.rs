@@ -580,3 +580,12 @@ fn a_schema_notes_columns_that_cannot_be_read() {
     assert!(output.status.success(), "{notes}");
     assert!(notes.contains("column \"u\" cannot be read: an integer of 128 bits is not supported"), "{notes}");
 }
+
+#[test]
+fn verify_shows_no_control_characters() {
+    let bench = Workbench::new();
+    bench.text("a\u{1b}[31m\u{7}\u{202e}b\tc.tfrecord", "no record");
+    let output = bench.run_tool(&["verify", "a*.tfrecord"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.starts_with(r"a\u{1b}[31m\u{7}\u{202e}b\tc.tfrecord"), "{stdout}");
+}

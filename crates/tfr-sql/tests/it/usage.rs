@@ -424,3 +424,39 @@ fn tables_are_not_arranged() {
     For more information, try '--help'.
     "##);
 }
+
+#[test]
+fn a_size_is_not_a_number_of_shards() {
+    let bench = Workbench::new();
+    for shards in ["1000000000", "100001"] {
+        let told = bench.tell(&[QUERY, "--out", "shards", "--shards", shards]);
+        assert!(told.starts_with("exit 2\n"), "{told}");
+        assert!(told.contains("expected at most 100000 shards; is a size in bytes meant (shard_size)?"), "{told}");
+    }
+    let split = ["--split", "a=0.5,b=0.5", "--split-by", "id", "--shards", "a=4,b=1000000000"];
+    let told = bench.tell(&[&["SELECT id FROM 'many.parquet'", "--out", "shards"], &split[..]].concat());
+    assert!(told.contains("expected at most 100000 shards"), "{told}");
+}
+
+#[test]
+fn a_url_without_its_slashes_is_not_a_local_path() {
+    let bench = Workbench::new();
+    for (typed, meant) in [
+        ("http:/h/x.csv", "http://h/x.csv"),
+        ("s3:b/x.csv", "s3://b/x.csv"),
+        ("file:/none/x.csv", "file:///none/x.csv"),
+        ("//me:pw@h/x.csv", "https://***@h/x.csv"),
+    ] {
+        let read = format!("SELECT * FROM '{typed}'");
+        for (arguments, code) in [(&[read.as_str()][..], 1), (&["SELECT 1 AS a", "--out", typed], 2)] {
+            let told = bench.tell(arguments);
+            assert!(told.starts_with(&format!("exit {code}\n")), "{told}");
+            assert!(told.contains(&format!("a URL is meant: {meant}; a local path is written as ./NAME")), "{told}");
+            assert!(!told.contains("me:pw"), "{told}");
+        }
+    }
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    // A file of such a name is read.
+    bench.text("s3:x.csv", "a\n1\n");
+    assert!(bench.tell(&["SELECT * FROM 's3:x.csv'", "--format", "csv"]).starts_with("exit 0\n"));
+}
