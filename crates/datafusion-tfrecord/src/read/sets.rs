@@ -232,7 +232,7 @@ async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, direct
     // Other tools have files of that name, too. One with a checksum of ours has lost what is missing in it.
     let is_foreign = serde_json::from_slice::<serde_json::Value>(&json).is_ok_and(|value| {
         let has = |key| value.get(key).is_some();
-        !has("manifest_crc32c") && !(has("format_version") && has("shards"))
+        !(has("manifest_crc32c") || has("format_version") && has("shards"))
     });
     if is_foreign {
         return Ok(None);
