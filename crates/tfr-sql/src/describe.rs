@@ -22,7 +22,7 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         let source = fs::read_dir(dir).err().unwrap_or_else(|| std::io::ErrorKind::NotADirectory.into());
         return Err(Error::Read { path: dir.to_owned(), source });
     }
-    let target = args.out.as_deref().map(local).transpose()?.unwrap_or(dir);
+    let target = args.out.as_deref().unwrap_or(dir);
     let emit = args.emit().unwrap_or_else(|| {
         [SidecarKind::Tfds, SidecarKind::Tfmd, SidecarKind::ParseFn, SidecarKind::Stats].into_iter().collect()
     });

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use tfrecord_sidecars::{Emit, SidecarKind};
 
 use super::display::ReportFormat;
+use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +41,7 @@ pub struct DescribeArgs {
     /// Write to this directory instead of next to the shards; created if missing
     ///
     /// Indexes cannot be written elsewhere.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(values::out))]
     pub out: Option<PathBuf>,
 
     /// Replace existing files with these names that other tools wrote
