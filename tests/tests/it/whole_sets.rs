@@ -17,8 +17,8 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 
 /// Directory `set` with the numbers from 1 to `rows` in three shards.
 fn set(scratch: &Scratch, name: &str, rows: usize) -> PathBuf {
-    let query = format!("SELECT value FROM generate_series(1, {rows})");
-    run(&mut command(scratch, &[&query, "--out", name, "--shards", "3", "--quiet"])).success();
+    let (query, a_third) = (format!("SELECT value FROM generate_series(1, {rows})"), rows.div_ceil(3).to_string());
+    run(&mut command(scratch, &[&query, "--out", name, "--shard-rows", &a_third, "--quiet"])).success();
     scratch.join(name)
 }
 
@@ -53,7 +53,8 @@ fn refused_by_all(scratch: &Scratch, expected: &str) {
 
 #[test]
 fn a_manifest_that_was_changed_is_refused_by_all() {
-    let changes: [(&str, fn(&mut Value)); 3] = [
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 3] = [
         ("changed after it was written", |manifest| drop(manifest.as_object_mut().unwrap().remove("schema"))),
         ("changed after it was written", |manifest| manifest["shards"][0]["crc32c"] = "00000000".into()),
         // It is not taken for that of another tool.
@@ -125,7 +126,8 @@ fn a_part_of_a_set_is_reported() {
     let warned = count(&scratch, "part").success();
     assert_eq!(warned.stdout, "n\n600\n");
     assert!(warned.stderr.contains(expected) && warned.stderr.contains("number 0 is missing"), "{}", warned.stderr);
-    let strict = run(&mut command(&scratch, &["SELECT count(*) FROM 'part'", "--strict"])).exits_with(1);
+    let strict =
+        run(&mut command(&scratch, &["SELECT count(*) AS n FROM 'part'", "--strict", "--out", "x.csv"])).exits_with(1);
     assert!(strict.stderr.contains(expected), "{}", strict.stderr);
     let verified = run(&mut command(&scratch, &["verify", "part", "--report", "json"])).exits_with(1);
     assert!(verified.stdout.contains("\"missing-parts\""), "{}", verified.stdout);

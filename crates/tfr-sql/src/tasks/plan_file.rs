@@ -171,7 +171,10 @@ pub fn put_note(path: &Path, published: Published) -> Result<(), TaskError> {
         file.sync_all()?;
         fs::rename(&new, path)
     };
-    put().map_err(|source| TaskError::File { action: "replace", path: path.to_owned(), source })
+    put().map_err(|source| {
+        let _unremoved = fs::remove_file(&new);
+        TaskError::File { action: "replace", path: path.to_owned(), source }
+    })
 }
 
 /// Removes a plan file.

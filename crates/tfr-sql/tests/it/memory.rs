@@ -104,7 +104,7 @@ fn an_exchange_that_spills_goes_on() {
         "SELECT count(*) AS n, sum(length(s)) AS length \
          FROM (SELECT s, row_number() OVER (PARTITION BY k ORDER BY g) AS r FROM 'wide.parquet') WHERE r = 1",
     ] {
-        let output = bench.run(&[query, "--memory-limit", "128MiB", "--threads", "2", "--format", "csv", "--quiet"]);
+        let output = bench.run(&[query, "--memory-limit", "128MiB", "--format", "csv", "--quiet"]);
         assert_eq!(tell(&output), "exit 0\n-- stdout\nn,length\n6000,600022893\n", "{query}");
     }
 }

@@ -19,10 +19,15 @@ const TASKS: &str = "task {work}/p.tfrplan --index 0 ; task {work}/p.tfrplan --i
 /// directory, which is never renamed.
 const CASES: [(&str, &str, &str, bool); 5] = [
     ("new", "", "--shard-rows 800 --emit stats,index", false),
-    ("overwritten", "{old} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode overwrite", false),
-    ("appended", "{old} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode append", false),
+    ("overwritten", "{old-file} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode overwrite", false),
+    ("appended", "{old-file} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode append", false),
     ("partitions", "", "--partition-by day", false),
-    ("in place", "{old} --out {out} --shards 3 --emit stats", "--shard-rows 800 --emit stats --mode overwrite", true),
+    (
+        "in place",
+        "{old-file} --out {out} --shards 3 --emit stats",
+        "--shard-rows 800 --emit stats --mode overwrite",
+        true,
+    ),
 ];
 
 const ENDINGS: [&str; 5] = ["signal=KILL", "error=EIO", "error=ENOSPC", "signal=TERM", "error=EACCES"];

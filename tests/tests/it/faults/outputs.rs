@@ -10,7 +10,7 @@ use tfr_tests::{Run, Scratch, run, tfr_sql};
 use tfrecord_shards::{MANIFEST_NAME, leftovers, remove_leftovers};
 
 /// A kind of output. In the commands, split at blanks and separated by semicolons, `{work}` is an empty directory, `{in}` a shard set, `{broken}` a
-/// damaged shard, `{old}`, `{new}` and `{two}`, which are the rows of `{new}` in two files, are queries.
+/// damaged shard, `{old}`, `{new}`, and of files `{old-file}` and `{two}`, in two of them, are queries.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
     pub name: &'static str,
@@ -149,9 +149,9 @@ impl Trial {
         for directory in ["work", "tmp", "two"] {
             fs::create_dir(trial.path(directory)).unwrap();
         }
-        for (name, values) in [("a", 2_001..=3_500), ("b", 3_501..=5_000)] {
+        for (name, values) in [("old", 1..=1_500), ("two/a", 2_001..=3_500), ("two/b", 3_501..=5_000)] {
             let rows = values.map(|value| format!("{value},d{}\n", value % 3)).collect::<String>();
-            fs::write(trial.path(&format!("two/{name}.csv")), format!("value,day\n{rows}")).unwrap();
+            fs::write(trial.path(&format!("{name}.csv")), format!("value,day\n{rows}")).unwrap();
         }
         run(&mut trial.tfr_sql("{query-in} --out {in} --shards 2")).success();
         let mut shard = fs::read(tfr_tests::shard_files(&trial.path("in")).remove(0)).unwrap();
@@ -223,6 +223,7 @@ impl Trial {
             "{old}" => query(1, 1_500),
             "{new}" => query(2_001, 5_000),
             "{other}" => query(6_001, 8_000),
+            "{old-file}" => format!("SELECT value, day FROM '{}'", self.path("old.csv").display()),
             "{two}" => format!("SELECT value, day FROM '{}'", self.path("two").display()),
             "{query-in}" => query(1, 1_000),
             "{in}" => self.path("in").display().to_string(),
