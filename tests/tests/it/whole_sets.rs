@@ -127,7 +127,7 @@ fn a_part_of_a_set_is_reported() {
     assert_eq!(warned.stdout, "n\n600\n");
     assert!(warned.stderr.contains(expected) && warned.stderr.contains("number 0 is missing"), "{}", warned.stderr);
     let strict =
-        run(&mut command(&scratch, &["SELECT count(*) AS n FROM 'part'", "--strict", "--out", "x.csv"])).exits_with(1);
+        run(&mut command(&scratch, &["SELECT count(*) AS n FROM 'part'", "--strict", "--out", "copy"])).exits_with(1);
     assert!(strict.stderr.contains(expected), "{}", strict.stderr);
     let verified = run(&mut command(&scratch, &["verify", "part", "--report", "json"])).exits_with(1);
     assert!(verified.stdout.contains("\"missing-parts\""), "{}", verified.stdout);
