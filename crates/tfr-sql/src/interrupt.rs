@@ -24,10 +24,10 @@ const SIGXFSZ: i32 = 25;
 /// How long a run may go on after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often is looked whether it still has to be waited for.
+/// The interval at which a run that was asked to stop is looked at.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The same as [`PATIENCE`] while it has nothing to remove.
+/// How long a run may go on after a signal while it plans its query, and has nothing to remove.
 const PLANNING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Asks a run to clean up and stop. Clones refer to the same run.
@@ -40,7 +40,7 @@ pub struct Interrupt {
     plans: Arc<AtomicUsize>,
 }
 
-/// Exists while a run has nothing to remove.
+/// Exists while a run plans its query, and has nothing to remove.
 #[derive(Debug)]
 pub(crate) struct Planning(Arc<AtomicUsize>);
 
@@ -72,7 +72,7 @@ impl Interrupt {
         self.first.get().copied()
     }
 
-    /// Says that, until the result is dropped, the run has nothing to remove and may compute without reacting to the request.
+    /// Records that the run plans its query until the result is dropped. Planning does not react to the request.
     pub(crate) fn plans(&self) -> Planning {
         self.plans.fetch_add(1, Ordering::SeqCst);
         Planning(Arc::clone(&self.plans))
@@ -97,12 +97,12 @@ pub trait EndProcess: Send + 'static {
     fn say_why_not(&self);
 }
 
-/// Handles Ctrl-C, SIGTERM and SIGHUP: the first asks the run to stop. One that is repeated ends the process. A SIGTERM after Ctrl-C
-/// is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a program that runs this command may
-/// then ask it to stop, too.
+/// Handles Ctrl-C, SIGTERM and SIGHUP: the first asks the run to stop. One that is repeated ends the process. A SIGTERM
+/// after Ctrl-C is not a repetition: a terminal sends Ctrl-C to all processes in the foreground, and a program that runs
+/// this command may then ask it to stop, too.
 ///
-/// A run that does not react is ended after ten seconds, and after one while it [has nothing to remove](Interrupt::plans),
-/// but not while it publishes or removes what it has staged.
+/// A run that does not react is ended after ten seconds, and after one second while it plans a query, but not while it
+/// publishes or removes what it has staged.
 ///
 /// A signal that was ignored when the process began stays ignored, as `nohup` and background jobs of scripts need it. Where
 /// the system does not report these signals (it has no `/proc`), SIGHUP is not handled.

@@ -85,8 +85,8 @@ impl ShardedWriterBuilder {
     }
 
     /// Publishes what these attempts have staged: of each task, the newest that is listed. Everything else that is staged
-    /// is discarded. If the set is published already, returns its manifest. `tasks` is the number of tasks, if it is known; without it, the tasks are those up to the last one
-    /// that is listed.
+    /// is discarded. If the set is published already, returns its manifest. `tasks` is the number of tasks, if it is
+    /// known; without it, the tasks are those up to the last one that is listed.
     ///
     /// # Errors
     /// If a task is missing ([`AttemptError::Missing`]), or an attempt is not complete or its files are not what it has

@@ -9,8 +9,9 @@ use serde_json::Value;
 use tfr_tests::{Run, Scratch, run, tfr_sql};
 use tfrecord_shards::{MANIFEST_NAME, leftovers, remove_leftovers};
 
-/// A kind of output. In the commands, split at blanks and separated by semicolons, `{work}` is an empty directory, `{in}` a shard set, `{broken}` a
-/// damaged shard, `{old}`, `{new}`, and of files `{old-file}` and `{two}`, in two of them, are queries.
+/// A kind of output. Commands are split at blanks and separated by semicolons. In them, `{work}` is an empty directory, `{in}`
+/// a shard set and `{broken}` a damaged shard. `{old}` and `{new}` are queries of generated rows; `{old-file}` and `{two}` are
+/// queries of the same rows in one file and in two files.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
     pub name: &'static str,
