@@ -155,6 +155,8 @@ def compare(ours, judge, sql, ordered):
     if limit and len(expected) > int(limit[1]) >= len(found):
         return "judge refuses", "more rows than the LIMIT"
     difference = canonical.difference(expected, found, ordered)
+    if difference and explained.is_known(sql, difference, explained.KNOWN_OF_DUCKDB):
+        return "explained", difference
     return ("differs", difference) if difference else ("same", "")
 
 

@@ -586,7 +586,7 @@ class Generator:
                 (1, lambda: Expression(kind, "CAST(", inner("bool"), " AS BIGINT)")),
                 (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'quarter', 'week', 'hour'])} FROM ", inner("time"), ") AS BIGINT)")),
                 (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['year', 'month', 'day', 'dow', 'doy', 'hour', 'minute'])} FROM ", self.local(inner)[0], ") AS BIGINT)")),
-                (1, lambda: Expression(kind, f"CAST(extract({self.random.choice(['day', 'hour', 'minute', 'second', 'millisecond', 'microsecond', 'month'])} FROM ", inner(self.random.choice(COMPUTED)), ") AS BIGINT)")),
+                (1, lambda: Expression(kind, f"{explained.TRUNCATION[0]}extract({self.random.choice(['day', 'hour', 'minute', 'second', 'millisecond', 'microsecond', 'month'])} FROM ", inner(self.random.choice(COMPUTED)), f"){explained.TRUNCATION[1]}")),
                 (0.5, lambda: Expression(kind, "CAST(", inner("small"), " AS BIGINT)")),
                 (0.5, lambda: Expression(kind, "(", inner(), explained.INTEGER_DIVISION, f"{self.random.choice([2, 3, -2])})")),
                 (0.5, lambda: Expression(kind, explained.TRUNCATION[0], inner("decimal"), explained.TRUNCATION[1])),

@@ -50,7 +50,15 @@ REASONS = [
     (r"(?i)1e[23]\d\d", r"(?i)inf|nan", "Arithmetic and functions of floating point numbers return what IEEE 754 says, and never an error:"),
     (r"(?i)\bcorr\(", r"", "`corr` is NULL where one of its arguments is the same in all rows."),
     (r"(?i)regexp_\w+\(.*\|", r"", "Of several alternatives the first that matches counts, not the longest:"),
-    (r"<<", r"", "An integer literal is a BIGINT:"),
+    (r"<<|to_hex\(-", r"", "An integer literal is a BIGINT:"),
+    (r"(?i)\.\d{7,9}\b|nanosecond", r"", "Literals of timestamps, times and intervals keep nanoseconds."),
+    (r"(?i)to_(char|date|timestamp)\((.|\n)*%[YmdH]", r"", "`to_char`, `to_date` and `to_timestamp` take formats such as `%Y-%m-%d`"),
+    (r"(?i)interval '\d*\.\d+' month", r"", "`INTERVAL '0.5' MONTH` is 15 days"),
+    (r"(?i)date_trunc\('\w+', time '", r"\('i'(.|\n)*\('c'", "`date_trunc` of a TIME is a TIME."),
+    (r"(?i)\bx'[0-9a-f]+'", r"", "`X'6162'` is BINARY, as in Spark."),
+    (r"(?i)like (r\.a|'\\)", r"", "`\\` escapes the next character in `LIKE`, as in PostgreSQL."),
+    (r"(?i)cardinality\(\[\[", r"", "`cardinality` counts the items of nested lists, as in PostgreSQL."),
+    (r"(?i)regexp_\w+\((.|\n)*chr\(10\)", r"", "| `.` in a regular expression | matches a newline too"),
 ]
 
 

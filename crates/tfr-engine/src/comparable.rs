@@ -29,7 +29,7 @@ use crate::group_keys::{ComputedKey, with_computed_keys};
 pub use values::Comparable;
 use values::comparable;
 use values::{is_interval, items_may_be_misread, may_be_misread};
-pub use windows::NoRangesOfIntervals;
+pub use windows::FramesOfGroups;
 
 /// Functions that search lists. Their results contain no values of the list.
 const SEARCHES: [&str; 5] = ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];

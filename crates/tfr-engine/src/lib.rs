@@ -44,6 +44,7 @@ mod order_names;
 mod orders;
 mod overflow;
 mod patterns;
+mod percentiles;
 mod projections;
 mod refused;
 mod repeated;
@@ -133,6 +134,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     aggregates.extend(aggregates::exact_aggregates());
     aggregates.extend(sums::exact_sums());
     aggregates.extend(moments::exact_moments());
+    aggregates.push(percentiles::exact_percentile());
     builder.with_analyzer_rules(analyzer_rules(checked))
 }
 
@@ -165,11 +167,12 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 14] {
     let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
         Arc::new(repeated::NoRepeatedVariation),
+        Arc::new(orders::OrdersAroundSubqueries),
         Arc::new(orders::EffectiveSorts),
         Arc::new(order_names::OrderNames),
         Arc::new(corrected::CorrectedCalls::new(corrected)),
@@ -177,7 +180,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 13] {
         Arc::new(patterns::ExactPatterns),
         Arc::new(no_keys::NoKeysBesideUnnest),
         Arc::new(runs::PlainOperands),
-        Arc::new(comparable::NoRangesOfIntervals),
+        Arc::new(comparable::FramesOfGroups),
         Arc::new(group_keys::ComputedKeys),
         Arc::new(set_operations::NumberedCopies),
         Arc::new(numbers::ExactOperands::default()),

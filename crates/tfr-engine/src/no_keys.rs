@@ -117,8 +117,9 @@ impl AnalyzerRule for NoKeysOfJoins {
                     changed = true;
                     let hidden = (0..input.schema().fields().len()).collect();
                     let input = without_keys_of(input, &hidden)?;
-                    let exprs = plan.expressions();
-                    plan.with_new_exprs(exprs, vec![input]).map(Transformed::yes)
+                    // `with_new_exprs` panics for `DISTINCT ON` with an order.
+                    let plan = plan.map_children(|_| Ok(Transformed::yes(input.clone())))?.data;
+                    plan.recompute_schema().map(Transformed::yes)
                 }
                 _ if changed && !matches!(plan, LogicalPlan::Subquery(_)) => {
                     plan.recompute_schema().map(Transformed::yes)

@@ -4,12 +4,16 @@
 //! a join, an aggregation, `DISTINCT` and set operations. Other sorts are dropped here. The physical plan keeps the order
 //! by [`LimitsInPlace`](crate::limits::LimitsInPlace).
 
+mod around_subqueries;
+
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNodeRewriter};
 use datafusion_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, Window};
+
+pub use around_subqueries::OrdersAroundSubqueries;
 
 /// Aggregate functions whose value depends on the order of the rows.
 pub const OF_AN_ORDER: &[&str] = &["array_agg", "first_value", "last_value", "nth_value", "string_agg"];

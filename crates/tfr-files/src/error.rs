@@ -291,7 +291,7 @@ pub enum ErrorKind {
         target: PathBuf,
     },
     /// A file of a directory has a name that is not supported.
-    #[error("{file}: the name has a control character or is not UTF-8")]
+    #[error("{}: the name has a control character or is not UTF-8", .file.escape_debug())]
     FileName {
         /// The file, with replacement characters for what is not UTF-8.
         file: String,
@@ -304,13 +304,15 @@ pub enum ErrorKind {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is longer than a value can be.
-    #[error("{file}: {size} bytes, but a value can have at most {}", i32::MAX)]
+    /// The file is longer than a value can be, or than the memory limit allows.
+    #[error("{file}: {size} bytes, but a value can have at most {most}")]
     FileTooLong {
         /// The file.
         file: String,
         /// Its length in bytes.
         size: u64,
+        /// The maximum length in bytes.
+        most: u64,
     },
     /// The session was stopped.
     #[error("stopped while files were listed")]

@@ -41,6 +41,7 @@ pub use source::FilesSource;
 use read::{Place, Run};
 
 use crate::error::{Error, ErrorKind};
+use crate::memory::ReadBounds;
 use crate::threads;
 
 /// Index of the content column.
@@ -256,7 +257,8 @@ impl TableProvider for FilesTable {
         let groups = if is_read { session.config().target_partitions() } else { 1 };
         let statistics = self.statistics(&files);
         let groups = self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect();
-        let source = FilesSource::new(self.listing.names().clone(), self.schema.clone());
+        let source =
+            FilesSource::new(self.listing.names().clone(), self.schema.clone()).within(ReadBounds::of(session));
         let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), Arc::new(source))
             .with_file_groups(groups)
             .with_statistics(statistics)

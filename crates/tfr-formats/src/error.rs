@@ -314,15 +314,35 @@ pub enum ErrorKind {
         /// The defect.
         reason: String,
     },
-    /// A record is longer than the memory limit allows.
-    #[error("{file}: {line}: the record is longer than {bytes} bytes, a quarter of the memory limit")]
+    /// A record takes more memory than the limit allows.
+    #[error("{file}: {line}: the record takes more than {bytes} bytes, a quarter of the memory limit")]
     LongRecord {
         /// The file.
         file: String,
         /// The line in which the record starts.
         line: Line,
-        /// The maximum length of a record in bytes.
+        /// The maximum number of bytes.
         bytes: u64,
+    },
+    /// A block of Avro is longer than the memory limit allows.
+    #[error("{file}: byte {byte}: the block has more than {bytes} bytes when decompressed")]
+    LongBlock {
+        /// The file.
+        file: String,
+        /// The offset of the block.
+        byte: u64,
+        /// The maximum length of a block in bytes.
+        bytes: u64,
+    },
+    /// A record would make more columns than a table can have.
+    #[error("{file}: {line}: it has more than {most} columns")]
+    TooManyColumns {
+        /// The file.
+        file: String,
+        /// The line in which the record starts.
+        line: Line,
+        /// The maximum number of columns.
+        most: usize,
     },
     /// A cell contains a line end although `newlines_in_values` is false.
     #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]

@@ -17,6 +17,7 @@ use datafusion_session::Session;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::memory::ReadBounds;
 use tfr_files::{FileNames, convert};
 
 use crate::content::other_format;
@@ -47,8 +48,8 @@ pub(crate) struct FilePart {
     pub(crate) columns: ColumnNames,
     /// Rows per batch.
     pub(crate) batch_size: usize,
-    /// Bytes of records after which a batch is emitted.
-    pub(crate) batch_len: usize,
+    /// Bounds of batches and of what must be decompressed as a whole.
+    pub(crate) bounds: ReadBounds,
     /// Counts the bytes read.
     pub(crate) bytes_scanned: Count,
 }
@@ -129,8 +130,8 @@ impl<R: ForwardReader> FileReader for ForwardFiles<R> {
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
         let (wanted, bytes_scanned) = (scan.schema()?, scan.bytes_scanned());
-        let (batch_size, batch_len) = (scan.batch_size, scan.bounds.batch);
-        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size, batch_len, bytes_scanned }))
+        let (batch_size, bounds) = (scan.batch_size, scan.bounds);
+        Ok(Arc::new(ForwardOpener { files: self, store, wanted, batch_size, bounds, bytes_scanned }))
     }
 }
 
@@ -140,7 +141,7 @@ struct ForwardOpener<R> {
     store: Arc<dyn ObjectStore>,
     wanted: SchemaRef,
     batch_size: usize,
-    batch_len: usize,
+    bounds: ReadBounds,
     bytes_scanned: Count,
 }
 
@@ -154,7 +155,7 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
             wanted: Arc::clone(&wanted),
             columns: self.files.columns.clone(),
             batch_size: size,
-            batch_len: self.batch_len,
+            bounds: self.bounds,
             bytes_scanned: self.bytes_scanned.clone(),
         };
         let files = Arc::clone(&self.files);

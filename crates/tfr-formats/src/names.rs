@@ -11,6 +11,10 @@ use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterF
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use tfr_files::ExactAdapterFactory;
 
+/// Maximum number of columns that are inferred from a file, where each field of a nested type counts. A few kilobytes
+/// that decompress to millions of cells or keys would otherwise exhaust any memory.
+pub(crate) const MAX_COLUMNS: usize = 100_000;
+
 /// Whether column names are compared with or without case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NameMatching {

@@ -380,6 +380,7 @@ impl Error {
             Self::EmptyQuery
                 | Self::Word { .. }
                 | Self::SpillDirectory { .. }
+                | Self::Start { .. }
                 | Self::StandardInputTwice
                 | Self::ArrowOnTerminal
                 | Self::NoCluster

@@ -1,6 +1,6 @@
 //! [`Interrupt`]: a request to stop a run, and [`watch_signals`], which creates one that Ctrl-C, SIGTERM and SIGHUP trigger.
 
-use std::fs;
+use std::fs::{self, File};
 use std::future;
 use std::io;
 use std::mem;
@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tfrecord_shards::Settling;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,6 +20,9 @@ use crate::exit::ExitStatus;
 /// Sent when a file reaches the limit set by `ulimit -f`; 25 on Linux and macOS (signal(7)). If the signal does not
 /// end the process, the write fails with its own error.
 const SIGXFSZ: i32 = 25;
+
+/// Number of files that any run may have open beside its own input and output.
+const FEWEST_FILES: usize = 8;
 
 /// How long a run may go on after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -111,6 +114,9 @@ pub trait EndProcess: Send + 'static {
 ///
 /// Signals are handled on their own thread, so they are answered while the query's runtime is busy or shutting down.
 pub fn watch_signals(process: impl EndProcess) -> io::Result<Interrupt> {
+    // Without them the handler itself, and libraries that read the clock, would panic.
+    check_descriptors()?;
+    check_clock()?;
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ignored = ignored_signals();
     let watch = |kind: SignalKind| match ignored {
@@ -148,6 +154,19 @@ pub fn watch_signals(process: impl EndProcess) -> io::Result<Interrupt> {
     // Never joined, since it ends with the process.
     mem::forget(thread);
     Ok(requested)
+}
+
+/// Checks that a few files can be opened.
+fn check_descriptors() -> io::Result<()> {
+    let opened: io::Result<Vec<File>> = (0..FEWEST_FILES).map(|_| File::open("/dev/null")).collect();
+    opened.map(drop)
+}
+
+fn check_clock() -> io::Result<()> {
+    match SystemTime::now() < SystemTime::UNIX_EPOCH {
+        true => Err(io::Error::other("the system's clock shows a time before 1970")),
+        false => Ok(()),
+    }
 }
 
 /// Ends the process if it goes on too long after the first signal.

@@ -1,6 +1,7 @@
 //! The query session: threads, memory, and the settings that make runs reproducible.
 
 use std::fmt;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
@@ -64,7 +65,7 @@ impl Limits {
         let threads = resources.threads.unwrap_or_else(cores);
         let memory = match resources.memory_limit {
             Some(limit) => limit.get(),
-            None => available_memory()? / 10 * 6,
+            None => available_memory(threads)? / 10 * 6,
         };
         Ok(Self { threads, partitions: resources.partitions.unwrap_or(threads), memory })
     }
@@ -89,7 +90,7 @@ impl fmt::Display for Limits {
 
 /// Returns the memory of the machine in bytes, or less if the control groups of this process or its address space
 /// (RLIMIT_AS) limit it.
-fn available_memory() -> Result<u64> {
+fn available_memory(threads: NonZeroUsize) -> Result<u64> {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let mut system = System::new_with_specifics(memory).map_err(Error::UnknownMemory)?;
     let own = sysinfo::get_current_pid().ok().and_then(|pid| {
@@ -98,9 +99,20 @@ fn available_memory() -> Result<u64> {
         system.process(pid)?.cgroup_limits()
     });
     let groups = [own, system.cgroup_limits()].into_iter().flatten().map(|limits| limits.total_memory);
-    let address_space = Resource::AS.get_soft().ok();
-    let limits = groups.chain(address_space).filter(|limit| *limit > 0);
+    let limits = groups.filter(|limit| *limit > 0).chain(free_addresses(threads));
     Ok(limits.fold(system.total_memory(), u64::min))
+}
+
+/// Returns the bytes of addresses that a limit of the address space leaves for memory, if there is such a limit. The
+/// program and the stacks of its threads take addresses, whether or not they are memory. Of the rest, a half is left to
+/// the allocator, which moves a buffer that grows, and keeps the addresses of what was freed.
+fn free_addresses(threads: NonZeroUsize) -> Option<u64> {
+    let limit = Resource::AS.get_soft().ok().filter(|limit| *limit != rlimit::INFINITY)?;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let size =
+        status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    let taken = size.unwrap_or(0u64).saturating_mul(1024) + (threads.get() as u64 + 1) * WORKER_STACK as u64;
+    Some(limit.saturating_sub(taken) / 2)
 }
 
 /// Creates a session with our formats and stores and without tables. It spills into the directory `spill`, and stops

@@ -1,50 +1,66 @@
-//! Windows ordered by intervals or durations.
+//! Windows ordered by intervals, durations or binary values.
 
 use arrow_schema::DataType;
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{DFSchema, Result, plan_err};
-use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrameUnits};
+use datafusion_expr::expr::WindowFunctionParams;
+use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
 
 use super::is_of_intervals;
+use crate::expressions::{columns_of, rewrite_expressions};
 
-/// Whether the values of an expression are intervals or durations.
-fn is_length(expr: &Expr, schema: &DFSchema) -> bool {
-    is_of_intervals(expr, schema) || matches!(expr.get_type(schema), Ok(DataType::Duration(_)))
-}
-
-/// Rejects window frames with ranges of intervals or durations, before the engine's type coercion fails to find a type
-/// for the bounds.
+/// Converts window frames in `RANGE` of values that the engine's type coercion has no type for: without a distance, they
+/// are the same in `GROUPS`. With one they are rejected.
 #[derive(Debug, Default)]
-pub struct NoRangesOfIntervals;
+pub struct FramesOfGroups;
 
-impl AnalyzerRule for NoRangesOfIntervals {
+impl AnalyzerRule for FramesOfGroups {
     fn name(&self) -> &str {
-        "no_ranges_of_intervals"
+        "frames_of_groups"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
-            let LogicalPlan::Window(window) = node else { return Ok(TreeNodeRecursion::Continue) };
-            let schema = merge_schema(&[&window.input]);
-            for expr in &window.window_expr {
-                expr.apply(|expr| match expr {
-                    Expr::WindowFunction(function)
-                        if function.params.window_frame.units == WindowFrameUnits::Range
-                            && function.params.order_by.iter().any(|key| is_length(&key.expr, &schema)) =>
-                    {
-                        plan_err!(
-                            "a window with ORDER BY an interval or a difference of timestamps is not supported: order by \
-                             extract(epoch FROM x), or give the frame in ROWS"
-                        )
-                    }
-                    _ => Ok(TreeNodeRecursion::Continue),
-                })?;
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            if !matches!(plan, LogicalPlan::Window(_)) {
+                return Ok(Transformed::no(plan));
             }
-            Ok(TreeNodeRecursion::Continue)
+            let schema = columns_of(&plan)?;
+            rewrite_expressions(plan, |expr| match expr {
+                Expr::WindowFunction(mut function) if has_no_distance(&function.params, &schema) => {
+                    let WindowFrame { start_bound, end_bound, .. } = function.params.window_frame;
+                    if is_distance(&start_bound) || is_distance(&end_bound) {
+                        return plan_err!(
+                            "a RANGE of an interval, a difference of timestamps or a BINARY value is not supported: order by \
+                             extract(epoch FROM x), or give the frame in ROWS or GROUPS"
+                        );
+                    }
+                    let frame = WindowFrame::new_bounds(WindowFrameUnits::Groups, start_bound, end_bound);
+                    function.params.window_frame = frame;
+                    Ok(Transformed::yes(Expr::WindowFunction(function)))
+                }
+                expr => Ok(Transformed::no(expr)),
+            })
         })?;
-        Ok(plan)
+        Ok(plan.data)
+    }
+}
+
+/// Whether the frame is a range of values of a type without distances.
+fn has_no_distance(params: &WindowFunctionParams, schema: &DFSchema) -> bool {
+    let is_key = |key: &Expr| match key.get_type(schema) {
+        Ok(DataType::Dictionary(_, values)) => values.is_binary(),
+        Ok(key_type) => key_type.is_binary() || matches!(key_type, DataType::Duration(_)),
+        Err(_) => false,
+    };
+    params.window_frame.units == WindowFrameUnits::Range
+        && params.order_by.iter().any(|key| is_of_intervals(&key.expr, schema) || is_key(&key.expr))
+}
+
+fn is_distance(bound: &WindowFrameBound) -> bool {
+    match bound {
+        WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => !distance.is_null(),
+        WindowFrameBound::CurrentRow => false,
     }
 }

@@ -9,6 +9,7 @@ mod functions;
 mod projection;
 mod rule;
 mod size;
+mod windows;
 
 use std::sync::Arc;
 

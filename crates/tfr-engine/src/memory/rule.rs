@@ -30,6 +30,7 @@ use super::batches::BoundedBatchesExec;
 use super::functions::BoundedFunction;
 use super::projection::HalvingProjectionExec;
 use super::size::{Most, varies};
+use super::windows::PartitionedWindowExec;
 
 /// Limits the batches of a plan.
 #[derive(Debug)]
@@ -62,6 +63,10 @@ impl BoundBatches {
         let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, holds, rows)));
         let bounded = bounded.collect::<Result<Vec<_>>>()?;
         let plan = replace_children_if_necessary(plan, bounded)?;
+        if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+            let bytes = usize::try_from(self.0.batch).unwrap_or(usize::MAX);
+            return Ok(Arc::new(PartitionedWindowExec::new(Arc::new(window.clone()), bytes)));
+        }
         match plan.downcast_ref::<ProjectionExec>() {
             Some(projection) if calls_bounded_function(projection)? => {
                 Ok(Arc::new(HalvingProjectionExec::new(projection.clone())))

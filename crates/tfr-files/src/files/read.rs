@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use crate::{FileNames, Listing};
 use arrow_array::builder::BinaryBuilder;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray};
+use arrow_array::{
+    ArrayRef, BinaryArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
@@ -18,17 +21,22 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::CONTENT;
 use crate::error::{Error, ErrorKind};
+use crate::memory::ReadBounds;
 use crate::unchanged::change::Change;
 
-/// Maximum bytes of a batch. A single longer file is a batch of its own.
+/// Maximum bytes of a batch, if the memory limit does not require shorter ones. A single longer file is a batch of its
+/// own.
 const BATCH_BYTES: u64 = 16 << 20;
 
 /// Number of files that a partition reads concurrently. The latency of a remote store is several times the transfer
 /// time of an image.
 const FILES_AHEAD: usize = 16;
 
-/// Maximum bytes that a partition reads concurrently, unless one file is longer.
-const BYTES_AHEAD: u64 = 32 << 20;
+/// Number of batches whose bytes a partition reads concurrently. A single longer file is read alone.
+const BATCHES_AHEAD: u64 = 2;
+
+/// Maximum bytes of a value of a column of binary values.
+const MAX_VALUE_LEN: u64 = i32::MAX as u64;
 
 /// How a file of a scan is read. Attached to the file as an extension.
 #[derive(Debug)]
@@ -113,6 +121,10 @@ pub(super) struct Files {
     run: Arc<Run>,
     projection: Arc<Projection>,
     batch_size: usize,
+    /// Maximum bytes of a batch.
+    batch_bytes: u64,
+    /// Maximum bytes of a file.
+    file_bytes: u64,
     /// Counts the bytes read, if contents are read.
     bytes_scanned: Option<Count>,
     /// The first file of the next batch.
@@ -130,10 +142,24 @@ impl Files {
         run: Arc<Run>,
         projection: Arc<Projection>,
         batch_size: usize,
+        bounds: ReadBounds,
         bytes_scanned: Option<Count>,
     ) -> Self {
         let (next, ahead, ahead_bytes) = (0, VecDeque::new(), 0);
-        Self { store, names, run, projection, batch_size, bytes_scanned, next, ahead, ahead_bytes }
+        let (batch_bytes, file_bytes) = (BATCH_BYTES.min(bounds.batch as u64), bounds.record() as u64);
+        Self {
+            store,
+            names,
+            run,
+            projection,
+            batch_size,
+            batch_bytes,
+            file_bytes,
+            bytes_scanned,
+            next,
+            ahead,
+            ahead_bytes,
+        }
     }
 
     /// Returns the next batch; `None` at the end.
@@ -167,23 +193,26 @@ impl Files {
         let mut bytes: u64 = 0;
         let fits = |file: &usize| {
             bytes = bytes.saturating_add(self.run.meta(self.next + file).size);
-            *file == 0 || bytes <= BATCH_BYTES
+            *file == 0 || bytes <= self.batch_bytes
         };
         (0..most).take_while(fits).count()
     }
 
     /// Returns the contents of files, in order.
     async fn contents(&mut self, files: Range<usize>) -> Result<ArrayRef> {
-        let bytes = files.clone().fold(0, |bytes: u64, file| bytes.saturating_add(self.run.meta(file).size));
-        if i32::try_from(bytes).is_err() {
-            let (file, size) = (self.name(files.start), bytes);
-            return Err(Error::from(ErrorKind::FileTooLong { file, size }).into());
-        }
         // The size is reported by the store, so no more than the usual amount is allocated for it.
-        let mut contents = BinaryBuilder::with_capacity(files.len(), bytes.min(BATCH_BYTES) as usize);
+        let bytes = files.clone().fold(0, |bytes: u64, file| bytes.saturating_add(self.run.meta(file).size));
+        let mut contents = match files.len() {
+            1 => None,
+            len => Some(BinaryBuilder::with_capacity(len, bytes.min(self.batch_bytes) as usize)),
+        };
         for file in files {
+            let (size, most) = (self.run.meta(file).size, self.file_bytes.min(MAX_VALUE_LEN));
+            if size > most {
+                let file = self.name(file);
+                return Err(Error::from(ErrorKind::FileTooLong { file, size, most }).into());
+            }
             self.read_ahead(file);
-            let size = self.run.meta(file).size;
             let Some(content) = self.ahead.pop_front() else {
                 return Err(internal_datafusion_err!("{} was not asked for", self.name(file)));
             };
@@ -198,9 +227,16 @@ impl Files {
             if let Some(count) = &self.bytes_scanned {
                 count.add(content.len());
             }
-            contents.append_value(&content);
+            match &mut contents {
+                Some(contents) => contents.append_value(&content),
+                // The batch has only this file, which is not copied.
+                None => {
+                    let offsets = OffsetBuffer::from_lengths([content.len()]);
+                    return Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from(content), None)?));
+                }
+            }
         }
-        Ok(Arc::new(contents.finish()))
+        Ok(Arc::new(contents.unwrap_or_default().finish()))
     }
 
     /// Requests files from `file` on, within the limits.
@@ -208,7 +244,7 @@ impl Files {
         let mut next = file + self.ahead.len();
         while next < self.run.len() && self.ahead.len() < FILES_AHEAD {
             let meta = self.run.meta(next);
-            if !self.ahead.is_empty() && self.ahead_bytes.saturating_add(meta.size) > BYTES_AHEAD {
+            if !self.ahead.is_empty() && self.ahead_bytes.saturating_add(meta.size) > BATCHES_AHEAD * self.batch_bytes {
                 break;
             }
             self.ahead_bytes = self.ahead_bytes.saturating_add(meta.size);

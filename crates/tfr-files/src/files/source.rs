@@ -21,6 +21,7 @@ use object_store::ObjectStore;
 
 use super::CONTENT;
 use super::read::{Files, Place, Projection, Run};
+use crate::memory::ReadBounds;
 use crate::scan::store::unchanged_files;
 
 /// The default batch size of the engine.
@@ -35,6 +36,7 @@ pub struct FilesSource {
     table_schema: TableSchema,
     projection: ProjectionExprs,
     batch_size: usize,
+    bounds: ReadBounds,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -47,8 +49,15 @@ impl FilesSource {
             projection: ProjectionExprs::from_indices(&all, table_schema.table_schema()),
             table_schema,
             batch_size: DEFAULT_BATCH_SIZE,
+            bounds: ReadBounds::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// Limits batches and files to the session's bounds.
+    #[must_use]
+    pub fn within(self, bounds: ReadBounds) -> Self {
+        Self { bounds, ..self }
     }
 
     /// Returns the columns to read and the expressions to compute.
@@ -75,8 +84,8 @@ impl FileSource for FilesSource {
         let projection = Arc::new(self.projection_of_rows()?);
         let reads_content = projection.columns.contains(&CONTENT);
         let bytes_scanned = MetricBuilder::new(&self.metrics).counter("bytes_scanned", partition);
-        let (names, batch_size) = (self.names.clone(), self.batch_size);
-        Ok(Arc::new(FilesOpener { store, names, projection, reads_content, batch_size, bytes_scanned }))
+        let (names, batch_size, bounds) = (self.names.clone(), self.batch_size, self.bounds);
+        Ok(Arc::new(FilesOpener { store, names, projection, reads_content, batch_size, bounds, bytes_scanned }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -135,6 +144,7 @@ struct FilesOpener {
     projection: Arc<Projection>,
     reads_content: bool,
     batch_size: usize,
+    bounds: ReadBounds,
     bytes_scanned: Count,
 }
 
@@ -146,8 +156,9 @@ impl FileOpener for FilesOpener {
             // A plan that was sent to another process contains only the file itself.
             None => Arc::new(Run::One(Box::new(file))),
         };
-        let Self { store, names, projection, reads_content, batch_size, bytes_scanned } = self.clone();
-        let files = Files::new(store, names, run, projection, batch_size, reads_content.then_some(bytes_scanned));
+        let Self { store, names, projection, reads_content, batch_size, bounds, bytes_scanned } = self.clone();
+        let bytes_scanned = reads_content.then_some(bytes_scanned);
+        let files = Files::new(store, names, run, projection, batch_size, bounds, bytes_scanned);
         let batches = futures::stream::try_unfold(files, |mut files| async {
             Ok(files.next().await?.map(|batch| (batch, files)))
         });

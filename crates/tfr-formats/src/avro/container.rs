@@ -14,8 +14,8 @@ use crate::forward::{Forward, Input};
 const MAGIC: &[u8] = b"Obj\x01";
 const SYNC_LEN: u64 = 16;
 
-/// Maximum decompressed bytes of a block; writers make blocks of some hundred kilobytes.
-const MAX_BLOCK_LEN: u64 = 1 << 30;
+/// Maximum decompressed bytes of a block, if no lower limit is set; writers make blocks of some hundred kilobytes.
+const MAX_BLOCK_LEN: usize = 1 << 30;
 
 /// The compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +106,20 @@ impl Container {
         self.bytes.position()
     }
 
-    /// Returns the next block; `None` at the end of the file.
-    pub(super) async fn block(&mut self) -> Result<Option<Block>> {
+    /// Returns the next block, which may have `most` bytes when decompressed; `None` at the end of the file.
+    pub(super) async fn block(&mut self, most: usize) -> Result<Option<Block>> {
         let Some(Block { byte, records, data }) = self.compressed_block().await? else { return Ok(None) };
-        let data = self.codec.decompress(&data).await.map_err(|reason| self.damaged(byte, reason))?;
-        Ok(Some(Block { byte, records, data: data.into() }))
+        let most = most.min(MAX_BLOCK_LEN);
+        let unpacked = match self.codec {
+            Codec::Null => Some(data).filter(|data| data.len() <= most),
+            codec => {
+                let unpacked = codec.decompress(&data, most).await.map_err(|reason| self.damaged(byte, reason))?;
+                unpacked.map(Into::into)
+            }
+        };
+        let (file, bytes) = (self.file.name.to_string(), most as u64);
+        let data = unpacked.ok_or(ErrorKind::LongBlock { file, byte, bytes })?;
+        Ok(Some(Block { byte, records, data }))
     }
 
     /// Returns the number of records before the block at `byte`, by reading the file from its start.
@@ -186,24 +195,21 @@ impl Codec {
         })
     }
 
-    /// Decompresses the content of a block. The error says why it cannot.
-    async fn decompress(self, data: &[u8]) -> Result<Vec<u8>, String> {
+    /// Decompresses the content of a block; `None` if it has more than `most` bytes. The error says why it cannot.
+    async fn decompress(self, data: &[u8], most: usize) -> Result<Option<Vec<u8>>, String> {
         let mut unpacked = Vec::new();
         match self {
             Self::Null => unpacked.extend_from_slice(data),
-            Self::Snappy => return unsnap(data),
+            Self::Snappy => return unsnap(data, most),
             Self::Deflate => {
-                let read = DeflateDecoder::new(data).take(MAX_BLOCK_LEN + 1).read_to_end(&mut unpacked);
+                let read = DeflateDecoder::new(data).take(most as u64 + 1).read_to_end(&mut unpacked);
                 read.map_err(|error| undecompressed(&error))?;
             }
-            Self::Bzip2 => read_all(BzDecoder::new(data), &mut unpacked).await?,
-            Self::Xz => read_all(XzDecoder::new(data), &mut unpacked).await?,
-            Self::Zstandard => read_all(ZstdDecoder::new(data), &mut unpacked).await?,
+            Self::Bzip2 => read_all(BzDecoder::new(data), most, &mut unpacked).await?,
+            Self::Xz => read_all(XzDecoder::new(data), most, &mut unpacked).await?,
+            Self::Zstandard => read_all(ZstdDecoder::new(data), most, &mut unpacked).await?,
         }
-        match unpacked.len() as u64 <= MAX_BLOCK_LEN {
-            true => Ok(unpacked),
-            false => Err("a block that is longer than 1 GiB when decompressed".to_owned()),
-        }
+        Ok(Some(unpacked).filter(|unpacked| unpacked.len() <= most))
     }
 }
 
@@ -211,26 +217,29 @@ fn undecompressed(error: &dyn std::error::Error) -> String {
     format!("a block cannot be decompressed: {error}")
 }
 
-async fn read_all(decoder: impl AsyncRead + Unpin, unpacked: &mut Vec<u8>) -> Result<(), String> {
-    let read = decoder.take(MAX_BLOCK_LEN + 1).read_to_end(unpacked).await;
+async fn read_all(decoder: impl AsyncRead + Unpin, most: usize, unpacked: &mut Vec<u8>) -> Result<(), String> {
+    let read = decoder.take(most as u64 + 1).read_to_end(unpacked).await;
     read.map(|_| ()).map_err(|error| undecompressed(&error))
 }
 
-/// Decompresses raw Snappy followed by the CRC-32 of the uncompressed data.
-fn unsnap(data: &[u8]) -> Result<Vec<u8>, String> {
+/// Decompresses raw Snappy followed by the CRC-32 of the uncompressed data; `None` for more than `most` bytes.
+fn unsnap(data: &[u8], most: usize) -> Result<Option<Vec<u8>>, String> {
     let Some((data, checksum)) = data.split_last_chunk::<4>() else {
         return Err("a compressed block without a checksum".to_owned());
     };
     let len = snap::raw::decompress_len(data).map_err(|error| undecompressed(&error))?;
     // A copy of 64 bytes takes three bytes.
-    if len as u64 > MAX_BLOCK_LEN || len / 32 > data.len() {
+    if len / 32 > data.len() {
         return Err(format!("a block of {} bytes that should be {len} when decompressed", data.len()));
+    }
+    if len > most {
+        return Ok(None);
     }
     let unpacked = snap::raw::Decoder::new().decompress_vec(data).map_err(|error| undecompressed(&error))?;
     let mut found = flate2::Crc::new();
     found.update(&unpacked);
     match found.sum() == u32::from_be_bytes(*checksum) {
-        true => Ok(unpacked),
+        true => Ok(Some(unpacked)),
         false => Err("the checksum of a block does not match".to_owned()),
     }
 }

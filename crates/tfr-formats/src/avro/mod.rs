@@ -38,6 +38,7 @@ use datafusion_datasource::file_format::FileFormat;
 use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use futures::StreamExt;
+use tfr_files::memory::ReadBounds;
 use tfr_files::{FileNames, Findings, UsedColumns};
 
 use self::bytes::Bytes;
@@ -56,10 +57,11 @@ pub(crate) use self::promote::promoted;
 /// Maximum number of records without bytes in a block.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 
-/// Number of records that are read when a table is opened to find old dates of an unknown calendar, and about their
-/// bytes.
+/// Number of records that are read when a table is opened to find old dates of an unknown calendar, about their bytes,
+/// and the memory limit for that.
 const PROBED_RECORDS: usize = 1000;
 const PROBED_LEN: usize = 1 << 20;
+const PROBED_VALUE: u64 = 64 << 20;
 
 /// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(
@@ -105,7 +107,7 @@ impl AvroReader {
             wanted: Arc::new(Schema::new(doubtful)),
             columns: ColumnNames::default(),
             batch_size: PROBED_RECORDS,
-            batch_len: PROBED_LEN,
+            bounds: ReadBounds { batch: PROBED_LEN, value: PROBED_VALUE },
             bytes_scanned: Count::new(),
         };
         let mut records = Records::new(container, part, &calendars, None);
@@ -269,13 +271,13 @@ impl Records {
 
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let (mut rows, mut len) = (0, 0);
-        while rows < self.part.batch_size && len < self.part.batch_len {
+        while rows < self.part.batch_size && len < self.part.bounds.batch {
             let Some((block, position, left)) = &mut self.block else {
                 let before = self.container.position();
                 if before >= self.part.range.end {
                     break;
                 }
-                let Some(block) = self.container.block().await? else { break };
+                let Some(block) = self.container.block(self.part.bounds.record()).await? else { break };
                 self.part.bytes_scanned.add((self.container.position() - before) as usize);
                 self.check(&block)?;
                 let left = block.records;

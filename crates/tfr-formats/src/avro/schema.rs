@@ -8,9 +8,7 @@ use arrow_schema::{
 };
 use serde_json::Value;
 
-/// Maximum number of types in a schema, each counted per use. A few records that contain each other twice would
-/// otherwise exhaust any memory.
-const MAX_TYPES: usize = 100_000;
+use crate::names::MAX_COLUMNS;
 
 /// The column of a file whose values are not records.
 pub(super) const VALUE: &str = "value";
@@ -232,9 +230,9 @@ impl Names {
 
     fn counted(&mut self, more: usize) -> Result<(), String> {
         self.count = self.count.saturating_add(more);
-        match self.count <= MAX_TYPES {
+        match self.count <= MAX_COLUMNS {
             true => Ok(()),
-            false => Err(format!("it has more than {MAX_TYPES} columns")),
+            false => Err(format!("it has more than {MAX_COLUMNS} columns")),
         }
     }
 

@@ -20,7 +20,9 @@ use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos}
 use super::notation::{castable, with_point};
 use super::options::CsvOptions;
 use super::preamble::Start;
+use super::quotes::Opened;
 use crate::error::{Error, ErrorKind, Line, Result};
+use crate::names::MAX_COLUMNS;
 
 /// Bytes of text at which a batch is emitted early, unless a lower limit is set.
 const MAX_BATCH_LEN: usize = 64 << 20;
@@ -253,6 +255,10 @@ impl Records {
                 self.state = SplitState::LineStart { after_cr: input[..read].last() == Some(&b'\r') };
             }
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
+            _ if self.width.is_none() && found > MAX_COLUMNS => {
+                let (file, line) = (self.file.to_string(), self.line(self.start_line(None)));
+                return Err(ErrorKind::TooManyColumns { file, line, most: MAX_COLUMNS }.into());
+            }
             // The rest of the record is not needed to detect that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
             _ if self.len - self.record.0 > self.record_bound.min(self.options.record_limit) => {
@@ -393,79 +399,6 @@ impl<'a> Cells<'a> {
     pub(super) fn is_bare(&self, row: usize, column: usize) -> bool {
         let cell = row * self.width + column;
         self.ends[cell] == self.ends[cell + 1] && self.records.quoted_empty.binary_search(&cell).is_err()
-    }
-}
-
-/// The quoted cells of a record.
-struct Opened {
-    quotes: OpeningQuotes,
-    cell: usize,
-    cells: Vec<usize>,
-}
-
-impl Opened {
-    fn new(quote: u8, escape: Option<u8>, delimiter: u8, first: usize) -> Self {
-        Self { quotes: OpeningQuotes::new(quote, escape, delimiter), cell: first, cells: Vec::new() }
-    }
-
-    fn read(&mut self, text: &[u8]) {
-        for byte in text {
-            match self.quotes.next(*byte) {
-                Opening::Cell => self.cell += 1,
-                Opening::Quote => self.cells.push(self.cell),
-                Opening::None => {}
-            }
-        }
-    }
-}
-
-/// Finds the opening quotes of the cells in one record's text, by the rules of csv_core.
-struct OpeningQuotes {
-    quote: u8,
-    escape: Option<u8>,
-    delimiter: u8,
-    state: QuoteState,
-}
-
-/// What a byte starts.
-enum Opening {
-    /// The next cell.
-    Cell,
-    /// The quotes around this cell.
-    Quote,
-    None,
-}
-
-#[derive(Clone, Copy)]
-enum QuoteState {
-    CellStart,
-    Unquoted,
-    Quoted,
-    Escaped,
-    /// After a quote that closes the cell, unless another one follows.
-    Closed,
-}
-
-impl OpeningQuotes {
-    fn new(quote: u8, escape: Option<u8>, delimiter: u8) -> Self {
-        Self { quote, escape, delimiter, state: QuoteState::CellStart }
-    }
-
-    fn next(&mut self, byte: u8) -> Opening {
-        use QuoteState::{CellStart, Closed, Escaped, Quoted, Unquoted};
-        let is_quote = byte == self.quote;
-        let (state, opening) = match self.state {
-            CellStart if is_quote => (Quoted, Opening::Quote),
-            CellStart | Unquoted | Closed if byte == self.delimiter => (CellStart, Opening::Cell),
-            CellStart | Unquoted => (Unquoted, Opening::None),
-            Quoted if is_quote => (Closed, Opening::None),
-            Quoted if Some(byte) == self.escape => (Escaped, Opening::None),
-            Quoted | Escaped => (Quoted, Opening::None),
-            Closed if is_quote => (Quoted, Opening::None),
-            Closed => (Unquoted, Opening::None),
-        };
-        self.state = state;
-        opening
     }
 }
 

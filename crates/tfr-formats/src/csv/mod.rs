@@ -13,6 +13,7 @@ mod notation;
 mod null_words;
 mod options;
 mod preamble;
+mod quotes;
 mod source;
 mod trim;
 

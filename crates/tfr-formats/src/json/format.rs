@@ -11,15 +11,16 @@ use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::FileNames;
+use tfr_files::memory::ReadBounds;
 
 use super::infer::Members;
 use super::options::JsonOptions;
 use super::parse::Parser;
 use super::source::JsonOpener;
 use crate::csv::Types;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::input_format::InputFormat;
-use crate::names::ColumnNames;
+use crate::names::{ColumnNames, MAX_COLUMNS};
 use crate::text;
 use tfr_files::scan::{FileReader, Scan};
 
@@ -66,38 +67,50 @@ impl JsonFormat {
         files: &[ObjectMeta],
     ) -> Result<Vec<Probe>, Error> {
         // Collected first: a closure over references is not general enough for the compiler inside a stream.
-        let probes: Vec<_> = files.iter().map(|file| self.probe_file(store, file)).collect();
+        let bounds = ReadBounds::of(session);
+        let probes: Vec<_> = files.iter().map(|file| self.probe_file(store, file, bounds)).collect();
         let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
         futures::stream::iter(probes).buffered(concurrency).try_collect().await
     }
 
-    async fn probe_file(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Probe, Error> {
+    async fn probe_file(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        file: &ObjectMeta,
+        bounds: ReadBounds,
+    ) -> Result<Probe, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
         let options = &self.options;
         let bytes = text::bytes(store, file, &name, 0..file.size).await?;
         let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
-        let mut parser = Parser::new(name, None, None);
+        let mut parser = Parser::new(name, None, None).within(bounds);
         let mut members = Members::default();
         // If types are declared, a few objects show the spelling of the keys.
         let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
+        let mut columns = 0;
         let mut observe = |parser: &mut Parser, wanted: &mut usize| {
             for object in &parser.tape().rows {
-                members.observe(parser.tape(), *object);
+                columns += members.observe(parser.tape(), *object);
+                if columns > MAX_COLUMNS {
+                    let (file, line) = (parser.file().to_owned(), parser.line_of(*object));
+                    return Err(Error::from(ErrorKind::TooManyColumns { file, line, most: MAX_COLUMNS }));
+                }
             }
             *wanted -= parser.tape().rows.len();
             parser.clear();
+            Ok(())
         };
         while wanted > 0 {
             let Some(mut piece) = text.try_next().await? else {
                 parser.finish()?;
-                observe(&mut parser, &mut wanted);
+                observe(&mut parser, &mut wanted)?;
                 break;
             };
             while wanted > 0 && !piece.is_empty() {
                 let rows = wanted.min(1024);
                 piece.advance(parser.read(&piece, rows)?);
                 if parser.is_full(rows) {
-                    observe(&mut parser, &mut wanted);
+                    observe(&mut parser, &mut wanted)?;
                 }
             }
         }

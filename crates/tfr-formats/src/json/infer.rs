@@ -33,18 +33,26 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Records the keys and values of an object; if keys come in the same order, `guess` avoids look-ups.
-    pub(super) fn observe(&mut self, tape: &Tape, object: u32) {
+    /// Records the keys and values of an object, and returns the number of new keys, including those of nested objects.
+    pub(super) fn observe(&mut self, tape: &Tape, object: u32) -> usize {
+        let mut new = 0;
+        // If keys come in the same order, `guess` avoids look-ups.
         for (guess, (key, value)) in tape.entries(object).enumerate() {
             let key = tape.text(tape.node(key));
             let position = match self.shapes.get(guess) {
                 Some((name, _)) if name == key => guess,
-                _ => self.position(key),
+                _ => {
+                    let known = self.shapes.len();
+                    let position = self.position(key);
+                    new += self.shapes.len() - known;
+                    position
+                }
             };
             if let Some((_, shape)) = self.shapes.get_mut(position) {
-                shape.observe(tape, value);
+                new += shape.observe(tape, value);
             }
         }
+        new
     }
 
     fn position(&mut self, name: &str) -> usize {
@@ -97,21 +105,25 @@ impl Members {
 }
 
 impl Shape {
-    fn observe(&mut self, tape: &Tape, value: u32) {
+    /// Records a value, and returns the number of new keys.
+    fn observe(&mut self, tape: &Tape, value: u32) -> usize {
         let node = tape.node(value);
         match (&mut *self, node.kind) {
-            (_, Kind::Null | Kind::Column) | (Self::Text, _) => {}
-            (Self::Array(item), Kind::Array) => tape.elements(value).for_each(|element| item.observe(tape, element)),
+            (_, Kind::Null | Kind::Column) | (Self::Text, _) => 0,
+            (Self::Array(item), Kind::Array) => tape.elements(value).map(|element| item.observe(tape, element)).sum(),
             (Self::Object(members), Kind::Object) => members.observe(tape, value),
             (Self::Unknown, Kind::Array) => {
                 *self = Self::Array(Box::default());
-                self.observe(tape, value);
+                self.observe(tape, value)
             }
             (Self::Unknown, Kind::Object) => {
                 *self = Self::Object(Members::default());
-                self.observe(tape, value);
+                self.observe(tape, value)
             }
-            (shape, _) => *shape = std::mem::take(shape).join(Self::of_scalar(tape, node)),
+            (shape, _) => {
+                *shape = std::mem::take(shape).join(Self::of_scalar(tape, node));
+                0
+            }
         }
     }
 

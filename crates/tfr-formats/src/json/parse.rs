@@ -97,7 +97,7 @@ pub(super) struct Parser {
     pub(super) row_len: u64,
     /// Bytes of text at which a batch ends.
     batch_len: usize,
-    /// Maximum bytes of a row within the memory limit.
+    /// Maximum bytes of a row within the memory limit, with those of its values on the tape.
     row_bound: u64,
     rows_read: u64,
     /// Whether the file is one array.
@@ -206,7 +206,8 @@ impl Parser {
             };
             at += read;
             self.row_len += read as u64;
-            if self.row_len > MAX_ROW_LEN.min(self.row_bound) && !self.is_between_rows() {
+            let is_too_long = self.row_len > MAX_ROW_LEN || self.row_len + self.tape.node_bytes() > self.row_bound;
+            if is_too_long && !self.is_between_rows() {
                 return Err(self.too_long());
             }
         }

@@ -49,6 +49,11 @@ pub(super) struct Tape {
 }
 
 impl Tape {
+    /// Returns the bytes that the nodes and their positions take.
+    pub(super) fn node_bytes(&self) -> u64 {
+        (self.nodes.len() * (size_of::<Node>() + size_of::<Position>())) as u64
+    }
+
     /// Truncates the tape to these lengths.
     pub(super) fn truncate(&mut self, nodes: usize, text: usize) {
         self.nodes.truncate(nodes);

@@ -166,7 +166,7 @@ async fn names_that_are_not_supported_are_errors_if_they_would_be_read() -> Resu
     std::os::unix::fs::symlink("loop", dir.path().join("t/loop"))?;
     assert_eq!(found(&dir, "t/a*").await?, ["t/a.csv"]);
     let message = refused(&dir, "t/b*").await;
-    assert_eq!(message, "t/b\n.csv: the name has a control character or is not UTF-8");
+    assert_eq!(message, "t/b\\n.csv: the name has a control character or is not UTF-8");
     // Whether a link to itself is a directory or a file is unknown.
     let message = refused(&dir, "t/l*").await;
     assert!(message.starts_with("t/loop: cannot be examined: "), "{message}");

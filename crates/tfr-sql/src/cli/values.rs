@@ -51,6 +51,9 @@ pub fn out(out: OsString) -> Result<PathBuf, String> {
             Err(format!("writing to {scheme}:// is not supported here: give a local path, or use a query"))
         }
         _ if out.is_empty() => Err("expected a path".to_owned()),
+        _ if out.to_string_lossy().contains(char::is_control) => {
+            Err("a name with a control character could not be read again".to_owned())
+        }
         _ if out == "-" => Err("an output is published when it is complete, which standard output cannot be\n\n\
              hint: name a file or a directory; without --out, a query prints its rows: add --format arrow, csv or jsonl"
             .to_owned()),

@@ -305,6 +305,8 @@ impl ErrorDetails {
             | FormatKind::Quote { file, .. }
             | FormatKind::Malformed { file, .. }
             | FormatKind::LongRecord { file, .. }
+            | FormatKind::LongBlock { file, .. }
+            | FormatKind::TooManyColumns { file, .. }
             | FormatKind::LineEnd { file, .. }
             | FormatKind::AvroSchema { file, .. }
             | FormatKind::AvroCodec { file, .. }

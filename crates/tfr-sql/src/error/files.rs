@@ -12,7 +12,10 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::DanglingLink { .. } => {
             Some("fetch its target (git annex get, dvc pull), remove the link, or name the files to read".to_owned())
         }
-        ErrorKind::FileTooLong { .. } => Some("leave it out: WHERE size < 2147483648".to_owned()),
+        ErrorKind::FileTooLong { most, .. } if *most < i32::MAX as u64 => Some(format!(
+            "raise --memory-limit, of which a file may take a quarter; or leave it out: WHERE size <= {most}"
+        )),
+        ErrorKind::FileTooLong { most, .. } => Some(format!("leave it out: WHERE size <= {most}")),
         ErrorKind::Empty { skipped, .. } if !skipped.is_empty() => {
             Some("name a file itself to read it although it is hidden".to_owned())
         }

@@ -42,6 +42,9 @@ pub fn hint(error: &Error) -> Option<String> {
             "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
         ),
         ErrorKind::LongRecord { .. } => Some("raise --memory-limit".to_owned()),
+        ErrorKind::LongBlock { .. } => {
+            Some("raise --memory-limit: a block may take a quarter of it, and at most 1 GiB".to_owned())
+        }
         ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
         ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
         | ErrorKind::JsonValue { column, expected, found, declared: true, .. }

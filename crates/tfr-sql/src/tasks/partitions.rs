@@ -6,7 +6,6 @@ use datafusion::common::JoinType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::{Result, TaskError};
@@ -118,8 +117,8 @@ fn check_order(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
 /// sums.
 pub fn depends_on_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let functions = plan.downcast_ref::<AggregateExec>().map(AggregateExec::aggr_expr).unwrap_or_default();
-    plan.is::<WindowAggExec>()
-        || plan.is::<BoundedWindowAggExec>()
+    // By name, because an operator of tfr-engine takes the place of `WindowAggExec`.
+    matches!(plan.name(), "WindowAggExec" | "BoundedWindowAggExec")
         || plan.fetch().is_some()
         || functions.iter().any(|function| !OF_ANY_ORDER.contains(&function.fun().name()))
 }

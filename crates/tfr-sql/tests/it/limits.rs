@@ -33,6 +33,18 @@ fn shards(out: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
+fn a_handful_of_files_is_too_few_to_start() {
+    let bench = Workbench::new();
+    for handles in [5, 6, 7, 8] {
+        assert_eq!(
+            tell(&run_with_handles(&bench, handles, &["SELECT 1"])),
+            "exit 2\n-- stderr\nerror: cannot start the watch for requests to stop\n  cause: Too many open files (os error 24)\n",
+            "{handles}"
+        );
+    }
+}
+
+#[test]
 fn five_thousand_directories_need_no_more_than_256_files() {
     let bench = Workbench::new();
     let query = "SELECT value AS id, value % 5000 AS bucket, repeat('x', CAST(value % 50 AS INT)) AS text \

@@ -460,3 +460,15 @@ fn a_url_without_its_slashes_is_not_a_local_path() {
     bench.text("s3:x.csv", "a\n1\n");
     assert!(bench.tell(&["SELECT * FROM 's3:x.csv'", "--format", "csv"]).starts_with("exit 0\n"));
 }
+
+#[test]
+fn a_target_has_a_name_that_can_be_read_again() {
+    let bench = Workbench::new();
+    insta::assert_snapshot!(tell(&bench.run(&["SELECT 1 AS a", "--out", "new\nline"])), @r"
+    exit 2
+    -- stderr
+    error: invalid value 'new
+    line' for '--out <PATH>': a name with a control character could not be read again
+    ");
+    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+}

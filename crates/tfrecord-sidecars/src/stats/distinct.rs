@@ -22,10 +22,11 @@ const CHANGES: u32 = REGISTERS as u32 / 2;
 const SURE: u8 = 4;
 
 /// A HyperLogLog sketch.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Distinct {
+    /// `None` before the first value: most features have too few values to need a sketch.
     #[serde(with = "registers")]
-    registers: Box<[u8; REGISTERS]>,
+    registers: Option<Box<[u8; REGISTERS]>>,
     /// A lower bound of all registers; zero below [`SURE`]. With many values, the hash alone shows that most of them
     /// change nothing.
     least: u8,
@@ -33,23 +34,21 @@ pub(super) struct Distinct {
     changes: u32,
 }
 
-impl Default for Distinct {
-    fn default() -> Self {
-        Self { registers: Box::new([0; REGISTERS]), least: 0, changes: 0 }
-    }
-}
-
 impl Distinct {
     /// Adds values by their hashes.
     #[inline(always)]
     pub(super) fn add(&mut self, hashes: &[u64]) {
+        if hashes.is_empty() {
+            return;
+        }
         let least = self.least;
+        let registers = self.registers.get_or_insert_with(none_set);
         for hash in hashes {
             // The position of the lowest one bit among the other bits, which more processors find quickly than the
             // highest. A sentinel bit after them bounds it.
             let place = (hash | 1 << (64 - BITS)).trailing_zeros() as u8 + 1;
             if place > least
-                && let Some(register) = self.registers.get_mut((hash >> (64 - BITS)) as usize)
+                && let Some(register) = registers.get_mut((hash >> (64 - BITS)) as usize)
                 && place > *register
             {
                 *register = place;
@@ -63,7 +62,7 @@ impl Distinct {
 
     #[cold]
     fn find_least(&mut self) {
-        let least = self.registers.iter().copied().min().unwrap_or_default();
+        let least = self.registers.iter().flat_map(|registers| registers.iter()).copied().min().unwrap_or_default();
         // A branch taken for half or a quarter of the values is unpredictable, and mispredictions cost more than they
         // save.
         self.least = if least < SURE { 0 } else { least };
@@ -71,15 +70,17 @@ impl Distinct {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        for (register, other) in self.registers.iter_mut().zip(other.registers.iter()) {
+        let Some(other) = &other.registers else { return };
+        for (register, other) in self.registers.get_or_insert_with(none_set).iter_mut().zip(other.iter()) {
             *register = (*register).max(*other);
         }
         self.find_least();
     }
 
     pub(super) fn estimate(&self) -> u64 {
+        let Some(registers) = &self.registers else { return 0 };
         let mut counts = [0_u32; MOST + 1];
-        for register in self.registers.iter() {
+        for register in registers.iter() {
             if let Some(count) = counts.get_mut(usize::from(*register)) {
                 *count += 1;
             }
@@ -93,6 +94,10 @@ impl Distinct {
         sum += registers * sigma(f64::from(zeros) / registers);
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
+}
+
+fn none_set() -> Box<[u8; REGISTERS]> {
+    Box::new([0; REGISTERS])
 }
 
 fn sigma(mut x: f64) -> f64 {
@@ -127,20 +132,27 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// The registers as a sequence, whose length is checked.
+/// The registers as a sequence, whose length is checked, and of zeros if no value was added.
 mod registers {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::REGISTERS;
 
-    pub(super) fn serialize<S: Serializer>(registers: &[u8; REGISTERS], serializer: S) -> Result<S::Ok, S::Error> {
-        registers.as_slice().serialize(serializer)
+    pub(super) fn serialize<S: Serializer>(
+        registers: &Option<Box<[u8; REGISTERS]>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        registers.as_deref().unwrap_or(&[0; REGISTERS]).as_slice().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Box<[u8; REGISTERS]>, D::Error> {
-        let registers = Vec::<u8>::deserialize(deserializer)?;
-        registers.into_boxed_slice().try_into().map_err(|_| D::Error::custom("another number of registers"))
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        deserializer: D,
+    ) -> Result<Option<Box<[u8; REGISTERS]>>, D::Error> {
+        let registers = Vec::<u8>::deserialize(deserializer)?.into_boxed_slice();
+        let registers: Box<[u8; REGISTERS]> =
+            registers.try_into().map_err(|_| D::Error::custom("another number of registers"))?;
+        Ok(Some(registers).filter(|registers| registers.iter().any(|register| *register > 0)))
     }
 }
 
@@ -196,7 +208,7 @@ mod tests {
             *register = (hash.trailing_zeros() as u8 + 1).min(MOST as u8).max(*register);
         }
         assert!(sketch.least >= SURE);
-        assert_eq!(sketch.registers[..], registers);
+        assert_eq!(sketch.registers.as_deref().map(<[u8]>::to_vec), Some(registers));
     }
 
     /// A repeated value changes nothing, in any part.

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind};
 
 impl Parser {
     pub(super) fn too_long(&self) -> Error {
-        if self.row_bound >= MAX_ROW_LEN {
+        if self.row_len > MAX_ROW_LEN {
             return self.unexpected("its end within 256 MiB", "more");
         }
         let (file, line) = (self.file.to_string(), self.line_at(self.row_line));
