@@ -21,6 +21,7 @@ use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::{AggregateFunction, InList, InSubquery, ScalarFunction, SetComparison, WindowFunction};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::type_coercion::binary::type_union_coercion;
+use datafusion_expr::type_coercion::other::get_coerce_type_for_case_expression;
 use datafusion_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
 };
@@ -149,7 +150,7 @@ impl ExactOperands {
                 }
                 results.extend(else_expr.as_deref_mut());
                 no_dates_beside_numbers(&results, schema)?;
-                let changed_results = with_doubles(&mut results, schema);
+                let changed_results = with_doubles(&mut results, schema) | with_type_of_case(&mut results, schema);
                 let changed = match expr.as_deref_mut() {
                     Some(expr) => {
                         compared.push(expr);
@@ -210,6 +211,22 @@ impl ExactOperands {
             other => Transformed::no(other),
         })
     }
+}
+
+/// Casts the results of `CASE` to their common type, if some are numbers. The engine does so later, and takes `CASE` for one
+/// of the type of its first result until then: in a `UNION` with `0.25`, 1.789 was rounded to 1.79.
+fn with_type_of_case(results: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = results.iter().map(|result| result.get_type(schema)).collect::<Result<Vec<_>>>();
+    let Ok(types) = types else { return false };
+    let Some((last, others)) = types.split_last() else { return false };
+    let common = get_coerce_type_for_case_expression(others, Some(last));
+    let Some(common) = common.filter(|_| types.iter().any(DataType::is_numeric)) else { return false };
+    let mut changed = false;
+    for (result, _) in results.iter_mut().zip(&types).filter(|(_, data_type)| **data_type != common) {
+        **result = cast(std::mem::take(*result), common.clone());
+        changed = true;
+    }
+    changed
 }
 
 fn has_operands_of_one_type(op: Operator) -> bool {

@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::tree_node::{Transformed, TreeNode as _};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, plan_err};
 use datafusion_expr::expr::WindowFunctionParams;
 use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
