@@ -201,7 +201,7 @@ def test_verify_finds_all_damage(tmp_path: Path) -> None:
 
 def test_a_part_of_a_set_is_a_warning(tmp_path: Path) -> None:
     for number in [0, 2]:
-        (tmp_path / f"part-{number:05}-of-00003.tfrecord").write_bytes(frame(example({"id": [number]})))
+        (tmp_path / f"part-{number:05}-of-00003.tfrecord").write_bytes(frame(example(id=[number])))
     expected = f"only 2 of the 3 files {tmp_path}/part-*-of-00003.tfrecord exist: number 1 is missing"
     readers = [
         lambda paths: ids(Loader(paths, batch_size=1)),
@@ -224,7 +224,7 @@ def test_a_part_of_a_set_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_with_the_name_of_a_compressed_one_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.tfrecord").write_bytes(frame(example({"id": [1]})))
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(id=[1])))
     (tmp_path / "b.tfrecord.gz").write_bytes(b"")
     for read in [lambda: Loader(tmp_path, batch_size=1), lambda: list(scan_records(tmp_path))]:
         with pytest.raises(DataError, match="b.tfrecord.gz: expected a compressed file, found an empty one"):
