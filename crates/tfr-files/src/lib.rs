@@ -32,6 +32,7 @@
 //!
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
+mod compressed_names;
 mod error;
 pub mod files;
 mod findings;
@@ -45,6 +46,7 @@ pub mod threads;
 mod unchanged;
 mod used;
 
+pub use compressed_names::named_compression;
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use files::FilesFunction;
 pub use findings::{Finding, Findings};

@@ -14,7 +14,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles};
+use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, named_compression};
 
 use crate::csv::CsvFormat;
 use crate::detect::{detect, text_of};
@@ -75,6 +75,11 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    if let Some(error) = empty_compressed(&listing, options)
+        && !read::is_set(session, &locations).await?
+    {
+        return Err(error.into());
+    }
     warn_of_owners(&listing);
     let typed = options.partitions.iter().flat_map(|typed| typed.fields()).map(|field| field.name().as_str());
     let listing = listing.with_partition_names(typed.chain(options.partition_names.iter().map(String::as_str)));
@@ -164,6 +169,22 @@ fn without_rows(
     // It never reads anything.
     let format = CsvFormat::new(options.csv.clone(), listing.names().clone(), ColumnNames::default());
     Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), declared)))
+}
+
+/// Returns the error for an empty file with the name of a compressed one: it was cut off. The reader of TFRecord detects
+/// these itself, since only it knows whether a file is one of its set.
+fn empty_compressed(listing: &Listing, options: &InputOptions) -> Option<crate::Error> {
+    let is_records =
+        |name: &str| options.format.or_else(|| InputFormat::of_file_name(name)) == Some(InputFormat::TfRecord);
+    // The option is one of all text formats.
+    if options.csv.compression.is_some() {
+        return None;
+    }
+    let empty = listing.files().iter().zip(listing.file_names()).filter(|(file, _)| file.size == 0);
+    empty.filter(|(_, name)| !is_records(name)).find_map(|(meta, file)| {
+        let codec = named_compression(meta.location.filename()?)?;
+        Some(ErrorKind::NotCompressed { file, codec, found: "an empty file".to_owned() }.into())
+    })
 }
 
 /// Warns once about files that are read although they belong to a table format.

@@ -8,7 +8,9 @@ use arrow_schema::{Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, RecordReader, Records};
-use tfrecord_shards::{CountedFile, Manifest, Progress, RecordOffset, SchemaDescription, SetLayout, count_records};
+use tfrecord_shards::{
+    CountedFile, Manifest, MissingParts, Progress, RecordOffset, SchemaDescription, SetLayout, count_records,
+};
 
 use crate::error::{Failure, Result};
 
@@ -71,6 +73,8 @@ pub(crate) struct DataSet {
     pub(crate) mapping: MappingOptions,
     /// Whether the columns were inferred from the first records.
     pub(crate) inferred: bool,
+    /// The files that are missing in the directories that were named, as the names of the others record.
+    pub(crate) missing: Vec<String>,
     rows: u64,
 }
 
@@ -93,6 +97,7 @@ impl DataSet {
         progress: &Progress,
     ) -> Result<Self> {
         let mut files = count_records(paths, progress)?;
+        let missing = missing_parts(paths, &files);
         if let Some(split) = split {
             files = only_split(files, split)?;
         }
@@ -109,12 +114,13 @@ impl DataSet {
                 (schema, mapping, true)
             }
         };
-        Ok(Self::new(files.into_iter().map(Shard::new).collect(), schema, mapping, inferred))
+        let data = Self::new(files.into_iter().map(Shard::new).collect(), schema, mapping, inferred);
+        Ok(Self { missing, ..data })
     }
 
     fn new(shards: Vec<Shard>, schema: SchemaRef, mapping: MappingOptions, inferred: bool) -> Self {
         let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
-        Self { shards, schema, mapping, inferred, rows }
+        Self { shards, schema, mapping, inferred, missing: Vec::new(), rows }
     }
 
     /// The number of records.
@@ -167,6 +173,16 @@ impl DataSet {
         let stored: Stored = serde_json::from_str(json).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(Self::new(stored.shards, stored.schema.to_schema()?, stored.mapping, stored.inferred))
     }
+}
+
+/// Returns which files are missing, as the names of the others record. Files that are named themselves are read as named,
+/// and those of a manifest may have any names.
+fn missing_parts(named: &[PathBuf], files: &[CountedFile]) -> Vec<String> {
+    let directories: Vec<_> = named.iter().filter(|path| path.is_dir()).collect();
+    let is_found = |path: &&Path| directories.iter().any(|directory| path.starts_with(directory));
+    let unlisted = files.iter().filter(|file| file.listed.is_none()).map(|file| file.path.as_path());
+    let names = unlisted.filter(is_found).filter_map(Path::to_str);
+    MissingParts::among(names).iter().map(ToString::to_string).collect()
 }
 
 /// Returns the files of a split.

@@ -155,7 +155,7 @@ impl From<tfrecord_shards::Error> for Failure {
                 failure.0.byte = Some(error.position().byte);
                 failure
             }
-            ErrorKind::ShardLength { path, .. } => {
+            ErrorKind::ShardLength { path, .. } | ErrorKind::EmptyCompressed { path } => {
                 let mut failure = Self::new(Class::Data, text);
                 failure.0.file = Some(path.display().to_string());
                 failure
@@ -174,6 +174,9 @@ impl From<tfrecord_shards::Error> for Failure {
                 let mut failure = Self::new(Class::Data, text);
                 failure.0.file = Some(path.display().to_string());
                 failure
+            }
+            ErrorKind::Attempt(AttemptError::DamagedTask { .. }) => {
+                Self::new(Class::Data, text).with_hint("Stage the rows of this task again.")
             }
             ErrorKind::Attempt(AttemptError::Missing { .. }) => {
                 Self::usage(text).with_hint("Run these tasks, and commit with the reports of all tasks.")

@@ -59,6 +59,12 @@ impl PyDataSet {
         usize::try_from(self.0.rows()).unwrap_or(usize::MAX)
     }
 
+    /// The files that are missing in the directories that were named: a line for each set of files.
+    #[getter]
+    fn missing(&self) -> Vec<String> {
+        self.0.missing.clone()
+    }
+
     /// The paths of the files.
     #[getter]
     fn files(&self) -> Vec<PathBuf> {

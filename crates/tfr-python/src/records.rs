@@ -12,7 +12,7 @@ use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder, RecordReader, Records};
-use tfrecord_shards::{IndexName, Progress, count_records, record_bounds};
+use tfrecord_shards::{Finding, FindingKind, IndexName, MissingParts, Progress, count_records, record_bounds};
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
@@ -27,7 +27,12 @@ const STEP: usize = 64;
 
 /// Reads the records of files in order, without decoding them.
 #[pyclass(name = "Scanner", module = "tfr_sql._native", frozen)]
-pub(crate) struct PyScanner(Mutex<Scanner>);
+pub(crate) struct PyScanner {
+    scanner: Mutex<Scanner>,
+    /// The files that are missing in the directories that were named: a line for each set of files.
+    #[pyo3(get)]
+    missing: Vec<String>,
+}
 
 struct Scanner {
     /// The files that were not opened yet, last first.
@@ -43,28 +48,38 @@ impl PyScanner {
     #[new]
     #[pyo3(signature = (paths, *, start=0, crc=true))]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, start: u64, crc: bool) -> PyResult<Self> {
-        if start > 0 {
-            return Ok(Self(Mutex::new(interruptible(py, |progress| Scanner::from(&paths, start, crc, progress))?)));
-        }
         let (mut files, findings) = py.detach(|| tfrecord_shards::files(&paths)).map_err(Failure::from)?;
+        let missing = findings.iter().filter_map(missing_parts).collect();
+        if start > 0 {
+            let scanner = Mutex::new(interruptible(py, |progress| Scanner::from(&paths, start, crc, progress))?);
+            return Ok(Self { scanner, missing });
+        }
         if let Some(finding) = findings.iter().find(|finding| finding.is_gap()) {
             return Err(Failure::finding(finding).into());
         }
         files.reverse();
-        Ok(Self(Mutex::new(Scanner { files, crc, open: None, records: Records::new() })))
+        let scanner = Mutex::new(Scanner { files, crc, open: None, records: Records::new() });
+        Ok(Self { scanner, missing })
     }
 
     /// Returns the next records; none at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let records = py.detach(|| -> Result<Records> {
-            let mut scanner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut scanner = self.scanner.lock().unwrap_or_else(PoisonError::into_inner);
             scanner.read()?;
             Ok(std::mem::take(&mut scanner.records))
         })?;
         let list = PyList::new(py, records.iter().map(|record| PyBytes::new(py, record)))?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).records = records;
+        self.scanner.lock().unwrap_or_else(PoisonError::into_inner).records = records;
         Ok(list)
     }
+}
+
+/// Returns the line for files that are missing, with the path of their directory, as a query has it.
+fn missing_parts(finding: &Finding) -> Option<String> {
+    let FindingKind::MissingParts(missing) = &finding.kind else { return None };
+    let pattern = finding.path.join(&missing.pattern).display().to_string();
+    Some(MissingParts { pattern, ..missing.clone() }.to_string())
 }
 
 impl Scanner {

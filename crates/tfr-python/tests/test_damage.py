@@ -3,12 +3,24 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import warnings
 from pathlib import Path
 
 import pytest
 
 from conftest import example, frame, ids, write
-from tfr_sql import DataError, Loader, MissingError, TfrError, UsageError, scan_records, verify
+from tfr_sql import (
+    DataError,
+    Loader,
+    MissingError,
+    MissingFilesWarning,
+    RecordSource,
+    TfrError,
+    UsageError,
+    scan_records,
+    schema,
+    verify,
+)
 
 
 def shard_of(directory: str) -> Path:
@@ -185,3 +197,35 @@ def test_verify_finds_all_damage(tmp_path: Path) -> None:
     assert found.findings[0].path == str(path)
     with pytest.raises(DataError, match="and 1 more"):
         verify(tmp_path / "set", raise_on_damage=True)
+
+
+def test_a_part_of_a_set_is_a_warning(tmp_path: Path) -> None:
+    for number in [0, 2]:
+        (tmp_path / f"part-{number:05}-of-00003.tfrecord").write_bytes(frame(example(id=[number])))
+    expected = f"only 2 of the 3 files {tmp_path}/part-*-of-00003.tfrecord exist: number 1 is missing"
+    readers = [
+        lambda paths: ids(Loader(paths, batch_size=1)),
+        lambda paths: list(scan_records(paths)),
+        lambda paths: list(scan_records(paths, start=1)),
+        lambda paths: len(RecordSource(paths)),
+        schema,
+    ]
+    for read in readers:
+        with pytest.warns(MissingFilesWarning) as warned:
+            read(tmp_path)
+        assert [str(warning.message) for warning in warned] == [expected]
+        assert warned[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(MissingFilesWarning):
+                read(tmp_path)
+            # What is named is read as named.
+            read(tmp_path / "*.tfrecord")
+
+
+def test_an_empty_file_with_the_name_of_a_compressed_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(id=[1])))
+    (tmp_path / "b.tfrecord.gz").write_bytes(b"")
+    for read in [lambda: Loader(tmp_path, batch_size=1), lambda: list(scan_records(tmp_path))]:
+        with pytest.raises(DataError, match="b.tfrecord.gz: expected a compressed file, found an empty one"):
+            read()

@@ -120,7 +120,7 @@ pub async fn plan(
 /// `task`: runs an attempt of a task.
 pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
     let index = args.index;
-    let plan = plan_file::read_plan(&args.plan)?;
+    let plan = plan_file::read_plan(&args.plan).map_err(try_again)?;
     if (plan.query.tasks()..=last_index(plan.query.partitions())).contains(&index) {
         // A job array has as many tasks as were asked for.
         work.printer
@@ -149,7 +149,7 @@ fn last_index(partitions: NonZeroUsize) -> u32 {
 
 /// `cut`: decides where shards begin.
 pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let plan = plan_file::read_plan(&args.plan)?;
+    let plan = plan_file::read_plan(&args.plan).map_err(try_again)?;
     let cut = with_plan(&plan, &args.resources, &work, async |commit, context| {
         if !commit.sorts_in_tasks()? {
             return Err(TaskError::NothingToCut.into());
@@ -168,7 +168,7 @@ pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
 /// `finish`: publishes the set. Says so if it is published already.
 pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
     let path = plan_file::absolute(&args.plan)?;
-    let plan = match plan_file::read(&path)? {
+    let plan = match plan_file::read(&path).map_err(try_again)? {
         Content::Plan(plan) => plan,
         Content::Published(published) => return say_published(args, &published, &work),
     };
@@ -176,7 +176,7 @@ pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
         return Err(TaskError::VerifiedLater.into());
     }
     // A finish that was killed after it had published the set.
-    let manifest = match plan.staging.published()? {
+    let manifest = match plan.staging.published().map_err(try_again)? {
         Some(manifest) => Arc::new(manifest),
         None => match publish(args, &path, &plan, &work)? {
             Ok(manifest) => manifest,
@@ -234,7 +234,12 @@ fn prevents_publication(error: &(dyn StdError + 'static)) -> bool {
     let mut chain = std::iter::successors(Some(error), |&error| error.source());
     let error = chain.find_map(|error| error.downcast_ref::<tfrecord_shards::Error>());
     error.is_some_and(|error| {
-        !matches!(error.kind(), Kind::Ended | Kind::Busy { .. } | Kind::Attempt(AttemptError::Missing { .. }))
+        !matches!(
+            error.kind(),
+            Kind::Ended
+                | Kind::Busy { .. }
+                | Kind::Attempt(AttemptError::Missing { .. } | AttemptError::DamagedTask { .. })
+        )
     })
 }
 
@@ -256,10 +261,10 @@ fn print_report(args: &FinishArgs, json: &str, work: &Work<'_>) -> Result<()> {
 pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     const MEMORY: NonZeroU64 = NonZeroU64::new(64 << 20).unwrap();
     let path = plan_file::absolute(&args.plan)?;
-    let plan = match plan_file::read(&path)? {
+    let plan = match plan_file::read(&path).map_err(try_again)? {
         Content::Plan(plan) => plan,
         Content::Published(published) => {
-            plan_file::remove(&path)?;
+            plan_file::remove(&path).map_err(try_again)?;
             work.printer.note(format!("{}: published already, so it stays", published.out));
             return Ok(ExitStatus::Done);
         }
@@ -280,7 +285,7 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     if let Err(status) = abandoned {
         return Ok(status);
     }
-    plan_file::remove(&path)?;
+    plan_file::remove(&path).map_err(try_again)?;
     work.printer.note(format!("abandoned {}", counted(plan.query.tasks().into(), "task")));
     Ok(ExitStatus::Done)
 }
@@ -294,7 +299,7 @@ fn with_plan<T>(
 ) -> Result<Result<T, ExitStatus>> {
     let limits = Limits::new(&resources.with_partitions(plan.query.partitions()))?;
     log::info!("{limits}");
-    let spill = SpillDirectory::create(resources.temp_dir.as_deref())?;
+    let spill = SpillDirectory::create(resources.temp_dir.as_deref()).map_err(try_again)?;
     let (args, text) = plan.query.arguments_there()?;
     with_session(limits, &spill, args.stores.options(), work, async |context| {
         let interrupt = &work.interrupt;
@@ -333,7 +338,13 @@ fn with_session<T>(
         job(&context).await
     });
     threads::end(runtime);
-    done.map_err(|error| if may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error })
+    done.map_err(try_again)
+}
+
+/// Marks an error that may not happen again as such, for the exit code.
+fn try_again(error: impl Into<Error>) -> Error {
+    let error = error.into();
+    if may_go_away(&error) { Error::TryAgain(Box::new(error)) } else { error }
 }
 
 /// Waits for work, or returns the exit status after a signal.

@@ -178,6 +178,7 @@ fn kind(kind: &FindingKind) -> &'static str {
         FindingKind::UnmappedFeatures { .. } => "unmapped-features",
         FindingKind::ChangedManifest { .. } => "changed-manifest",
         FindingKind::MissingParts(_) => "missing-parts",
+        FindingKind::SavedElements { .. } => "saved-elements",
         FindingKind::MissingShard => "missing-shard",
         FindingKind::UnlistedShard => "unlisted-shard",
         FindingKind::MissingSidecar => "missing-sidecar",

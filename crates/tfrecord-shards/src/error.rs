@@ -281,6 +281,12 @@ pub enum ErrorKind {
         found: u64,
     },
 
+    /// A file has the name of a compressed one, or is listed as one, and is empty: it was cut off.
+    #[error("{}: expected a compressed file, found an empty one", path.display())]
+    EmptyCompressed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The sort input is invalid.
     #[error("cannot sort records: {problem}")]
     SortInput {

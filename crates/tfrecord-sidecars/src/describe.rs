@@ -96,7 +96,13 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     // Incomplete sets are rejected.
     let is_gap = |finding: &Finding| {
         let kind = &finding.kind;
-        matches!(kind, FindingKind::MissingShard | FindingKind::Length { .. } | FindingKind::ChangedManifest { .. })
+        matches!(
+            kind,
+            FindingKind::MissingShard
+                | FindingKind::Length { .. }
+                | FindingKind::ChangedManifest { .. }
+                | FindingKind::Unreadable(_)
+        )
     };
     if let Some(finding) = findings.into_iter().find(is_gap) {
         return Err(ErrorKind::NotWhole { problem: finding.to_string() }.into());

@@ -87,6 +87,46 @@ fn a_page_with_a_bad_checksum() {
     assert_empty(&parent);
 }
 
+/// The names of staged directories contain that of the target, which may be as long as a file system allows.
+#[test]
+fn targets_have_names_of_any_length() {
+    let scratch = Scratch::default();
+    let (_, parent) = target(&scratch);
+    fs::write(scratch.join("in.csv"), "value\n".to_owned() + &"7\n".repeat(100)).unwrap();
+    let query = &format!("SELECT value FROM '{}'", scratch.join("in.csv").display());
+    for len in [217, 218, 230, 255] {
+        let name = format!("{}{}", "é".repeat(100), "x".repeat(len - 200));
+        for out in [parent.join(&name), parent.join(name[..name.len() - 8].to_owned() + ".parquet")] {
+            run(&mut write(query, &out)).success();
+            run(write(query, &out).args(["--mode", "overwrite"])).success();
+            if !out.is_dir() {
+                continue;
+            }
+            run(write(query, &out).args(["--mode", "append"])).success();
+            assert_eq!(read_shards(&out).len(), 200);
+            run(tfr_sql().arg("verify").arg(&out)).success();
+            // What a killed run leaves has the shortened name, too.
+            let plan = scratch.join("p.tfrplan");
+            let planned = scratch.join(format!("plan-{len}"));
+            fs::create_dir(&planned).unwrap();
+            let next = planned.join(out.file_name().unwrap());
+            run(write(query, &next).args(["--plan"]).arg(&plan).args(["--shards", "1"])).success();
+            let staged: Vec<_> = fs::read_dir(&planned).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(staged.len(), 1, "{staged:?}");
+            let kept = planned.join("kept");
+            fs::rename(&staged[0], &kept).unwrap();
+            fs::create_dir(&staged[0]).unwrap();
+            fs::write(staged[0].join("00000-00000.staged"), "").unwrap();
+            run(&mut write(query, &next)).success();
+            let left = run(tfr_sql().arg("verify").arg(&next)).exits_with(1);
+            assert!(left.stdout.contains("which was killed"), "{}", left.stdout);
+            run(tfr_sql().args(["verify", "--remove-leftovers"]).arg(&next)).success();
+            assert!(!staged[0].exists());
+            fs::remove_file(&plan).unwrap();
+        }
+    }
+}
+
 /// A disk that fills up, told by a limit on the size of files.
 #[test]
 fn a_file_that_cannot_grow() {

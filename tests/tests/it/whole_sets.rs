@@ -94,6 +94,37 @@ fn a_shard_that_was_cut_is_refused_by_all() {
     }
 }
 
+/// A snapshot that another program wrote has no manifest, but its metadata has the number of elements.
+#[test]
+fn a_snapshot_that_was_cut_at_the_end_of_a_record_is_reported() {
+    for compression in ["none", "gzip"] {
+        let scratch = Scratch::default();
+        let query = "SELECT value AS a, value * 2 AS b FROM generate_series(1, 10)";
+        let options = ["--layout", "snapshot", "--shards", "2", "--compression", compression];
+        run(command(&scratch, &[query, "--out", "saved"]).args(options)).success();
+        for name in ["_manifest.json", "_SUCCESS"] {
+            fs::remove_file(scratch.join("saved").join(name)).unwrap();
+        }
+        let sound = run(&mut command(&scratch, &["verify", "saved"])).success();
+        assert!(sound.stderr.contains("20 records in 2 files"), "{}", sound.stderr);
+        let chunk = scratch.join("saved/1/00000001.shard/00000000.snapshot");
+        if compression == "none" {
+            let bytes = fs::read(&chunk).unwrap();
+            let first = 16 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+            fs::write(&chunk, &bytes[..first]).unwrap();
+        } else {
+            fs::remove_file(&chunk).unwrap();
+        }
+        let found = if compression == "none" { 11 } else { 10 };
+        let refused = run(&mut command(&scratch, &["verify", "saved", "--report", "json"])).exits_with(1);
+        let expected = format!(
+            "saved/snapshot.metadata: records 10 elements, which are 20 records, and its files have {found} records"
+        );
+        assert!(refused.stdout.contains("saved-elements"), "{}", refused.stdout);
+        assert!(refused.stdout.contains(&expected), "{}", refused.stdout);
+    }
+}
+
 #[test]
 fn a_set_inside_a_set_is_neither_written_nor_read() {
     let scratch = Scratch::default();
@@ -160,8 +191,65 @@ fn a_name_of_a_compressed_file_is_kept_to() {
     fs::write(scratch.join("x.tfrecord.gz"), b"").unwrap();
     let refused = count(&scratch, "x.tfrecord.gz").exits_with(1);
     assert!(refused.stderr.contains("expected a compressed file, found an empty one"), "{}", refused.stderr);
+    // One byte is not enough for the compression to be detected.
+    for name in ["1.tfrecord.gz", "1.tfrecord.zlib", "1.jsonl.gz", "1.hive.gz", "1.libsvm.bz2", "1.tsv.xz"] {
+        fs::write(scratch.join(name), b"\x1f").unwrap();
+        count(&scratch, name).exits_with(1);
+    }
     let plain = ["SELECT count(*) AS n FROM t", "--table", "t=y.csv.gz,compression=none", "--format", "csv"];
     assert_eq!(run(&mut command(&scratch, &plain)).success().stdout, "n\n1\n");
+}
+
+/// An empty file next to sound ones was skipped as those that mark a directory are.
+#[test]
+fn an_empty_file_with_the_name_of_a_compressed_one_is_refused() {
+    for (name, content) in [
+        ("csv", &b"a,b\n1,2\n"[..]),
+        ("tsv", b"a\tb\n1\t2\n"),
+        ("jsonl", b"{\"a\": 1}\n"),
+        ("hive", b"1\x012\n"),
+        ("libsvm", b"1 1:2\n"),
+    ] {
+        let scratch = Scratch::default();
+        fs::create_dir(scratch.join("d")).unwrap();
+        fs::write(scratch.join(format!("d/a.{name}")), content).unwrap();
+        fs::write(scratch.join(format!("d/b.{name}")), "").unwrap();
+        let query = match name {
+            "hive" => {
+                "CREATE EXTERNAL TABLE t (a INT, b INT) STORED AS TEXTFILE LOCATION 'd'; SELECT count(*) AS n FROM t"
+            }
+            _ => "SELECT count(*) AS n FROM 'd'",
+        };
+        let query = [query, "--format", "csv"];
+        assert_eq!(run(&mut command(&scratch, &query)).success().stdout, "n\n1\n", "{name}");
+        for compression in ["gz", "bz2", "xz", "zst", "deflate"] {
+            let empty = scratch.join(format!("d/c.{name}.{compression}"));
+            fs::write(&empty, "").unwrap();
+            let refused = run(&mut command(&scratch, &query)).exits_with(1);
+            let expected = format!("c.{name}.{compression}: expected a file compressed with ");
+            assert!(refused.stderr.contains(&expected), "{expected}{}", refused.stderr);
+            assert!(refused.stderr.contains("found an empty file"), "{}", refused.stderr);
+            fs::remove_file(&empty).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_empty_shard_with_the_name_of_a_compressed_one_is_refused_by_all() {
+    let scratch = Scratch::default();
+    let shard = shard_files(&set(&scratch, "other-set", 900)).remove(1);
+    fs::create_dir(scratch.join("set")).unwrap();
+    fs::copy(shard, scratch.join("set/a.tfrecord")).unwrap();
+    fs::write(scratch.join("set/b.tfrecord.gz"), "").unwrap();
+    for arguments in READERS {
+        let refused = run(&mut command(&scratch, arguments)).exits_with(1);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        let expected = "b.tfrecord.gz: expected a compressed file, found an empty one";
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    // The manifest of a set says which files are read.
+    fs::write(scratch.join("other-set/b.tfrecord.gz"), "").unwrap();
+    assert_eq!(count(&scratch, "other-set").success().stdout, "n\n900\n");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use datafusion_common::{DataFusionError, Result, SharedResult};
 use datafusion_common_runtime::SpawnedTask;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -46,8 +47,11 @@ pub(super) struct BoundaryScan {
 #[derive(Default)]
 struct State {
     done: OnceLock<Boundaries>,
-    running: Mutex<Option<WeakShared<BoxFuture<'static, Boundaries>>>>,
+    running: Mutex<Option<WeakShared<Running>>>,
 }
+
+/// A scan that several callers wait for.
+type Running = BoxFuture<'static, SharedResult<Boundaries>>;
 
 impl BoundaryScan {
     pub(super) fn new(cuts: impl Into<Arc<[u64]>>) -> Self {
@@ -60,15 +64,18 @@ impl BoundaryScan {
     }
 
     /// Finds the boundaries, or waits for the caller that does.
-    pub(super) async fn boundaries(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Boundaries {
+    ///
+    /// # Errors
+    /// The file cannot be read. If it were then read in one piece, the order of the rows would depend on that.
+    pub(super) async fn boundaries(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Result<Boundaries> {
         if let Some(done) = self.state.done.get() {
-            return done.clone();
+            return Ok(done.clone());
         }
-        let boundaries = self.join_or_start(store, meta).await;
-        self.state.done.get_or_init(|| boundaries).clone()
+        let boundaries = self.join_or_start(store, meta).await.map_err(DataFusionError::Shared)?;
+        Ok(self.state.done.get_or_init(|| boundaries).clone())
     }
 
-    fn join_or_start(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Shared<BoxFuture<'static, Boundaries>> {
+    fn join_or_start(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Shared<Running> {
         let mut running = self.state.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(joined) = running.as_ref().and_then(WeakShared::upgrade) {
             return joined;
@@ -76,7 +83,10 @@ impl BoundaryScan {
         let (store, meta, cuts) = (Arc::clone(store), meta.clone(), Arc::clone(&self.cuts));
         // A separate task, so that it progresses whichever caller is polled.
         let task = SpawnedTask::spawn(async move { scan(&store, &meta, cuts).await });
-        let started = async move { task.await.ok().flatten() }.boxed().shared();
+        let started = async move {
+            task.await.unwrap_or_else(|error| Err(DataFusionError::ExecutionJoin(Box::new(error)))).map_err(Arc::new)
+        };
+        let started = started.boxed().shared();
         *running = started.downgrade();
         started
     }
@@ -92,13 +102,19 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Scans all pieces in parallel, up to the last cut. Errors are ignored: reading the file fails again, with a better
-/// message.
-async fn scan(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Boundaries {
+/// Converts a store's error, as [`Blocks`](super::blocks::Blocks) does.
+fn read_error(error: object_store::Error) -> DataFusionError {
+    tfr_files::Error::change_in(&error).map_or_else(|| error.into(), Into::into)
+}
+
+/// Scans all pieces in parallel, up to the last cut. Damage is no error: it is reported with its record when the file is
+/// read.
+async fn scan(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>) -> Result<Boundaries> {
     let mut options = GetOptions::default();
     let open = OpenFile::ask(&mut options);
-    store.get_opts(&meta.location, options).await.ok()?;
-    let file = open.file()?;
+    store.get_opts(&meta.location, options).await.map_err(read_error)?;
+    let Some(file) = open.file() else { return Ok(None) };
+    let join_error = |error| DataFusionError::ExecutionJoin(Box::new(error));
     let stop = StopOnDrop::default();
     let scan = PieceScan { file, size: meta.size, stopped: Arc::clone(&stop.0) };
     let stops = stops(&cuts, std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
@@ -108,8 +124,10 @@ async fn scan(store: &Arc<dyn ObjectStore>, meta: &ObjectMeta, cuts: Arc<[u64]>)
     });
     let pieces: Vec<_> = pieces.collect();
     let scanned = futures::stream::iter(pieces).then(|piece| piece);
-    let scanned: Vec<Option<Piece>> = scanned.try_collect().await.ok()?;
-    SpawnedTask::spawn_blocking(move || scan.join(&stops, &cuts, &scanned)).await.ok().flatten()
+    let scanned: Vec<object_store::Result<Option<Piece>>> = scanned.try_collect().await.map_err(join_error)?;
+    let scanned = scanned.into_iter().collect::<object_store::Result<Vec<_>>>().map_err(read_error)?;
+    let joined = SpawnedTask::spawn_blocking(move || scan.join(&stops, &cuts, &scanned)).await;
+    joined.map_err(join_error)?.map_err(read_error)
 }
 
 /// Returns the ends of the pieces to scan: the cuts and, if there are fewer pieces than threads, points between them,
@@ -146,33 +164,34 @@ struct PieceScan {
 impl PieceScan {
     /// Scans to the first header at or after `until`, from the start of the file, or from the first valid record
     /// after `from` if there is one nearby.
-    fn piece(&self, from: Option<u64>, until: u64) -> Option<Piece> {
+    fn piece(&self, from: Option<u64>, until: u64) -> object_store::Result<Option<Piece>> {
         let start = match from {
-            None => 0,
+            None => Some(0),
             Some(from) => self.first_record(from)?,
         };
-        Some(Piece { start, end: self.scan(start, until) })
+        start.map(|start| Ok(Piece { start, end: self.scan(start, until)? })).transpose()
     }
 
     /// Returns the certain boundaries at the cuts, which are among the stops, from pieces that may be guesses.
-    fn join(&self, stops: &[u64], cuts: &[u64], pieces: &[Option<Piece>]) -> Boundaries {
+    fn join(&self, stops: &[u64], cuts: &[u64], pieces: &[Option<Piece>]) -> object_store::Result<Boundaries> {
         let mut certain = Position::default();
         let mut boundaries = Vec::with_capacity(cuts.len());
         for (stop, piece) in stops.iter().zip(pieces) {
             let passed = match piece {
-                Some(piece) if piece.start == certain.byte => piece.end?,
+                Some(piece) if piece.start == certain.byte => piece.end,
                 _ => self.scan(certain.byte, *stop)?,
             };
+            let Some(passed) = passed else { return Ok(None) };
             certain = Position { record: certain.record + passed.record, byte: passed.byte };
             if cuts.binary_search(stop).is_ok() {
                 boundaries.push(certain);
             }
         }
-        Some(boundaries.into())
+        Ok(Some(boundaries.into()))
     }
 
     /// Returns the first position at or after `from` where a valid record begins.
-    fn first_record(&self, from: u64) -> Option<u64> {
+    fn first_record(&self, from: u64) -> object_store::Result<Option<u64>> {
         let end = self.size.min(from.saturating_add(SEARCH_LEN));
         let mut scanner = RecordScanner::new().with_position(Position { record: 0, byte: from });
         let (mut records, mut damage) = (Records::new(), Vec::new());
@@ -182,28 +201,30 @@ impl PieceScan {
             start += block.len() as u64;
             let scanned = scanner.scan(&mut block.as_ref(), 1, &mut records, &mut damage);
             if scanned.is_err() || !records.is_empty() {
-                return records.positions().first().map(|position| position.byte);
+                return Ok(records.positions().first().map(|position| position.byte));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Reads `len` bytes, or those up to the end of the file.
-    fn bytes(&self, start: u64, len: u64) -> Option<Bytes> {
-        self.file.read(&(start..self.size.min(start.saturating_add(len))), BytesMut::new()).ok()
+    fn bytes(&self, start: u64, len: u64) -> object_store::Result<Bytes> {
+        self.file.read(&(start..self.size.min(start.saturating_add(len))), BytesMut::new())
     }
 
-    /// Follows headers up to the first position at or after `until`, and counts records.
-    fn scan(&self, from: u64, until: u64) -> Option<Position> {
+    /// Follows headers up to the first position at or after `until`, and counts records. `None` if it meets a damaged
+    /// header.
+    fn scan(&self, from: u64, until: u64) -> object_store::Result<Option<Position>> {
         let mut headers = Headers { scan: self, block: Bytes::new(), start: 0 };
         let mut passed = Position { record: 0, byte: from };
         while passed.byte < until {
-            let len = record_len(&headers.at(passed.byte)?)?;
-            let frame = len.checked_add((HEADER_LEN + FOOTER_LEN) as u64)?;
-            let end = passed.byte.checked_add(frame).filter(|end| *end <= self.size)?;
+            let len = headers.at(passed.byte)?.as_ref().and_then(record_len);
+            let frame = len.and_then(|len| len.checked_add((HEADER_LEN + FOOTER_LEN) as u64));
+            let end = frame.and_then(|frame| passed.byte.checked_add(frame)).filter(|end| *end <= self.size);
+            let Some(end) = end else { return Ok(None) };
             passed = Position { record: passed.record + 1, byte: end };
         }
-        Some(passed)
+        Ok(Some(passed))
     }
 }
 
@@ -222,12 +243,12 @@ struct Headers<'a> {
 }
 
 impl Headers<'_> {
-    /// Returns the header at this position, or `None` if the file ends within it or cannot be read.
-    fn at(&mut self, place: u64) -> Option<[u8; HEADER_LEN]> {
+    /// Returns the header at this position, or `None` if the file ends within it.
+    fn at(&mut self, place: u64) -> object_store::Result<Option<[u8; HEADER_LEN]>> {
         let end = self.start + self.block.len() as u64;
         if place < self.start || place + HEADER_LEN as u64 > end {
             if self.scan.stopped.load(Ordering::Relaxed) {
-                return None;
+                return Ok(None);
             }
             // A header far after the block suggests that the next record is as long as the one just skipped.
             let is_sparse = place > end + BLOCK_LEN as u64;
@@ -237,7 +258,7 @@ impl Headers<'_> {
             self.block = self.scan.bytes(place, len as u64)?;
             self.start = place;
         }
-        usize::try_from(place - self.start).ok().and_then(|at| self.block.get(at..)?.first_chunk()).copied()
+        Ok(usize::try_from(place - self.start).ok().and_then(|at| self.block.get(at..)?.first_chunk()).copied())
     }
 }
 

@@ -100,7 +100,7 @@ impl RecordOpener {
         let divided = match file.extension::<BoundaryScan>() {
             _ if !known.offsets.is_empty() => Some(known_place(known.part(from..to, meta.size))?),
             // Finding the boundaries may take longer than reading a few rows.
-            Some(scan) if !self.limited => match scan.boundaries(&self.store, meta).await {
+            Some(scan) if !self.limited => match scan.boundaries(&self.store, meta).await? {
                 Some(boundaries) => Some(known_place(scanned(scan.cuts(), &boundaries, from..to, meta.size))?),
                 None => None,
             },

@@ -15,7 +15,7 @@ use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
 use tfr_files::{Findings, FoundFiles, find_files};
-use tfr_files::{Listing, Location, OwnedFiles};
+use tfr_files::{Listing, Location, OwnedFiles, named_compression};
 
 /// A shard set, some or all of whose files belong to the table.
 #[derive(Debug)]
@@ -135,8 +135,10 @@ fn check_names(
 ) -> Result<()> {
     let unlisted = files.iter().filter(|file| !members_of.contains_key(&file.location));
     let names = location.file_names();
-    let is_compressed = |name: &str| [".gz", ".gzip", ".zlib", ".zz"].iter().any(|ending| name.ends_with(ending));
-    if let Some(empty) = unlisted.clone().find(|file| file.size == 0 && is_compressed(file.location.as_ref())) {
+    let is_cut = |file: &&ObjectMeta| {
+        file.size == 0 && file.location.filename().is_some_and(|name| named_compression(name).is_some())
+    };
+    if let Some(empty) = unlisted.clone().find(is_cut) {
         return Err(ErrorKind::EmptyCompressed { file: names.name(&empty.location) }.into());
     }
     let is_found = |file: &&ObjectMeta| {

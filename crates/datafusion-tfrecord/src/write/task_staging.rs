@@ -164,9 +164,14 @@ impl TaskReports {
 
     /// Returns the reports of all complete attempts, in the order of tasks and attempts.
     pub(super) async fn all(&self) -> Result<Vec<TaskReport>> {
+        self.sound().await?.map_err(shards_error)
+    }
+
+    /// As [`all`](Self::all). The inner error is that of reports in a directory.
+    pub(super) async fn sound(&self) -> Result<Result<Vec<TaskReport>, tfrecord_shards::Error>> {
         match &self.reports {
-            Reports::Directory(area) => area.reports().map_err(shards_error),
-            Reports::Store(control) => control.reports().await,
+            Reports::Directory(area) => Ok(area.reports()),
+            Reports::Store(control) => control.reports().await.map(Ok),
         }
     }
 

@@ -29,7 +29,9 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::TryStreamExt;
 use tfr_files::Findings;
-use tfrecord_shards::{AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports};
+use tfrecord_shards::{
+    AttemptError, AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports,
+};
 use tfrecord_sidecars::stats::Statistics;
 
 use super::commit::{Begun, TfRecordCommitExec, WriteOutcome};
@@ -305,13 +307,18 @@ impl TfRecordCommitExec {
             }
             SharedPlace::Store(_) => None,
         };
-        let Complete { rows, written, statistics, created } = self.complete(at, context).await?;
+        let mut complete = self.complete(at, context).await?;
+        let mut repeated = BTreeSet::new();
+        while let Some(commit) = commit.clone().filter(|_| verify) {
+            let written = complete.written.clone();
+            let Err(error) = blocking(move || Ok(commit.verify(&written))).await? else { break };
+            self.run_task(at, self.repeatable(error, &mut repeated)?, context).await?;
+            complete = self.complete(at, context).await?;
+        }
+        let Complete { rows, written, statistics, created } = complete;
         let (staging, mut shards) = match (commit, &at.shards) {
             (Some(commit), _) => {
                 blocking(move || {
-                    if verify {
-                        commit.verify(&written).map_err(shards_error)?;
-                    }
                     let shards = commit.adopt(&written).map_err(shards_error)?;
                     Ok((Staging::Local(commit), shards))
                 })
@@ -352,12 +359,35 @@ impl TfRecordCommitExec {
         }
     }
 
+    /// Returns the task that has staged damaged shards of sorted rows, if it is in none of `repeated`. It can be run again
+    /// here, as tasks that have not written theirs are.
+    ///
+    /// # Errors
+    /// `error`, if it is another one.
+    fn repeatable(&self, error: tfrecord_shards::Error, repeated: &mut BTreeSet<u32>) -> Result<u32> {
+        let task = match error.kind() {
+            tfrecord_shards::ErrorKind::Attempt(AttemptError::DamagedTask { task, .. }) => {
+                task.checked_sub(self.tasks()?)
+            }
+            _ => None,
+        };
+        task.filter(|writer| repeated.insert(*writer)).ok_or_else(|| shards_error(error))
+    }
+
     /// Returns what there is to publish, once all tasks are complete.
     async fn complete(&self, at: &SharedWrite, context: &TaskContext) -> Result<Complete> {
         let tasks = self.tasks()?;
         let writers = self.cut_tasks(at, context).await?;
         let reports = TaskReports::open(at, self.options(), context).await?;
-        let reported: BTreeSet<_> = reports.all().await?.into_iter().map(|report| report.partition).collect();
+        let mut repeated = BTreeSet::new();
+        let reported = loop {
+            match reports.sound().await? {
+                Ok(sound) => break sound.into_iter().map(|report| report.partition).collect::<BTreeSet<_>>(),
+                Err(error) => {
+                    self.run_task(at, self.repeatable(error, &mut repeated)?, context).await?;
+                }
+            }
+        };
         for writer in 0..writers as u32 {
             if !reported.contains(&tasks.saturating_add(writer)) {
                 self.run_task(at, writer, context).await?;

@@ -24,7 +24,7 @@ use crate::unchanged::store::UnchangedFiles;
 ///
 /// - names that start with `_` or `.` (`_SUCCESS`, `_temporary/`, `.part-0.parquet.crc`)
 /// - `.crc` files
-/// - files of 0 bytes
+/// - files of 0 bytes, unless their name is that of a [compressed](crate::named_compression) file
 /// - [sidecars](tfrecord_shards::is_sidecar), which describe the records next to them: notes (`.md`, `.html`),
 ///   schemas, indexes such as `.idx`, and `features.json` and `dataset_info.json` of TensorFlow Datasets
 ///

@@ -10,6 +10,7 @@ use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_shards::is_sidecar;
 use url::Url;
 
+use crate::compressed_names::named_compression;
 use crate::error::{ErrorKind, Result, SkipReason, Skipped};
 use crate::listing::local::{LocalDirectory, Reason, Unreadable, dangling_target};
 use crate::listing::location::{Location, Segment};
@@ -416,7 +417,8 @@ impl<'a> Traversal<'a> {
             {
                 SkipReason::Description
             }
-            Some(0) => SkipReason::EmptyFile,
+            // One with the name of a compressed file was cut off; the reader reports it.
+            Some(0) if named_compression(name).is_none() => SkipReason::EmptyFile,
             _ if self.is_local() && directory.is_some_and(is_link_to_parent) => SkipReason::Loop,
             _ => return true,
         };

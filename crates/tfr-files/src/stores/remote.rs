@@ -13,7 +13,7 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartId, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
 
 use super::error::{Answer, Error, ErrorKind};
@@ -36,6 +36,15 @@ pub(super) struct Origin {
 }
 
 impl Origin {
+    /// Returns the entity tag in the form of a condition. The listings of Azure have tags without quotes, and so have the
+    /// answers of old versions of its interface; If-Match requires them. Other servers compare a tag as they have sent it.
+    fn condition(&self, tag: String) -> String {
+        match self.service {
+            Service::Azure if !tag.starts_with(['"', '*']) => format!("\"{tag}\""),
+            _ => tag,
+        }
+    }
+
     /// Converts the error of a store's client.
     pub(super) fn explain(&self, error: object_store::Error) -> object_store::Error {
         use object_store::Error as Client;
@@ -87,7 +96,10 @@ impl Origin {
 
 #[async_trait]
 impl<S: ObjectStore> ObjectStore for Remote<S> {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
+        if let PutMode::Update(version) = &mut opts.mode {
+            version.e_tag = version.e_tag.take().map(|tag| self.origin.condition(tag));
+        }
         self.inner.put_opts(location, payload, opts).await.map_err(|error| self.origin.explain(error))
     }
 
@@ -97,13 +109,16 @@ impl<S: ObjectStore> ObjectStore for Remote<S> {
         Ok(Box::new(RemoteUpload { inner, origin: self.origin.clone() }))
     }
 
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+    async fn get_opts(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
+        options.if_match = options.if_match.map(|tag| self.origin.condition(tag));
         let mut result = self.inner.get_opts(location, options).await.map_err(|error| self.origin.explain(error))?;
         if let GetResultPayload::Stream(mut stream) = result.payload {
             let range = result.range.clone();
             // A web server may not support ranges.
             if range.end - range.start > PART && self.origin.service != Service::Http {
-                stream = in_parts(Arc::clone(&self.inner), &result.meta, range, stream);
+                let mut meta = result.meta.clone();
+                meta.e_tag = meta.e_tag.map(|tag| self.origin.condition(tag));
+                stream = in_parts(Arc::clone(&self.inner), &meta, range, stream);
             }
             let origin = self.origin.clone();
             result.payload = GetResultPayload::Stream(stream.map_err(move |error| origin.explain(error)).boxed());
@@ -200,3 +215,6 @@ impl<S> fmt::Display for Remote<S> {
         f.write_str(&self.origin.store)
     }
 }
+
+#[cfg(test)]
+mod tests;

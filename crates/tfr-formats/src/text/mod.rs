@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use tfr_files::named_compression;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::content::Content;
@@ -111,18 +112,6 @@ pub(crate) async fn start(
     }
     start.truncate(len);
     start
-}
-
-/// Returns the compression that the extension specifies. Without its magic number, such a file is cut off or damaged.
-fn named_compression(name: &str) -> Option<&'static str> {
-    let (_, ending) = name.rsplit_once('.')?;
-    Some(match ending.to_ascii_lowercase().as_str() {
-        "gz" => "gzip",
-        "bz2" => "bzip2",
-        "xz" => "xz",
-        "zst" => "Zstandard",
-        _ => return None,
-    })
 }
 
 /// Returns the unsupported codec that the extension implies, if the file does not begin like text. Hadoop's codecs have

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Sequence
 
 from ._errors import CommandError, DataError, ExistsError, LossWarning, MissingError, QueryError, TfrError, UsageError
+from ._warnings import caller
 
 log = logging.getLogger("tfr_sql")
 
@@ -218,7 +219,7 @@ class Command:
         elif event == "note":
             log.info("%s", text)
         elif event == "warning" and message.get("kind") == "loss":
-            warnings.warn(LossWarning(text), stacklevel=_caller())
+            warnings.warn(LossWarning(text), stacklevel=caller())
         elif event == "warning":
             log.warning("%s", text)
         elif event == "error":
@@ -257,21 +258,13 @@ def _exception(error: Mapping[str, Any], refuse_loss: bool) -> Exception:
 
 def losses_are_errors() -> bool:
     """Whether a `LossWarning` would be raised here, as with `python -W error`."""
-    level = _caller()
+    level = caller()
     with warnings.catch_warnings(record=True):
         try:
             warnings.warn(LossWarning("?"), stacklevel=level)
         except LossWarning:
             return True
     return False
-
-
-def _caller() -> int:
-    """Returns the stack level of the code that called this package, as seen from the caller of this function."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "tfr_sql":
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _stop(process: subprocess.Popen[bytes], owner: int) -> None:

@@ -87,6 +87,13 @@ class LossWarning(UserWarning):
     """
 
 
+class MissingFilesWarning(UserWarning):
+    """Files are missing in a directory, as the names of the others record: it may be the beginning of a copy.
+
+    Files that are named themselves or by a pattern are read as named.
+    """
+
+
 class ExistsError(TfrError, FileExistsError):
     """The target exists, and is not to be replaced."""
 

@@ -11,6 +11,7 @@ from . import _native
 from ._errors import DataError, UsageError
 from ._manifest import Manifest
 from ._paths import Paths, StrPath, expand
+from ._warnings import warn_of_missing
 
 
 class ArrowSchema(Protocol):
@@ -104,6 +105,7 @@ def schema(paths: Paths, form: str = "arrow") -> ArrowSchema | str:
     """
     expanded = expand(paths)
     data = _native.DataSet(expanded)
+    warn_of_missing(data.missing)
     if form == "arrow":
         return data
     return _native.describe(data, os.path.commonpath(expanded) if len(expanded) > 1 else expanded[0], form)

@@ -11,6 +11,7 @@ from . import _native
 from ._errors import UsageError
 from ._paths import Paths, expand
 from ._ragged import Ragged
+from ._warnings import warn_of_missing
 
 Column = Union["np.ndarray[Any, Any]", Ragged, Dict[str, Any]]
 Batch = Dict[str, Column]
@@ -107,6 +108,7 @@ class Loader:
         self._epochs = None if epochs is None else _check_number("epochs", epochs, 1)
         self._prefetch = _check_number("prefetch", prefetch, 0)
         self._data = _native.DataSet(expand(paths), split=split, schema=schema)
+        warn_of_missing(self._data.missing)
         self._epoch = 0
         self._step = 0
         self._resumed = False

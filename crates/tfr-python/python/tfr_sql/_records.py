@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, Sequence, SupportsIndex
 from . import _native
 from ._errors import UsageError
 from ._paths import Paths, expand
+from ._warnings import warn_of_missing
 
 
 def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[bytes]:
@@ -23,6 +24,7 @@ def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[
     if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start < 2**64:
         raise UsageError(f"start is {start!r}, expected the number of a record")
     scanner = _native.Scanner(expand(paths), start=start, crc=crc)
+    warn_of_missing(scanner.missing)
     while records := scanner.next():
         yield from records
 
@@ -52,6 +54,7 @@ class RecordSource:
         if isinstance(columns, str):
             raise UsageError(f"columns is the string {columns!r}, expected a list of names")
         self._data = _native.DataSet(expand(paths), split=split, schema=schema)
+        warn_of_missing(self._data.missing)
         self._options: dict[str, Any] = {
             "columns": None if columns is None else list(columns),
             "fill": dict(fill or {}),

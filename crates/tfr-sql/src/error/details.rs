@@ -165,6 +165,7 @@ impl ErrorDetails {
                 self.at(ErrorClass::Data, error.position());
             }
             ShardsKind::ShardLength { path, .. }
+            | ShardsKind::EmptyCompressed { path }
             | ShardsKind::NothingSound { path, .. }
             | ShardsKind::SpillDamaged { path, .. }
             | ShardsKind::ManifestSyntax { path, .. }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tfrecord_shards::{Error, ErrorKind, Finding, FindingKind};
+use tfrecord_shards::{AttemptError, Error, ErrorKind, Finding, FindingKind};
 
 use super::{columns, framing};
 
@@ -76,6 +76,8 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::NotAppendable { .. } => {
             "replace the existing set with --mode overwrite, or write to another directory"
         }
+        ErrorKind::Attempt(AttemptError::DamagedTask { .. }) => "run tfr-sql task for it again, then tfr-sql finish",
+        ErrorKind::EmptyCompressed { .. } => "copy or write it again",
         ErrorKind::TooManyShards => "make shards larger",
         ErrorKind::SpillDamaged { .. } => "run it again, with temporary files on another disk",
         ErrorKind::Prefix { .. } => {

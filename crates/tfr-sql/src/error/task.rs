@@ -2,7 +2,9 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::Error;
 
 /// A plan for tasks cannot be made or carried out.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +113,7 @@ pub enum TaskError {
         /// The plan file.
         path: PathBuf,
         /// What prevents it.
-        source: Box<crate::error::Error>,
+        source: Box<Error>,
     },
     /// `finish --verify` for uploads.
     #[error("shards that are uploaded cannot be read before they are published")]
@@ -151,31 +153,23 @@ impl TaskError {
     }
 }
 
-/// Whether a failure may not happen again: the network or a device failed, or not all tasks are complete.
+/// Whether a failure may not happen again: the network or a device failed, a task may not use the plan or its own files
+/// on this machine, or not all tasks are complete.
 pub fn may_go_away(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            use io::ErrorKind as Kind;
-            if let (Kind::Other, Some(wrapped)) = (error.kind(), error.get_ref()) {
-                return may_go_away(wrapped);
+            match error.get_ref() {
+                Some(wrapped) if may_go_away(wrapped) => return true,
+                Some(_) if error.kind() == io::ErrorKind::Other => return false,
+                _ if !lasts(error.kind()) => return true,
+                _ => {}
             }
-            let lasts = matches!(
-                error.kind(),
-                Kind::NotFound
-                    | Kind::PermissionDenied
-                    | Kind::AlreadyExists
-                    | Kind::InvalidInput
-                    | Kind::InvalidData
-                    | Kind::UnexpectedEof
-                    | Kind::Unsupported
-                    | Kind::IsADirectory
-                    | Kind::NotADirectory
-                    | Kind::ReadOnlyFilesystem
-            );
-            if !lasts {
-                return true;
-            }
+        }
+        if let Some(Error::Task(TaskError::File { source, .. })) = error.downcast_ref()
+            && source.kind() == io::ErrorKind::PermissionDenied
+        {
+            return true;
         }
         if let Some(datafusion::object_store::Error::Generic { .. }) = error.downcast_ref() {
             return true;
@@ -184,10 +178,38 @@ pub fn may_go_away(error: &(dyn StdError + 'static)) -> bool {
             use tfrecord_shards::{AttemptError, ErrorKind};
             match error.kind() {
                 ErrorKind::Attempt(AttemptError::Missing { .. }) | ErrorKind::Busy { .. } => return true,
+                ErrorKind::Io { path, source, .. }
+                    if source.kind() == io::ErrorKind::PermissionDenied && is_staged(path) =>
+                {
+                    return true;
+                }
                 _ => {}
             }
         }
         next = error.source();
     }
     false
+}
+
+/// Whether an error of the system is the same at each attempt.
+fn lasts(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        kind,
+        Kind::NotFound
+            | Kind::PermissionDenied
+            | Kind::AlreadyExists
+            | Kind::InvalidInput
+            | Kind::InvalidData
+            | Kind::UnexpectedEof
+            | Kind::Unsupported
+            | Kind::IsADirectory
+            | Kind::NotADirectory
+            | Kind::ReadOnlyFilesystem
+    )
+}
+
+/// Whether a file is in a staging directory, which the plan has created.
+fn is_staged(path: &Path) -> bool {
+    path.iter().any(|part| part.as_encoded_bytes().starts_with(b".tfr-"))
 }

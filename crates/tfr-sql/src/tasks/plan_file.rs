@@ -135,7 +135,8 @@ impl NewPlan {
         let replaces = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Ok(json) if json.is_empty() || matches!(parse(&json, path), Ok(Content::Published(_))) => true,
-            _ => return Err(of_file(io::ErrorKind::AlreadyExists.into())),
+            Err(error) => return Err(of_file(error)),
+            Ok(_) => return Err(of_file(io::ErrorKind::AlreadyExists.into())),
         };
         Ok(Self { path: path.to_owned(), file: temporary(path).map_err(of_file)?, replaces })
     }

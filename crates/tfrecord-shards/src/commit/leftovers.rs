@@ -47,7 +47,7 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     let state = if out.is_file() { SetState::Foreign } else { check(&out)? };
     let is_whole = matches!(state, SetState::Whole(_));
     // While this lock is held, no appending run has shards in the set that the manifest does not list yet.
-    let lock = if is_whole { lock_set(&out) } else { None };
+    let lock = if is_whole { lock_set(&out, None) } else { None };
     let found = staging::all(&out)?;
     let (orphans, directories) = orphans(&out, &found)?;
     let has_live = found.iter().any(|leftover| leftover.live);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::commit::settling::Settling;
 use crate::commit::staging::{MadeDirectories, create_hidden, lock_set};
-use crate::commit::staging_names::hidden_name;
+use crate::commit::staging_names::{hidden_name, lock_name};
 use crate::commit::target::resolve;
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::MANIFEST_NAME;
@@ -29,7 +29,8 @@ pub fn put_sidecars(
     sidecars: &[Sidecar],
     indexes: Vec<SidecarEntry>,
 ) -> Result<()> {
-    let _lock = manifest.and_then(|_| lock_set(dir));
+    let run = RunId::new();
+    let _lock = manifest.and_then(|_| lock_set(dir, Some(&dir.join(lock_name(&run)))));
     let mut all: Vec<(String, Vec<u8>)> =
         sidecars.iter().map(|sidecar| (sidecar.path.clone(), sidecar.content.clone())).collect();
     if let Some(manifest) = manifest {
@@ -52,7 +53,6 @@ pub fn put_sidecars(
     if !dir.exists() {
         made.create(dir)?;
     }
-    let run = RunId::new();
     let mut hidden = Hidden(Vec::new());
     let mut locked = Vec::new();
     for (name, content) in &all {

@@ -12,7 +12,7 @@ use crate::commit::attempt_id::AttemptId;
 use crate::commit::publication::StagedShard;
 use crate::commit::shared_staging::SHARED_FORMAT;
 use crate::commit::staging_names;
-use crate::error::{AtPath, AttemptError, ErrorKind, Result};
+use crate::error::{AtPath, AttemptError, Error, ErrorKind, Result};
 use crate::set::group::ShardGroup;
 use crate::set::names::RunId;
 use crate::sort::SharedRuns;
@@ -177,10 +177,24 @@ impl TaskReport {
         Ok(found)
     }
 
-    /// Reads and checks all reports in a directory of attempts.
+    /// Reads the reports in a directory of attempts, and checks them. An attempt whose files are damaged does not count if
+    /// the task has another one.
     pub(crate) fn read_all(attempts: &Path, run: &RunId) -> Result<Vec<Self>> {
-        let found = Self::list(attempts)?.into_iter();
-        found.map(|(partition, attempt)| Self::read(attempts, run, partition, attempt)).collect()
+        let mut reports = Vec::new();
+        for of_task in Self::list(attempts)?.chunk_by(|(one, _), (other, _)| one == other) {
+            let (before, mut defect) = (reports.len(), None);
+            for &(task, attempt) in of_task {
+                match Self::read(attempts, run, task, attempt) {
+                    Ok(report) => reports.push(report),
+                    Err(error) if is_damage(&error) => defect = Some((task, error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            if let Some((task, error)) = defect.filter(|_| reports.len() == before) {
+                return Err(AttemptError::DamagedTask { task, source: Box::new(error) }.into());
+            }
+        }
+        Ok(reports)
     }
 
     /// Checks that the report is of this run and agrees with itself and with the files of its attempt. It may name no
@@ -270,6 +284,19 @@ fn check_file(path: &Path, expected: u64) -> Result<()> {
         return Err(ErrorKind::ShardLength { path: path.to_owned(), expected, found }.into());
     }
     Ok(())
+}
+
+/// Whether an attempt's report or files are not what the attempt has written, so that only another attempt helps.
+fn is_damage(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::ShardLength { .. } => true,
+        ErrorKind::Attempt(error) => matches!(error, AttemptError::Report { .. } | AttemptError::ReportSyntax { .. }),
+        // A file was removed, or replaced by something else.
+        ErrorKind::Io { source, .. } => {
+            matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)
+        }
+        _ => false,
+    }
 }
 
 /// Chooses one report for each task: that of its newest attempt. All reports must be of complete attempts. The result is

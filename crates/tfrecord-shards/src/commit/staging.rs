@@ -8,6 +8,8 @@
 //! | `.tfr-<run>` in one of these | what tasks in other processes stage for the run, and its lease |
 //! | `.tfr.set` in one of these | the set of such a run while it is published; after an exchange, the set it replaced |
 //!
+//! A name that would be too long has the beginning of `<name>` and its checksum instead.
+//!
 //! A run holds a lock on its staging directory as long as it lives, and the system releases the lock when it dies. If a
 //! run is carried out by several processes in turn, a lease counts as a lock until it expires.
 
@@ -318,11 +320,19 @@ impl Drop for MadeDirectories {
 /// has no locks.
 ///
 /// The manifest is locked, not the directory: NFS locks only files that can be opened for writing.
-pub(crate) fn lock_set(out: &Path) -> Option<File> {
+///
+/// To replace the manifest, it must be opened by another name, `link`, which does not stay: before a network file system
+/// replaces a file that is open by its name, it renames that file, so that there is none if the replacement fails.
+pub(crate) fn lock_set(out: &Path, link: Option<&Path>) -> Option<File> {
     let path = out.join(MANIFEST_NAME);
     loop {
-        let open = OpenOptions::new().read(true).write(true).open(&path);
-        let manifest = open.or_else(|_| File::open(&path)).ok()?;
+        // If the file system has no links, by its own name.
+        let linked = link.filter(|link| fs::hard_link(&path, link).is_ok());
+        let opened = open_for_lock(linked.unwrap_or(&path));
+        if let Some(link) = linked {
+            let _unremoved = fs::remove_file(link);
+        }
+        let manifest = opened.ok()?;
         while let Err(error) = manifest.lock() {
             if error.kind() != io::ErrorKind::Interrupted {
                 return None;
@@ -334,6 +344,10 @@ pub(crate) fn lock_set(out: &Path) -> Option<File> {
             return Some(manifest);
         }
     }
+}
+
+fn open_for_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path).or_else(|_| File::open(path))
 }
 
 /// Removes empty directories below `dir`, innermost first.

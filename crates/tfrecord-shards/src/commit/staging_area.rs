@@ -210,10 +210,12 @@ impl StagingArea {
         }
     }
 
-    /// Reads the reports of all complete attempts, and checks them against the files of their attempts.
+    /// Reads the reports of all complete attempts, and checks them against the files of their attempts. One that is damaged
+    /// does not count if its task has another.
     ///
     /// # Errors
-    /// If a report cannot be read, or is not what its attempt has staged.
+    /// If a report cannot be read, or no attempt of a task has staged what it has reported
+    /// ([`AttemptError::DamagedTask`](crate::AttemptError::DamagedTask)).
     pub fn reports(&self) -> Result<Vec<TaskReport>> {
         TaskReport::read_all(&self.area.dir, &self.area.run)
     }

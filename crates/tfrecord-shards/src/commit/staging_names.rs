@@ -1,7 +1,10 @@
 //! Names of staging directories and their files, and of hidden files.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use tfrecord_framing::crc32c_append;
 
 use crate::commit::attempt_id::AttemptId;
 use crate::set::names::RunId;
@@ -95,18 +98,44 @@ pub(crate) fn attempts(staging: &Path, run: &RunId) -> PathBuf {
     path_inside(staging, run)
 }
 
+/// Longest name of a file in bytes, on all common file systems.
+const MAX_NAME: usize = 255;
+
 /// Returns the staging directory of `run` next to `target`.
 pub(crate) fn path_beside(parent: &Path, target: &OsStr, run: &RunId) -> PathBuf {
     let mut name = OsString::from(format!("{PREFIX}{run}-"));
-    name.push(target);
+    name.push(target_part(target, run));
     parent.join(name)
 }
 
 /// Returns the directory for what `run` replaces, where directories cannot be exchanged.
 pub(crate) fn replaced_beside(parent: &Path, target: &OsStr, run: &RunId) -> PathBuf {
-    let mut name = OsString::from(format!("{PREFIX}{run}.{REPLACED_NAME}-"));
-    name.push(target);
+    let mut name = replaced_prefix(run);
+    name.push(target_part(target, run));
     parent.join(name)
+}
+
+fn replaced_prefix(run: &RunId) -> OsString {
+    format!("{PREFIX}{run}.{REPLACED_NAME}-").into()
+}
+
+/// Returns the part of a directory name that names its target. It is the same in both directories of a run.
+fn target_part(target: &OsStr, run: &RunId) -> OsString {
+    shortened(target, MAX_NAME.saturating_sub(replaced_prefix(run).len()))
+}
+
+/// Returns a name of at most `len` bytes: `name`, or its beginning and the checksum of all of it.
+fn shortened(name: &OsStr, len: usize) -> OsString {
+    let bytes = name.as_bytes();
+    if bytes.len() <= len {
+        return name.to_owned();
+    }
+    let checksum = format!("~{:08x}", crc32c_append(0, bytes));
+    let is_char_start = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    let end = (0..=len.saturating_sub(checksum.len())).rev().find(is_char_start).unwrap_or(0);
+    let mut short = OsStr::from_bytes(bytes.get(..end).unwrap_or_default()).to_owned();
+    short.push(checksum);
+    short
 }
 
 /// Returns the staging directory of `run` in the target.
@@ -121,14 +150,23 @@ pub(crate) fn run_inside(name: &OsStr) -> Option<RunId> {
 
 /// Returns the run whose staging directory next to `target` has this name.
 pub(crate) fn run_beside(name: &OsStr, target: &OsStr) -> Option<RunId> {
-    let rest = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
-    let run = str::from_utf8(rest.strip_suffix(target.as_encoded_bytes())?.strip_suffix(b"-")?).ok()?;
-    run.strip_suffix(REPLACED_NAME).and_then(|run| run.strip_suffix('.')).unwrap_or(run).parse().ok()
+    let rest = name.as_bytes().strip_prefix(PREFIX.as_bytes())?;
+    // No run id contains a dash.
+    let dash = rest.iter().position(|byte| *byte == b'-')?;
+    let run = str::from_utf8(rest.get(..dash)?).ok()?;
+    let run = run.strip_suffix(REPLACED_NAME).and_then(|run| run.strip_suffix('.')).unwrap_or(run).parse().ok()?;
+    (rest.get(dash + 1..)? == target_part(target, &run).as_bytes()).then_some(run)
 }
 
 /// Returns the hidden name under which `run` writes the next version of file `name`.
 pub(crate) fn hidden_name(name: &str, run: &RunId) -> String {
-    format!(".{name}.{run}")
+    let name = shortened(name.as_ref(), MAX_NAME.saturating_sub(run.as_str().len() + 2));
+    format!(".{}.{run}", name.to_string_lossy())
+}
+
+/// Returns the hidden name by which `run` opens the manifest of a set to lock it.
+pub(crate) fn lock_name(run: &RunId) -> String {
+    hidden_name("lock", run)
 }
 
 /// Returns the run whose hidden file has this name.
@@ -140,6 +178,30 @@ pub(crate) fn hidden_run(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_of_targets_are_shortened() {
+        let run = RunId::new();
+        let (dir, short) = (Path::new("d"), "é".repeat(104));
+        let name = |path: PathBuf| path.file_name().unwrap().to_owned();
+        assert_eq!(name(path_beside(dir, short.as_ref(), &run)), *format!(".tfr-{run}-{short}"));
+        let long = ["é".repeat(105), "é".repeat(127) + "x", "é".repeat(127) + "y"];
+        for target in &long {
+            let names = [path_beside, replaced_beside].map(|path| name(path(dir, target.as_ref(), &run)));
+            for name in &names {
+                assert!(name.len() <= MAX_NAME && name.to_str().is_some(), "{name:?}");
+                for other in [&short, &long[0], &long[1], &long[2]] {
+                    assert_eq!(run_beside(name, other.as_ref()), (target == other).then(|| run.clone()), "{other}");
+                }
+                // Without the target, as in a directory of targets.
+                let part = name.to_str().unwrap().splitn(3, '-').nth(2).unwrap();
+                assert_eq!(run_beside(name, part.as_ref()), Some(run.clone()));
+                assert_eq!(path_beside(dir, part.as_ref(), &run), path_beside(dir, target.as_ref(), &run));
+            }
+            let hidden = hidden_name(target, &run);
+            assert!(hidden.len() <= MAX_NAME && hidden_run(&hidden) == Some(run.as_str()), "{hidden}");
+        }
+    }
 
     #[test]
     fn staged_names_are_recognized() {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Error;
+
 /// What tasks in other processes have staged, or are about to stage, cannot be published.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,6 +47,14 @@ pub enum AttemptError {
         expected: u32,
         /// The checksum of the file.
         found: u32,
+    },
+    /// No attempt of a task has the files that it has reported.
+    #[error("task {task} must be run again: what it has staged is damaged")]
+    DamagedTask {
+        /// The task: the write partition.
+        task: u32,
+        /// The defect of its newest attempt.
+        source: Box<Error>,
     },
     /// Write partitions have no complete attempt.
     #[error("not reported: {}", tasks(partitions, *count))]

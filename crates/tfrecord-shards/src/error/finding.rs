@@ -81,6 +81,15 @@ pub enum FindingKind {
     },
     /// Files are missing, as the names of the others tell: `part-00000-of-00030.tfrecord`.
     MissingParts(MissingParts),
+    /// The metadata of a saved dataset of `tf.data` records another number of elements than its files have.
+    SavedElements {
+        /// The number of elements in the metadata.
+        elements: u64,
+        /// The number of records of each element.
+        components: u64,
+        /// The number of records in the files.
+        found: u64,
+    },
     /// A shard listed in the manifest is missing.
     MissingShard,
     /// The directory contains a shard that the manifest does not list.
@@ -176,6 +185,13 @@ impl fmt::Display for FindingKind {
                 write!(f, "{MANIFEST_NAME} lists {expected} bytes, and the file has {found}")
             }
             Self::MissingParts(missing) => missing.fmt(f),
+            Self::SavedElements { elements, components, found } => {
+                let expected = elements.saturating_mul(*components);
+                write!(
+                    f,
+                    "records {elements} elements, which are {expected} records, and its files have {found} records"
+                )
+            }
             Self::MissingShard => write!(f, "missing, although {MANIFEST_NAME} lists it"),
             Self::UnlistedShard => write!(f, "not part of the set: {MANIFEST_NAME} does not list it"),
             Self::MissingSidecar => {

@@ -39,6 +39,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::OpenShards { count: 1 }.into(),
         ErrorKind::ShardTwice { partition: 3, sequence: 4 }.into(),
         ErrorKind::ShardLength { path: "00003-00004.staged".into(), expected: 4096, found: 4000 }.into(),
+        ErrorKind::EmptyCompressed { path: "data/a.tfrecord.gz".into() }.into(),
         ErrorKind::NoManifest { path: manifest.clone() }.into(),
         ErrorKind::ManifestSyntax { path: manifest.clone(), source: serde::de::Error::custom("the cause") }.into(),
         ErrorKind::ManifestVersion { path: manifest.clone(), found: FormatVersion { major: 2, minor: 1 } }.into(),
@@ -110,6 +111,7 @@ fn every_kind_says_where_and_what() {
     cannot publish: shards still being written: 1
     write partition 3 has two shards numbered 4
     00003-00004.staged: expected 4096 bytes, found 4000
+    data/a.tfrecord.gz: expected a compressed file, found an empty one
     data/shards/_manifest.json: there is no manifest
     data/shards/_manifest.json: not a valid manifest
     data/shards/_manifest.json: expected format version 1.x, found 2.1

@@ -73,7 +73,7 @@ impl<'a> FrameReader<'a> {
     /// Opens a file and determines its compression.
     ///
     /// # Errors
-    /// If it cannot be opened, or the run was stopped.
+    /// If it cannot be opened, it is empty although it should be compressed, or the run was stopped.
     pub(crate) fn open(input: &'a InputFile, on_damage: OnDamage, progress: &'a Progress) -> Result<Self> {
         let file = input.open()?;
         let mut reader = Self {
@@ -92,6 +92,9 @@ impl<'a> FrameReader<'a> {
         reader.fill()?;
         let start = reader.block.get(..reader.filled.min(HEADER_LEN)).unwrap_or_default();
         let (expected, found) = (input.expected_compression(), Compression::detect(start));
+        if start.is_empty() && input.cannot_be_empty() {
+            return Err(ErrorKind::EmptyCompressed { path: input.path.clone() }.into());
+        }
         reader.compression = found.or(expected).unwrap_or_default();
         reader.contradicted = expected.filter(|&expected| expected != reader.compression && !start.is_empty());
         reader.unframe = match on_damage {

@@ -68,6 +68,20 @@ impl InputFile {
         self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
     }
 
+    /// Whether it should be compressed, so that it has some bytes even if it contains no record. A shard that is read as
+    /// one of its set has the length that the manifest lists.
+    pub(crate) fn cannot_be_empty(&self) -> bool {
+        let is_compressed = self.expected_compression().is_some_and(|expected| expected != Compression::None);
+        is_compressed && (self.listed.is_none() || self.named)
+    }
+
+    /// Whether it was cut to nothing.
+    fn is_cut(&self) -> bool {
+        // A pipe has no length.
+        let is_file = || self.store.is_some() || self.path.is_file();
+        self.len == 0 && self.cannot_be_empty() && is_file()
+    }
+
     /// Returns the compression that the manifest, or else the file name, specifies.
     pub(crate) fn expected_compression(&self) -> Option<Compression> {
         if let Some((manifest, _)) = &self.listed {
@@ -226,13 +240,18 @@ impl Inputs {
         }
     }
 
-    /// Adds findings of shards whose length differs from the manifest's, for readers that do not compare more.
+    /// Adds findings of shards whose length differs from the manifest's, and of empty files that should be compressed,
+    /// for readers that do not compare more.
     pub(crate) fn with_lengths(mut self) -> Self {
         let listed = self.files.iter().filter(|file| !file.named).filter_map(|file| Some((file, file.entry()?)));
         let wrong = listed.filter(|(file, entry)| file.len != entry.file_bytes).map(|(file, entry)| {
             Finding::new(&file.path, FindingKind::Length { expected: entry.file_bytes, found: file.len })
         });
         self.findings.extend(wrong.collect::<Vec<_>>());
+        let cut: Vec<_> = self.files.iter().filter(|file| file.is_cut()).map(|file| file.path.clone()).collect();
+        for path in cut {
+            self.find_unreadable(&path, ErrorKind::EmptyCompressed { path: path.clone() }.into());
+        }
         self
     }
 

@@ -6,5 +6,6 @@ pub(crate) mod index;
 pub(crate) mod inputs;
 pub(crate) mod progress;
 pub(crate) mod rewrite;
+pub(crate) mod saved_dataset;
 pub(crate) mod stored;
 pub(crate) mod verify;

@@ -16,6 +16,7 @@ use crate::set::sidecar::SidecarEntry;
 use crate::tools::frames::{FrameSink, OnDamage, read_through};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
+use crate::tools::saved_dataset::SavedDataset;
 use crate::tools::stored::Input;
 
 /// The result of [`verify`].
@@ -44,7 +45,8 @@ pub struct Verification {
 ///   features of the records; a manifest changed after it was written; a missing `_SUCCESS`; leftovers of killed runs;
 ///   and sidecars that differ from the manifest.
 /// * Of a directory: every file and directory in it, except sidecars and names that start with `.` or `_`. If there is
-///   a manifest, it specifies which files are shards.
+///   a manifest, it specifies which files are shards. Without one, the number of elements in the metadata of a saved
+///   dataset of `tf.data` is compared with the number of records.
 ///
 /// A link in a directory counts as its target, as in SQL. A file found by more than one path is read once.
 ///
@@ -84,9 +86,26 @@ pub fn verify<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Resu
     if files.is_empty() && findings.is_empty() {
         return Err(ErrorKind::NoFiles { path: first_path(&inputs) }.into());
     }
+    let mut saved = Vec::new();
+    let mut records = Vec::with_capacity(files.len());
+    for file in files {
+        match SavedDataset::read(&file) {
+            Ok(Some(dataset)) => saved.push(dataset),
+            // Reported when it is read as a file of records.
+            Ok(None) | Err(_) => records.push(file),
+        }
+    }
+    let files = records;
     progress.expect(files.iter().map(|file| file.len).sum());
     let seen: Vec<_> = files.par_iter().map(|file| verify_file(file, progress)).collect::<Result<_>>()?;
     let mut verification = Verification { findings, ..Verification::default() };
+    for dataset in saved {
+        let own = || files.iter().zip(&seen).filter(|(file, _)| dataset.contains(&file.path)).map(|(_, seen)| seen);
+        // The number of records of a damaged file differs in any case.
+        if own().all(|(_, findings)| findings.is_empty()) {
+            verification.findings.extend(dataset.compare(own().map(|(figures, _)| figures.rows).sum()));
+        }
+    }
     for (figures, findings) in seen {
         verification.files += 1;
         verification.records += figures.rows;

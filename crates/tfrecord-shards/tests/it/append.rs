@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use arrow_array::RecordBatch;
+use tfrecord_shards::commit::Step;
 use tfrecord_shards::{
     Capabilities, ErrorKind, LocalCommit, Preflight, Progress, RewriteOptions, RunId, SaveMode, SetState,
     ShardedWriterBuilder, check, leftovers, preflight, remove_leftovers, reshard, verify,
@@ -44,6 +45,38 @@ fn shards_are_added_under_names_that_tell_the_run() {
         assert_eq!(payloads(&out).len(), 60);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(verify(&[out], &Progress::default()).unwrap().findings.is_empty());
+    }
+}
+
+/// A network file system takes a manifest that is open by its name away before it replaces it, so that there would be none if
+/// that failed. So it is locked by another name, which is closed before the directory that it is in is removed.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_manifest_is_not_open_by_its_name_when_it_is_replaced() {
+    for capabilities in [Capabilities::ALL, IN_PLACE] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let out = dir.join("shards");
+        write(&out, SaveMode::Error, "a").unwrap();
+        let commit = begin(&out, SaveMode::Append, capabilities).unwrap();
+        let shards = stage(&commit, "b");
+        let manifest = out.join("_manifest.json");
+        let mut replaced = false;
+        let observe = &mut |step: &Step| {
+            let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+            let open: Vec<_> = open.filter(|path| path.starts_with(&dir)).collect();
+            assert!(!open.contains(&manifest), "{step}: {open:?}");
+            if *step == Step::ReplaceManifest {
+                replaced = true;
+                let other = fs::File::open(&manifest).unwrap();
+                assert!(matches!(other.try_lock(), Err(fs::TryLockError::WouldBlock)), "the set is locked");
+                assert!(open.iter().any(|path| path.to_string_lossy().contains("/.lock.")), "{open:?}");
+            }
+        };
+        commit.publish_observed(shards, describe("b"), observe).unwrap();
+        assert!(replaced);
+        assert_eq!(whole(&out).as_deref(), Some("a+b"));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     }
 }
 

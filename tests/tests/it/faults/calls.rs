@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use tfr_tests::{Scratch, run, tfr_sql};
+use tfr_tests::{Scratch, run, shard_files, tfr_sql};
 
 use super::outputs::{Ending, OUTPUTS, Tally, Trial};
 use super::{is_long, wrap};
@@ -63,6 +63,71 @@ fn a_panic_is_an_error() {
     let lines: Vec<_> = failed.stderr.lines().filter(|line| !line.starts_with("strace: ")).collect();
     assert!(lines[0].starts_with("error: internal error: unexpected error during closedir"), "{lines:#?}");
     assert_eq!(lines[1..], ["", "hint: this is a bug; please report it with what -v prints"]);
+}
+
+/// A file whose metadata a network disk does not return is not taken for one that is gone.
+#[test]
+fn a_listed_file_that_cannot_be_examined_is_an_error() {
+    if !has_strace() {
+        return;
+    }
+    let scratch = Scratch::default();
+    fs::create_dir_all(scratch.join("d/p=1")).unwrap();
+    let file = scratch.join("d/p=1/b.csv");
+    for name in ["a", "b", "c"] {
+        fs::write(scratch.join(format!("d/p=1/{name}.csv")), "a\n1\n").unwrap();
+    }
+    let count = |injection: &str, place: &str| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", "trace=statx", "-e", "signal=none", &format!("--inject=statx:{injection}"), "-P"]);
+        strace.arg(&file).arg("-o").arg(scratch.join("log"));
+        let query = format!("SELECT count(*) AS n FROM '{}'", scratch.join(place).display());
+        run(wrap(&mut strace, tfr_sql().arg(query).args(["--format", "csv"])))
+    };
+    let whole = count("error=EIO:when=9999", "d").success();
+    assert_eq!(whole.stdout, "n\n3\n");
+    for (place, error) in [("d", "EIO"), ("d", "ESTALE"), ("d/*/*.csv", "EIO"), ("d/**/b.csv", "ESTALE")] {
+        for when in ["1", "1+"] {
+            let refused = count(&format!("error={error}:when={when}"), place).exits_with(1);
+            assert!(refused.stderr.contains("b.csv: cannot be "), "{place}: {}", refused.stderr);
+        }
+    }
+}
+
+/// The scan of record boundaries reads first. If it passed over an error, the file would be read in one piece, and its rows
+/// in another order.
+#[test]
+fn an_error_while_a_file_of_records_is_divided_is_an_error() {
+    if !has_strace() {
+        return;
+    }
+    let scratch = Scratch::default();
+    let set = scratch.join("set");
+    let query = "SELECT value, repeat('x', 1000) AS text FROM generate_series(1, 12000)";
+    run(tfr_sql().args([query, "--shards", "1", "--out"]).arg(&set)).success();
+    let file = scratch.join("a.tfrecord");
+    fs::rename(&shard_files(&set)[0], &file).unwrap();
+    let read = |injection: &str| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", "trace=pread64", "-e", "signal=none", &format!("--inject=pread64:{injection}"), "-P"]);
+        strace.arg(&file).arg("-o").arg(scratch.join("log"));
+        let query = format!("SELECT value FROM '{}'", file.display());
+        let settings = ["--format", "csv", "--threads", "2", "--partitions", "2"];
+        run(wrap(&mut strace, tfr_sql().arg(query).args(settings)))
+    };
+    let whole = read("error=EIO:when=9999").success();
+    assert_eq!(whole.stdout.lines().count(), 12_001);
+    let reads = fs::read_to_string(scratch.join("log")).unwrap().matches("pread64(").count();
+    for when in 1..=reads.min(12) {
+        // strace counts the calls of each thread.
+        let failed = read(&format!("error=EIO:when={when}"));
+        if fs::read_to_string(scratch.join("log")).unwrap().contains("INJECTED") {
+            let refused = failed.exits_with(1);
+            assert!(refused.stderr.contains("a.tfrecord"), "{when}: {}", refused.stderr);
+        } else {
+            assert_eq!(failed.success().stdout.lines().count(), 12_001);
+        }
+    }
 }
 
 fn try_outputs(ending: Ending) {

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use tfr_tests::{Run, run};
 
 use super::calls::{Point, has_strace, points, strace};
-use super::is_long;
 use super::outputs::{Output, Tally, Trial};
+use super::{is_long, wrap};
 
 /// Two tasks with two shards each.
 const TASKS: &str = "task {work}/p.tfrplan --index 0 ; task {work}/p.tfrplan --index 1";
@@ -196,8 +197,102 @@ fn staged_shards_are_verified_on_request() {
     fs::write(&path, &bytes).unwrap();
     let refused = run(&mut trial.tfr_sql("finish {work}/p.tfrplan --verify")).exits_with(1);
     assert!(refused.stderr.contains("expected CRC-32C"), "{}", refused.stderr);
-    bytes[40] ^= 1;
-    fs::write(&path, &bytes).unwrap();
+    let task = task_of(&staged);
+    assert!(refused.stderr.contains(&format!("task {task} must be run again")), "{}", refused.stderr);
+    run(&mut trial.tfr_sql(&format!("task {{work}}/p.tfrplan --index {task}"))).success();
     run(&mut trial.tfr_sql("finish {work}/p.tfrplan --verify")).success();
     assert!(trial.is_new());
+}
+
+/// A job system tries again what ends so.
+#[test]
+fn a_plan_or_staging_that_cannot_be_opened_is_to_be_tried_again() {
+    if !has_strace() {
+        return;
+    }
+    let trial = trial(0);
+    trial.reset();
+    let plan = trial.work().join("p.tfrplan");
+    let staged = trial.listing().into_iter().find(|name| name.ends_with(".staged")).unwrap();
+    let attempts = trial.path(&staged).parent().unwrap().to_owned();
+    for (path, line) in [
+        (&plan, "task {work}/p.tfrplan --index 0"),
+        (&plan, "finish {work}/p.tfrplan"),
+        (&plan, "abandon {work}/p.tfrplan"),
+        (&attempts, "task {work}/p.tfrplan --index 0"),
+    ] {
+        for error in ["EMFILE", "EIO", "EACCES"] {
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-e", "trace=openat", "-e", "signal=none", "-P"]).arg(path);
+            strace.arg(format!("--inject=openat:error={error}")).arg("-o").arg(trial.path("log"));
+            let command = match line.strip_prefix("abandon ") {
+                Some(_) => trial.abandon(&plan),
+                None => trial.tfr_sql(line),
+            };
+            let ended = run(wrap(&mut strace, &command));
+            assert_eq!(ended.code, Some(75), "{error}, {line}: {}", ended.stderr);
+        }
+    }
+    run(&mut trial.command()).success();
+    assert!(trial.is_new());
+    // A plan that does not exist will not come.
+    fs::remove_file(&plan).unwrap();
+    run(&mut trial.command()).exits_with(1);
+}
+
+/// Returns the task that has staged a shard of this name: `.../00001-00000.ATTEMPT.staged`.
+fn task_of(staged: &str) -> u32 {
+    let name = staged.rsplit('/').next().unwrap();
+    name.split('-').next().unwrap().parse().unwrap()
+}
+
+/// Without `--verify`, too, a staged file that is gone or was cut is found, and another attempt takes its place.
+#[test]
+fn a_task_whose_files_are_damaged_is_run_again() {
+    let harms: [fn(&Path); 3] = [
+        |path| fs::remove_file(path).unwrap(),
+        |path| fs::write(path, &fs::read(path).unwrap()[..50]).unwrap(),
+        |path| fs::write(path.with_extension("report"), "{").unwrap(),
+    ];
+    let trial = trial(0);
+    for (number, harm) in harms.into_iter().enumerate() {
+        trial.reset();
+        let ending = if number == 2 { ".report" } else { ".staged" };
+        let found = trial.listing().into_iter().filter(|name| name.ends_with(ending)).nth(1).unwrap();
+        harm(&trial.path(&found));
+        let task = if number == 2 { found.rsplit('/').next().unwrap()[..5].parse().unwrap() } else { task_of(&found) };
+        for _ in 0..2 {
+            let refused = run(&mut trial.command()).exits_with(1);
+            assert!(refused.stderr.contains(&format!("task {task} must be run again")), "{}", refused.stderr);
+            assert!(!trial.out().exists());
+        }
+        run(&mut trial.tfr_sql(&format!("task {{work}}/p.tfrplan --index {task}"))).success();
+        run(&mut trial.command()).success();
+        assert!(trial.is_new());
+    }
+}
+
+/// Rows that all tasks have sorted are written by whoever finishes the plan, if a task has not.
+#[test]
+fn damaged_shards_of_sorted_rows_are_written_again() {
+    for verify in ["", " --verify"] {
+        let trial = trial(0);
+        trial.reset();
+        run(&mut trial.abandon(&trial.work().join("p.tfrplan"))).success();
+        let plan = "{two} --out {out} --shards 4 --shuffle --partitions 2 --plan {work}/p.tfrplan";
+        for step in [plan, "task {work}/p.tfrplan --index 0", "task {work}/p.tfrplan --index 1", "cut {work}/p.tfrplan"]
+        {
+            run(&mut trial.tfr_sql(step)).success();
+        }
+        run(&mut trial.tfr_sql("task {work}/p.tfrplan --index 0")).success();
+        let staged = trial.listing().into_iter().find(|name| name.ends_with(".staged")).unwrap();
+        let mut bytes = fs::read(trial.path(&staged)).unwrap();
+        match verify {
+            "" => bytes.truncate(50),
+            _ => bytes[40] ^= 1,
+        }
+        fs::write(trial.path(&staged), &bytes).unwrap();
+        run(&mut trial.tfr_sql(&format!("finish {{work}}/p.tfrplan{verify}"))).success();
+        assert_eq!(super::set_rows(&trial.out()), Some(3_000));
+    }
 }

@@ -44,7 +44,7 @@ async fn listed(file: &FsPath) -> (Arc<dyn ObjectStore>, ObjectMeta) {
 
 async fn scanned(file: &FsPath, cuts: &[u64]) -> Boundaries {
     let (store, meta) = listed(file).await;
-    BoundaryScan::new(cuts).boundaries(&store, &meta).await
+    BoundaryScan::new(cuts).boundaries(&store, &meta).await.expect("a readable file")
 }
 
 /// Payloads that are framed records themselves. Bytes alone do not distinguish them from the records around them.
@@ -118,11 +118,33 @@ async fn parts_of_a_file_share_a_boundary_scan() {
     // A caller that was first and is never polled again blocks no other.
     let mut abandoned = Box::pin(first.boundaries(&store, &meta));
     let _ = futures::poll!(abandoned.as_mut());
-    let boundaries = scan.boundaries(&store, &meta).await.expect("a sound file");
+    let boundaries = scan.boundaries(&store, &meta).await.expect("a readable file").expect("a sound file");
     std::fs::remove_file(&file).expect("removed");
-    let again = scan.boundaries(&store, &meta).await.expect("known from before");
+    let again = scan.boundaries(&store, &meta).await.expect("no reading").expect("known from before");
     assert!(Arc::ptr_eq(&boundaries, &again));
-    assert_eq!(abandoned.await.as_deref(), Some(&*boundaries));
+    assert_eq!(abandoned.await.expect("a readable file").as_deref(), Some(&*boundaries));
+}
+
+/// Read in one piece, its rows would be in another order.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_an_error_for_all_parts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("f");
+    std::fs::write(&file, framed(&vec![vec![7; 100]; 50])).expect("written");
+    let (store, meta) = listed(&file).await;
+    std::fs::remove_file(&file).expect("removed");
+    let scan = BoundaryScan::new([1000, 3000]);
+    for _part in 0..2 {
+        let error = scan.boundaries(&store, &meta).await.expect_err("it is gone").to_string();
+        assert!(error.contains("it no longer exists"), "{error}");
+    }
+    let (store, meta) = {
+        std::fs::write(&file, framed(&vec![vec![7; 100]; 50])).expect("written");
+        listed(&file).await
+    };
+    std::fs::write(&file, framed(&vec![vec![8; 90]; 50])).expect("written");
+    let error = BoundaryScan::new([1000]).boundaries(&store, &meta).await.expect_err("it is another").to_string();
+    assert!(error.contains("changed while it was read"), "{error}");
 }
 
 proptest! {

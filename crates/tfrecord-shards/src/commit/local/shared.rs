@@ -18,7 +18,7 @@ use crate::commit::report::TaskReport;
 use crate::commit::shared_staging::{SHARED_FORMAT, SharedStaging};
 use crate::commit::staging_names::SET_NAME;
 use crate::commit::{lease, staging_names, target};
-use crate::error::{AtPath, AttemptError, ErrorKind, Result};
+use crate::error::{AtPath, AttemptError, Error, ErrorKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 use crate::set::names::RunId;
@@ -132,10 +132,12 @@ impl LocalCommit {
         Ok(Self { set: Arc::new(set), indexed: false })
     }
 
-    /// Reads the reports of all complete attempts, and checks them against the files of their attempts.
+    /// Reads the reports of all complete attempts, and checks them against the files of their attempts. One that is damaged
+    /// does not count if its task has another.
     ///
     /// # Errors
-    /// If a report cannot be read, or is not what its attempt has staged.
+    /// If a report cannot be read, or no attempt of a task has staged what it has reported
+    /// ([`AttemptError::DamagedTask`]).
     pub fn reports(&self) -> Result<Vec<TaskReport>> {
         TaskReport::read_all(&self.set.attempts(), &self.set.run)
     }
@@ -151,14 +153,22 @@ impl LocalCommit {
     /// Reads the shards and indexes of these attempts, and compares their checksums with the reports.
     ///
     /// # Errors
-    /// If a file has another checksum ([`AttemptError::Checksum`]), or cannot be read.
+    /// If a file has another checksum ([`AttemptError::DamagedTask`] with [`AttemptError::Checksum`]), or cannot be read.
     pub fn verify(&self, reports: &[TaskReport]) -> Result<()> {
         let attempts = self.set.attempts();
         let shards: Vec<_> = reports.iter().flat_map(|report| &report.shards).collect();
         shards.into_par_iter().try_for_each(|shard| {
-            check_sum(attempts.join(&shard.staged), shard.crc32c)?;
-            let index = shard.index.as_ref().map(|index| check_sum(index.path.clone(), index.crc32c));
-            index.unwrap_or(Ok(()))
+            let compare = || {
+                check_sum(attempts.join(&shard.staged), shard.crc32c)?;
+                let index = shard.index.as_ref().map(|index| check_sum(index.path.clone(), index.crc32c));
+                index.unwrap_or(Ok(()))
+            };
+            compare().map_err(|error: Error| match error.kind() {
+                ErrorKind::Attempt(AttemptError::Checksum { .. }) => {
+                    AttemptError::DamagedTask { task: shard.partition, source: Box::new(error) }.into()
+                }
+                _ => error,
+            })
         })
     }
 

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::StagedSet;
 use crate::commit::publication::{SaveMode, Staging, Store};
 use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, remove_empty};
+use crate::commit::staging_names::lock_name;
 use crate::commit::step::{Outcome, Place, Spot, Step};
 use crate::commit::{staging, target};
 use crate::error::{AtPath, ErrorKind, Result};
@@ -151,7 +152,8 @@ impl StagedSet {
 
     /// Locks the existing set by its manifest.
     fn lock_target(&self) {
-        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out);
+        let link = self.home.join(lock_name(&self.run));
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out, Some(&link));
     }
 
     /// Allows other runs to publish.
@@ -208,6 +210,8 @@ impl Store for StagedSet {
             }
             Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
             Step::RemoveStaging => {
+                // A network file system keeps a file in the directory as long as the lock is open.
+                self.release();
                 warn_unremoved(&self.home, fs::remove_dir_all(&self.home).at("remove", &self.home));
             }
             Step::RemoveLeftovers => {
