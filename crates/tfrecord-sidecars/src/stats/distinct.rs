@@ -208,7 +208,7 @@ mod tests {
             *register = (hash.trailing_zeros() as u8 + 1).min(MOST as u8).max(*register);
         }
         assert!(sketch.least >= SURE);
-        assert_eq!(sketch.registers.as_deref().map(<[u8]>::to_vec), Some(registers));
+        assert_eq!(sketch.registers.as_deref().map(|found| found.to_vec()), Some(registers));
     }
 
     /// A repeated value changes nothing, in any part.
