@@ -104,7 +104,8 @@ impl SorterInput {
             self.sorter.leave_buckets();
         }
         if self.entries.capacity() == 0 {
-            self.entries.reserve_exact(ROOM_ENTRIES.max(keys.len()));
+            // Where there are not so many addresses (`ulimit -v`), the entries move as they grow.
+            let _without = self.entries.try_reserve_exact(ROOM_ENTRIES.max(keys.len()));
         }
         let mut reused = 0;
         let spare = &mut || take_spare(&self.sorter, &mut reused);
