@@ -57,6 +57,8 @@ REASONS = [
     (r"(?i)date_trunc\('\w+', time '", r"\('i'(.|\n)*\('c'", "`date_trunc` of a TIME is a TIME."),
     (r"(?i)\bx'[0-9a-f]+'", r"", "`X'6162'` is BINARY, as in Spark."),
     (r"(?i)like (r\.a|'\\)", r"", "`\\` escapes the next character in `LIKE`, as in PostgreSQL."),
+    (r"(?s)\[.*\{.*\}.*\{.*\}.*\]", r"", "In a list of structs with the same fields in another order, all have the order of the last one."),
+    (r"\bs\.r\b", r"\d\.\d{12,}", "A REAL has the fewest digits that identify it"),
     (r"(?i)cardinality\(\[\[", r"", "`cardinality` counts the items of nested lists, as in PostgreSQL."),
     (r"(?i)regexp_\w+\((.|\n)*chr\(10\)", r"", "| `.` in a regular expression | matches a newline too"),
 ]
