@@ -145,7 +145,7 @@ fn what_grows_when_it_is_read_is_named() {
         file.finish().unwrap();
     };
     compressed("cells.csv.gz", &format!("{}\n1\n", ",".repeat(200_000)));
-    let keys: Vec<String> = (0..110_000).map(|key| format!("\"k{key}\":{{\"a\":1}}")).collect();
+    let keys: Vec<String> = (0..60_000).map(|key| format!("\"k{key}\":{{\"a\":1}}")).collect();
     compressed("keys.jsonl.gz", &format!("{{{}}}\n", keys.join(",")));
     compressed("numbers.jsonl.gz", &format!("{{\"a\":[{}1]}}\n", "1,".repeat(500_000)));
     let avro = include_bytes!("long_block.avro");
@@ -162,7 +162,7 @@ fn what_grows_when_it_is_read_is_named() {
         let refused = bench.run_tool(&[query, "--memory-limit", "32MiB", "--threads", "1", "--quiet"]);
         assert_eq!(refused.status.code(), Some(1), "{query}");
         let text = String::from_utf8(refused.stderr).unwrap();
-        text.split("\n\n").next().unwrap_or_default().to_owned()
+        text.split("\n\n").next().unwrap_or_default().trim_end().to_owned()
     });
     insta::assert_snapshot!(refusals.join("\n"), @r#"
     error: cells.csv.gz: line 1: it has more than 100000 columns
