@@ -468,7 +468,9 @@ fn a_target_has_a_name_that_can_be_read_again() {
     exit 2
     -- stderr
     error: invalid value 'new
-    line' for '--out <PATH>': a name with a control character could not be read again
+    line' for '--out <URL>': a name with a control character could not be read again
+
+    For more information, try '--help'.
     ");
     assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
 }
