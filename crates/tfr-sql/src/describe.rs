@@ -35,8 +35,7 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Err(status) => return Ok(status),
     };
     let sidecars = sidecars(&description, dir, &emit, args.emit().is_some(), &work)?;
-    let is_set = target == dir && dir.join(tfrecord_shards::MANIFEST_NAME).is_file();
-    let manifest = if is_set { Some(Manifest::read(dir)?) } else { None };
+    let manifest = if target == dir { Manifest::find(dir)? } else { None };
     let sidecars = writable(sidecars, target, manifest.as_ref(), args, &work)?;
     let mut indexes = Vec::new();
     if emit.has(SidecarKind::Index) {

@@ -5,7 +5,7 @@
 //! files in an object store, [`SchemaInference`] and [`observe`] do the same, file by file.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, ReaderBuilder, SchemaInference};
 use rayon::prelude::*;
 use tfrecord_framing::{Compression, RecordReader, Records};
-use tfrecord_shards::{Finding, FindingKind, MANIFEST_NAME, Manifest};
+use tfrecord_shards::{Finding, FindingKind, Manifest};
 
 use crate::error::{ErrorKind, Result};
 use crate::form::TableDescription;
@@ -162,7 +162,7 @@ pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut St
     loop {
         let bytes = match source.fill_buf() {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(io_at_start(error)),
         };
         let taken = decoder.decode(bytes)?;
@@ -202,27 +202,24 @@ impl Description {
 
 /// The columns by a manifest, or by a schema next to the files.
 fn known_schema(dir: &Path) -> Result<Option<(SchemaRef, MappingOptions)>> {
-    if dir.join(MANIFEST_NAME).is_file() {
-        let manifest = Manifest::read(dir)?;
-        if let Some(schema) = manifest.arrow_schema()? {
-            return Ok(Some((schema, manifest.mapping_options()?)));
-        }
+    if let Some(manifest) = Manifest::find(dir)?
+        && let Some(schema) = manifest.arrow_schema()?
+    {
+        return Ok(Some((schema, manifest.mapping_options()?)));
     }
     let path = dir.join(SCHEMA_NAME);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let text = fs::read_to_string(&path).map_err(|source| ErrorKind::Io { path: path.clone(), source })?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => return Ok(None),
+        read => read.map_err(|source| ErrorKind::Io { path: path.clone(), source })?,
+    };
     let schema = tfmd::schema_from_pbtxt(&text).map_err(|error| error.in_file(&path))?;
     Ok(Some((Arc::new(schema), MappingOptions::default())))
 }
 
 /// The split of each shard.
 fn splits(dir: &Path) -> Result<Vec<(String, Option<String>)>> {
-    if !dir.join(MANIFEST_NAME).is_file() {
-        return Ok(Vec::new());
-    }
-    Ok(Manifest::read(dir)?.shards.into_iter().map(|shard| (shard.path, shard.split)).collect())
+    let shards = Manifest::find(dir)?.map(|manifest| manifest.shards).unwrap_or_default();
+    Ok(shards.into_iter().map(|shard| (shard.path, shard.split)).collect())
 }
 
 fn infer(paths: &[PathBuf], fixed_size_lists: bool) -> Result<(SchemaRef, MappingOptions)> {
@@ -247,7 +244,7 @@ fn open(path: &Path) -> Result<BufReader<File>> {
     Ok(BufReader::with_capacity(READ_LEN, file))
 }
 
-fn io_at_start(source: std::io::Error) -> crate::Error {
+fn io_at_start(source: io::Error) -> crate::Error {
     let position = tfrecord_framing::Position::default();
     arrow_tfrecord::Error::from(tfrecord_framing::Error::from(tfrecord_framing::ErrorKind::Io { position, source }))
         .into()

@@ -422,6 +422,17 @@ impl Manifest {
         Self::read_with(dir.as_ref(), Self::from_json)
     }
 
+    /// Reads the manifest of the set in `dir`; `None` if there is none.
+    ///
+    /// # Errors
+    /// Same as [`Self::read`], except for a missing manifest.
+    pub fn find(dir: impl AsRef<Path>) -> Result<Option<Self>> {
+        match Self::read(dir) {
+            Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
     /// Reads the manifest of the set in `dir`, even if it was changed, which is returned as a finding.
     pub(crate) fn read_changed(dir: &Path) -> Result<(Self, Option<FindingKind>)> {
         Self::read_with(dir, Self::from_changed_json)
