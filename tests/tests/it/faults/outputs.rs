@@ -283,6 +283,13 @@ impl Trial {
         self.difference(&self.new).is_none()
     }
 
+    /// Whether the target holds the new content, and perhaps files of the old one that could not be removed.
+    pub fn is_new_with_rest(&self) -> bool {
+        let mut found = self.target();
+        found.retain(|name, _| self.new.contains_key(name) || !self.old.contains_key(name));
+        found == self.new
+    }
+
     /// Whether the target is as it was before.
     pub fn is_old(&self) -> bool {
         self.difference(&self.old).is_none()

@@ -64,13 +64,25 @@ impl StagedSet {
     /// Removes the staging directory of a run that tasks have carried out, once its set is published.
     pub(super) fn end_resumed(&self) {
         if self.is_resumed() {
-            warn_unremoved(&self.home, self.discard_attempts());
+            warn_unremoved(&self.home, remove_attempts(&self.attempts(), &self.home));
             if let Some(lock) = &self.lock {
                 let _unlocked = lock.unlock();
             }
             warn_unremoved(&self.home, remove_run(&self.out, &self.run));
         }
     }
+}
+
+/// Removes the attempts of a published set. First under another name, so that no task adds files meanwhile; if they cannot be
+/// renamed, as they are, because their lease counts as a lock.
+fn remove_attempts(attempts: &Path, home: &Path) -> Result<()> {
+    let closed = staging_names::path_inside(home, &RunId::new());
+    let removed = match fs::rename(attempts, &closed) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => fs::remove_dir_all(attempts),
+        Ok(()) => fs::remove_dir_all(&closed),
+    };
+    removed.at("remove", attempts)
 }
 
 /// The directories of a run that another process may have begun to publish. The caller holds its lock.
@@ -121,9 +133,7 @@ impl Interrupted {
     pub(super) fn end(&self, lock: Option<File>) {
         let _settling = Settling::begin();
         if exists(&self.attempts).unwrap_or(true) {
-            let closed = staging_names::path_inside(&self.home, &RunId::new());
-            let removed = fs::rename(&self.attempts, &closed).and_then(|()| fs::remove_dir_all(&closed));
-            warn_unremoved(&self.home, removed.at("remove", &closed));
+            warn_unremoved(&self.home, remove_attempts(&self.attempts, &self.home));
         }
         drop(lock);
         warn_unremoved(&self.home, remove_run(&self.out, &self.run));
