@@ -209,7 +209,14 @@ fn known_schema(dir: &Path) -> Result<Option<(SchemaRef, MappingOptions)>> {
     }
     let path = dir.join(SCHEMA_NAME);
     let text = match fs::read_to_string(&path) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => return Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
         read => read.map_err(|source| ErrorKind::Io { path: path.clone(), source })?,
     };
     let schema = tfmd::schema_from_pbtxt(&text).map_err(|error| error.in_file(&path))?;

@@ -1,8 +1,7 @@
 //! Accumulators for tallies: of all rows, of distinct values, and of groups.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::mem::size_of_val;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -17,8 +16,8 @@ pub trait Stored: Tally + Default {
     fn to_state(tallies: &[Self]) -> Vec<ArrayRef>;
     fn of_state(state: &[ArrayRef]) -> Result<Vec<Self>>;
 
-    /// Identifies the value of the tally of one row.
-    type Key: Debug + Eq + Hash + Send + Sync;
+    /// Identifies the value of the tally of one row. Distinct values are added in this order, whatever order they come in.
+    type Key: Debug + Ord + Send + Sync;
 
     fn key(&self) -> Self::Key;
 
@@ -72,13 +71,13 @@ impl<T: Stored> Accumulator for Whole<T> {
 /// The tally of distinct values.
 #[derive(Debug)]
 pub struct Distinct<T: Stored> {
-    values: HashMap<T::Key, T>,
+    values: BTreeMap<T::Key, T>,
     statistic: T::Statistic,
 }
 
 impl<T: Stored> Distinct<T> {
     pub fn new(statistic: T::Statistic) -> Self {
-        Self { values: HashMap::new(), statistic }
+        Self { values: BTreeMap::new(), statistic }
     }
 }
 
@@ -106,7 +105,8 @@ impl<T: Stored> Accumulator for Distinct<T> {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.values.capacity() * size_of::<(T::Key, T)>()
+        // Nodes of a tree are at least half full, except for the root.
+        size_of_val(self) + 2 * self.values.len() * size_of::<(T::Key, T)>()
     }
 }
 

@@ -140,10 +140,12 @@ impl Stored for Moments {
         Ok((0..counts.len()).map(tally).collect())
     }
 
-    type Key = u64;
+    /// The bits of the value, arranged in the order of [`f64::total_cmp`].
+    type Key = i64;
 
-    fn key(&self) -> u64 {
-        self.x.to_bits()
+    fn key(&self) -> i64 {
+        let bits = self.x.to_bits().cast_signed();
+        if bits < 0 { bits ^ i64::MAX } else { bits }
     }
 
     fn to_values(tallies: &[Self]) -> ArrayRef {

@@ -178,7 +178,7 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
 
 /// Returns what [`SaveMode::Overwrite`] replaces.
 fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
-    let manifest = Manifest::read_if_any(out)?;
+    let manifest = Manifest::find(out)?;
     let mut ours = Ours { listed: BTreeSet::new(), has_manifest: manifest.is_some(), runs: Vec::new() };
     ours.listed.extend(manifest.iter().flat_map(Manifest::file_names));
     for Leftover { path, .. } in others {
@@ -202,7 +202,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
 /// Returns what [`SaveMode::Append`] appends to.
 fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let not = |why| Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
-    let Some(manifest) = Manifest::read_if_any(out)? else {
+    let Some(manifest) = Manifest::find(out)? else {
         if let Some(Leftover { run, .. }) = others.first() {
             return not(format!("run {run}, which was killed, has not published its shards"));
         }

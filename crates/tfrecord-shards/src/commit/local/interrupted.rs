@@ -109,7 +109,7 @@ impl Interrupted {
         if !self.out.join(SUCCESS_NAME).try_exists().unwrap_or(false) {
             return Ok(None);
         }
-        let manifest = Manifest::read_if_any(&self.out)?;
+        let manifest = Manifest::find(&self.out)?;
         Ok(manifest.filter(|manifest| manifest.runs().any(|run| run == self.run.as_str())))
     }
 

@@ -445,17 +445,11 @@ impl Manifest {
         }
         match fs::read(&path) {
             Ok(json) => parse(&json, &path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
+            // There is none beside a single file either.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Err(ErrorKind::NoManifest { path }.into())
+            }
             Err(error) => Err(error).at("read", &path),
-        }
-    }
-
-    /// Reads the manifest in `dir`, if it exists.
-    pub(crate) fn read_if_any(dir: &Path) -> Result<Option<Self>> {
-        match Self::read(dir) {
-            Ok(manifest) => Ok(Some(manifest)),
-            Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => Ok(None),
-            Err(error) => Err(error),
         }
     }
 
