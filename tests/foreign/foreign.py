@@ -127,6 +127,17 @@ def equal(expected, found, ordered):
     return all(all(map(same, one, other)) for one, other in zip(expected, found))
 
 
+def has_order(sql, expected, found):
+    """Whether both have the same order. Of `ORDER BY 2, 1` only these columns count: rows that are equal in them may come in
+    any order, even where two judges happen to agree."""
+    by_place = re.search(r"(?i)\border\s+by\s+(\d+(?:\s*,\s*\d+)*)\s*$", sql)
+    if not by_place:
+        return equal(expected, found, True)
+    places = [int(place) - 1 for place in by_place[1].split(",")]
+    keys = [[[row[place] for place in places] for row in rows] for rows in (expected, found)]
+    return equal(expected, found, False) and equal(*keys, True)
+
+
 def as_file(rows, columns, expected):
     """Whether rows are those of a sqllogictest file: numbers with a point have three digits."""
 
@@ -228,7 +239,7 @@ class File:
         # Rows of the same rank may come in any order: the order counts where the judges agree on it.
         ordered = len(rows) == 2 and suites.is_ordered(sql) and equal(rows[0], rows[1], True)
         for name in given:
-            if equal(given[name], found, ordered):
+            if has_order(sql, given[name], found) if ordered else equal(given[name], found, False):
                 return f"as {name}", ""
         # DataFusion's own answers count where nobody else has one.
         is_other = self.suite != "datafusion" or not given

@@ -34,6 +34,7 @@ pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(description) => description,
         Err(status) => return Ok(status),
     };
+    description.missing_parts.iter().for_each(|missing| work.printer.warning(missing));
     let sidecars = sidecars(&description, dir, &emit, args.emit().is_some(), &work)?;
     let manifest = if target == dir { Manifest::find(dir)? } else { None };
     let sidecars = writable(sidecars, target, manifest.as_ref(), args, &work)?;

@@ -30,6 +30,7 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Ok(description) => description,
         Err(status) => return Ok(status),
     };
+    description.missing_parts.iter().for_each(|missing| work.printer.warning(missing));
     let statistics = &description.statistics;
     let vocabularies = Vocabularies::new(&description.mapping);
     let title = args.path.canonicalize().unwrap_or_else(|_| args.path.clone());

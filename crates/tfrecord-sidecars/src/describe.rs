@@ -52,6 +52,8 @@ pub struct Description {
     pub files: Vec<ShardFile>,
     /// Their compression, if it is the same for all.
     pub compression: Option<Compression>,
+    /// The directories in which files are missing, as the names of the others record.
+    pub missing_parts: Vec<Finding>,
 }
 
 /// The contents of one file.
@@ -104,9 +106,11 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
                 | FindingKind::Unreadable(_)
         )
     };
-    if let Some(finding) = findings.into_iter().find(is_gap) {
+    if let Some(finding) = findings.iter().find(|finding| is_gap(finding)) {
         return Err(ErrorKind::NotWhole { problem: finding.to_string() }.into());
     }
+    let mut missing_parts = findings;
+    missing_parts.retain(|finding| matches!(finding.kind, FindingKind::MissingParts(_)));
     if paths.is_empty() {
         return Err(ErrorKind::NoFile { dir: dir.to_owned() }.into());
     }
@@ -145,7 +149,7 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     }
     let first = compressions.first().copied().unwrap_or(Compression::None);
     let compression = compressions.iter().all(|other| *other == first).then_some(first);
-    Ok(Description { mapping, statistics, files, compression })
+    Ok(Description { mapping, statistics, files, compression, missing_parts })
 }
 
 /// Adds the records of a file to statistics, with the encoder of their mapping.
