@@ -42,7 +42,7 @@ pub struct DescribeOptions {
 }
 
 /// The description of a data set.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Description {
     /// The columns and their features.
     pub mapping: Arc<Mapping>,
