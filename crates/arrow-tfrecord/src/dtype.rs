@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, make_array};
-use arrow_schema::{ArrowError, DataType, Field};
+use arrow_schema::{ArrowError, DataType};
+use tfr_arrow::nested::item;
 
 /// `DT_STRING`.
 pub(crate) const STRING: u8 = 7;
@@ -93,18 +94,6 @@ pub(crate) fn shaped_data(data_type: &DataType) -> Option<&DataType> {
     let list = |name| fields.find(name).map(|(_, field)| field.data_type()).filter(|list| item(list).is_some());
     let shape = item(list("shape")?)?.data_type();
     list("data").filter(|_| fields.len() == 2 && shape.is_integer())
-}
-
-/// The field of a list's elements.
-pub(crate) fn item(data_type: &DataType) -> Option<&Field> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => Some(item),
-        _ => None,
-    }
 }
 
 /// The type within all lists.

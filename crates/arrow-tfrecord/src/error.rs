@@ -4,11 +4,11 @@ use std::fmt;
 use std::io;
 
 use arrow_schema::{ArrowError, DataType};
+use tfr_arrow::text::NoTextError;
 use tfrecord_framing::Position;
 
 use crate::feature::FeatureKind;
 use crate::options::Choice;
-use crate::text::NoTextError;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -3,13 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, UInt64Array};
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use arrow_select::take::take;
+use tfr_arrow::nested::{elements, item};
 
-use crate::dtype::{item, value_type};
+use crate::dtype::value_type;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lists::lists;
 
 /// Collects the distinct strings of a column, for [`MappingOptions::with_vocabulary`].
 ///
@@ -50,9 +49,10 @@ impl Vocabulary {
     /// Fails on values of another type, or more distinct values than the maximum.
     pub fn observe(&mut self, column: &ArrayRef) -> Result<()> {
         match column.data_type() {
-            list if item(list).is_some() => {
-                let within = elements(column)?;
-                return self.observe(&within);
+            list if item(list).is_some()
+                && let Some(within) = elements(column) =>
+            {
+                return self.observe(&within.map_err(arrow)?);
             }
             values if value_type(values).is_string() => {}
             other => {
@@ -75,22 +75,6 @@ impl Vocabulary {
     pub fn finish(self) -> Vec<String> {
         self.values.into_iter().collect()
     }
-}
-
-/// The elements of the lists that are not null.
-fn elements(column: &ArrayRef) -> Result<ArrayRef> {
-    let rows: Vec<_> = (0..column.len()).filter(|row| column.is_valid(*row)).collect();
-    let (lists, elements) = match column.data_type() {
-        DataType::FixedSizeList(_, len) => {
-            let len = usize::try_from(*len).unwrap_or_default();
-            let lists = (0..column.len()).map(|row| (row * len, len)).collect();
-            (lists, ArrayRef::clone(column.as_fixed_size_list().values()))
-        }
-        _ => lists(column, rows.iter().copied()),
-    };
-    let within = rows.into_iter().flat_map(|row| lists[row].0..lists[row].0 + lists[row].1);
-    let within = UInt64Array::from_iter_values(within.map(|element| element as u64));
-    take(&elements, &within, None).map_err(arrow)
 }
 
 fn arrow(source: arrow_schema::ArrowError) -> Error {

@@ -3,6 +3,8 @@
 //! * `min` and `max` of floating-point numbers: NaN is greater than all other numbers. The engine's results depended on
 //!   the order of the rows in a group, and on whether file statistics, which omit NaN, were used.
 //! * `min` and `max` of intervals: the shortest and the longest. The engine compared their months first.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/answers.slt`: 0 is -0; NaN is NaN, and greater than all others.
 
 use std::mem::size_of_val;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Casts that the engine computes incorrectly. Their operands are replaced by operands that it casts correctly.
+//!
+//! Upstream: unreported. Held by `tests/slt/answers.slt`: Integers that a small decimal does not hold
 
 use std::sync::Arc;
 

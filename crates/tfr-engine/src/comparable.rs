@@ -5,6 +5,8 @@
 //! peers of a window. A NaN with a sign, which the processor returns for `inf - inf`, was less than all numbers and
 //! formed its own group. A month was longer than 31 days. Where this can matter, compared values are passed through
 //! [`Comparable`] first.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/equal_values.slt`: NaN as it is computed has a sign
 
 pub(crate) mod values;
 mod windows;

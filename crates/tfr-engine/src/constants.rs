@@ -8,6 +8,8 @@
 //! the inputs share the bounds found for the other columns, and rows of the input that comes first were dropped.
 //!
 //! This rule hides such columns from the engine.
+//!
+//! Upstream: apache/datafusion#23528. Held by `tests/slt/answers.slt`: A constant of one side of an outer join is NULL where there is no match.
 
 use std::sync::Arc;
 

@@ -2,6 +2,8 @@
 //!
 //! The planner of the engine calls some of its functions directly, without a look at those of the session.
 //! [`CorrectedCalls`] replaces these calls.
+//!
+//! Upstream: ours (shared by other modules). Held by `tests/slt/lists.slt`: Lengths and positions are BIGINT.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

@@ -6,6 +6,8 @@
 //!
 //! A common table expression is planned wherever its name is. So a few that name the one before twice make a plan of millions
 //! of tables.
+//!
+//! Upstream: unreported. Held by `tests/slt/other_suites.slt`: Statements of other engines
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

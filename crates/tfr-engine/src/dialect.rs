@@ -1,4 +1,6 @@
 //! Parses SQL text, with PostgreSQL's precedence where the engine's parser differs.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/answers.slt`: IS DISTINCT FROM binds tighter than AND, OR and NOT.
 
 use std::any::{Any, TypeId};
 use std::collections::VecDeque;

@@ -3,6 +3,8 @@
 //! The engine converts a plain value to the other side's dictionary. Joins by such keys failed: the converted key had
 //! the name of the column, and a table of integer keys does not know dictionaries. Both sides are compared as plain
 //! values instead, except with a literal, which file statistics are compared with.
+//!
+//! Upstream: unreported. Held by `tests/tests/it/array_forms.rs`.
 
 use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;

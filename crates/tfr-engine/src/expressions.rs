@@ -1,4 +1,6 @@
 //! Rewrites expressions of plans where the types of their operands are known.
+//!
+//! Upstream: ours (shared by other modules).
 
 use datafusion_common::tree_node::{Transformed, TreeNode as _};
 use datafusion_common::{Column, DFSchema, Result};

@@ -2,6 +2,8 @@
 //! it, and fails in `WHERE`, `GROUP BY`, `ORDER BY` and windows.
 //!
 //! The rule adds the name as a column to the projection of the table, and refers to it above.
+//!
+//! Upstream: unreported. Held by `tests/slt/file_values.slt`: The name of the file of a row.
 
 use std::sync::Arc;
 

@@ -4,6 +4,8 @@
 //! and the rule took the wrong one: a filter for one side of a join removed rows of the other. Plans are therefore cut
 //! above operators where a name is ambiguous, and no filter is pushed past a cut. The logical rule, which knows the
 //! tables, has already pushed the filters of the query.
+//!
+//! Upstream: apache/datafusion#25259. Held by `tests/slt/answers.slt`: A filter of one side of a join, where both sides have a column of that name.
 
 use std::collections::HashSet;
 use std::fmt;

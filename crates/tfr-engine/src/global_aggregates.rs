@@ -7,6 +7,8 @@
 //!
 //! A filter on a volatile key, such as `random() < 0.5`, would see other values below the aggregation
 //! (apache/datafusion#25415).
+//!
+//! Upstream: apache/datafusion#11748, #25415. Held by `tests/slt/answers.slt`: An aggregation gives a row of no rows
 
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};

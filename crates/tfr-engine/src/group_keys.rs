@@ -2,6 +2,8 @@
 //!
 //! An aggregation with GROUPING SETS has its keys in one expression. Rules that rewrite a key add an alias, so that
 //! its column keeps its name. For a key in a grouping set, the alias enclosed all the sets, or was lost.
+//!
+//! Upstream: unreported. Held by `tests/slt/equal_values.slt`: Grouping sets of expressions, which are shown again.
 
 use std::sync::Arc;
 

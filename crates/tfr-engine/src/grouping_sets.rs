@@ -3,6 +3,8 @@
 //! Each row counts in several groups, with NULL in place of some keys. The engine overlooks that this invalidates the
 //! order of its input (apache/datafusion#16965): it ended groups too early, and returned some twice. This rule hides
 //! the order of the keys.
+//!
+//! Upstream: apache/datafusion#16965, #24422. Held by `tests/slt/answers.slt`: Grouping sets over rows in an order
 
 use std::sync::Arc;
 

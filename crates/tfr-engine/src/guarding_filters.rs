@@ -3,6 +3,8 @@
 //! The engine moves a projection below a filter if the projection keeps the columns of the filter and has fewer columns
 //! than its input. Its expressions were then computed for all rows: `SELECT b, a / b + c FROM t WHERE b <> 0` failed
 //! with a division by zero. Columns and fields of structs may still move.
+//!
+//! Upstream: unreported. Held by `tests/slt/matrix.slt`: What the matrix found: expressions below filters
 
 use std::fmt;
 use std::sync::Arc;

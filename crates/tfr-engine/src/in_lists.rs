@@ -3,6 +3,8 @@
 //! The engine's simplification treats two IN lists of one value as sets. It overlooks that a list may contain NULL or
 //! a column, and that the value may be NULL: `x NOT IN (1) OR x NOT IN (2)` became true, `x IN (a) AND x IN (b)`
 //! false. This rule runs earlier and leaves no expression that the engine would simplify incorrectly.
+//!
+//! Upstream: apache/datafusion#24258. Held by `tests/slt/answers.slt`: A list has no answer for NULL.
 
 use std::collections::HashSet;
 

@@ -3,6 +3,8 @@
 //!
 //! A timestamp difference consists of days, hours, minutes and seconds. The engine returned the whole difference in
 //! hours, in minutes and so on. It dropped the fractions of seconds: those of 10.998 seconds were 10.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/local_times.slt`: A difference of timestamps is days, and hours, minutes and seconds below them.
 
 use std::sync::Arc;
 

@@ -4,6 +4,8 @@
 //! engine's functions that `known_functions.txt` lists. The test `matrix` writes this list: it holds the functions that
 //! it asks over edge values. Any other function of the engine is an invalid function when a query is planned. Functions
 //! that a user of the library registers stay.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/matrix.slt`: A function of the engine that the matrix does not know.
 
 use std::collections::HashSet;
 use std::sync::Arc;

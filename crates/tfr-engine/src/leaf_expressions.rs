@@ -4,6 +4,8 @@
 //! another value, so a filter and the selected value differed (apache/datafusion#24678). The rules also fail if a
 //! column has the name of one that they add (apache/datafusion#25414). Both rules only reduce reading, so such plans
 //! are left unchanged.
+//!
+//! Upstream: apache/datafusion#24678, #25414, #24720. Held by `tests/slt/answers.slt`: A volatile field has one value in the filter and above it
 
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion_common::Result;

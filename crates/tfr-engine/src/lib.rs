@@ -75,7 +75,6 @@ use datafusion_expr::ScalarUDF;
 use leaf_expressions::StableLeafExpressions;
 
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
-pub use hidden::{visible, visible_batch};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 pub use numbers::literals::DoubleLiteral;
 pub use orders::is_ordered;

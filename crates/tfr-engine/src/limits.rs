@@ -11,6 +11,8 @@
 //!
 //! The limit at which an aggregation may stop is valid only for the plan at that time: once its input is sorted, the
 //! aggregation fails (apache/datafusion#25350).
+//!
+//! Upstream: apache/datafusion#24927, #24932, #25066, #25349, #25350. Held by `tests/slt/answers.slt`: A limit stays above the groups
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! interprets `1 = x AND x = 1` as two different values of `x`, and so as false, and misinterprets `1 < x AND x >= 1`.
 //! In filters, the engine's own simplification has moved literals to the right. In join conditions, which become
 //! filters, it has not.
+//!
+//! Upstream: unreported. Held by `tests/slt/answers.slt`: Two filters above an aggregation that have no row in common.
 
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion_common::Result;

@@ -4,6 +4,8 @@
 //! * Its variance of one NaN or infinity was 0, and its correlation over NaN was NULL. Both are NaN.
 //! * It converts integers and decimals to doubles first. Here their variance and standard deviation are computed from
 //!   exact sums, and rounded at the end.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/numbers.slt`: Variance and correlation.
 
 mod accumulators;
 mod exact;
@@ -26,6 +28,7 @@ use datafusion_expr::utils::format_state_name;
 use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature, Volatility,
 };
+use tfr_arrow::nested::value_type;
 
 use crate::moving::Moving;
 use accumulators::{Distinct, Groups, Whole};
@@ -140,9 +143,7 @@ impl AggregateUDFImpl for ExactMoment {
     /// The types of the aggregates of one column.
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         fn summed(data_type: &DataType) -> Option<DataType> {
-            Some(match *data_type {
-                DataType::Dictionary(_, ref values) => return summed(values),
-                DataType::RunEndEncoded(_, ref values) => return summed(values.data_type()),
+            Some(match *value_type(data_type) {
                 DataType::Decimal32(precision, scale)
                 | DataType::Decimal64(precision, scale)
                 | DataType::Decimal128(precision, scale) => DataType::Decimal128(precision, scale),

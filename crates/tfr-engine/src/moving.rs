@@ -4,6 +4,8 @@
 //! number they had lost the digits of the small ones. Here a frame is two stacks of rows. The rows that leave next have
 //! been added up from the end of their stack, so that a row leaves by being dropped. Each row is added twice, whatever
 //! the length of the frame.
+//!
+//! Upstream: unreported. Held by `tests/slt/numbers.slt`: What has left a moving frame leaves nothing behind.
 
 use std::fmt::Debug;
 use std::mem::size_of_val;

@@ -4,6 +4,8 @@
 //! and repeated rows, and an input that cannot be read twice caused an error or a panic (apache/datafusion#24745,
 //! #22641, #24676). It therefore runs without temporary files, and exceeding the limit is an error. Its inputs may
 //! still spill.
+//!
+//! Upstream: apache/datafusion#22641, #24676, #24745. Held by the tests below.
 
 use std::fmt;
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 //!
 //! As a result, `SELECT DISTINCT key` returned duplicates, and `ORDER BY key, other` and `GROUP BY key, other` ignored
 //! the other column. The columns are therefore passed through [`no_key_function`] first.
+//!
+//! Upstream: apache/datafusion#24787. Held by `tests/slt/answers.slt`: A key is none beside what is unnested
 
 use std::cell::Cell;
 use std::collections::HashSet;

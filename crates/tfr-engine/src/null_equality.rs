@@ -3,6 +3,8 @@
 //! A join of the engine has one setting for all its keys: whether NULL equals NULL. Two of its rules overlook that.
 //! One adds `=` keys to a join in which NULLs are equal, the other merges the keys of several joins under the setting
 //! of one. Rows with NULL passed an `=`, or were missing. The rules run here without such joins.
+//!
+//! Upstream: unreported. Held by `tests/slt/answers.slt`: NULL is not distinct from NULL, but it is not equal to it, in one query.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -2,6 +2,8 @@
 //!
 //! The engine's tokenizer takes `1_000` for the number 1 and a name, so that `SELECT 1_000` was a column `_000` of ones.
 //! So did `0b101`, `0o17` and `1x`. `0x1F` is bytes to it, and a number in PostgreSQL.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/other_suites.slt`: Numbers that run into a name, and numbers in other bases.
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

@@ -1,4 +1,6 @@
 //! Operand types, where the engine's coercion loses values.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/numbers.slt`: A double that meets a decimal: both are doubles.
 
 pub(crate) mod decimals;
 pub(crate) mod digits;
@@ -13,7 +15,7 @@ mod relations;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::Transformed;
@@ -25,6 +27,7 @@ use datafusion_expr::type_coercion::other::get_coerce_type_for_case_expression;
 use datafusion_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, ScalarUDF, cast, lit,
 };
+use tfr_arrow::nested::{element_type, item, value_type, with_item};
 
 use crate::expressions::{is_comparison, rewrite_types_and_plans};
 use division::DecimalDivision;
@@ -300,7 +303,7 @@ fn no_dates_beside_numbers(operands: &[&mut Expr], schema: &DFSchema) -> Result<
 /// Rejects values that get one type, if some are dates and some are numbers.
 fn no_date_meets_a_number(values: &[(DataType, &dyn Display)]) -> Result<()> {
     let first =
-        |is_of_kind: fn(&DataType) -> bool| values.iter().find(|(data_type, _)| is_of_kind(item_type(data_type)));
+        |is_of_kind: fn(&DataType) -> bool| values.iter().find(|(data_type, _)| is_of_kind(element_type(data_type)));
     match (first(|data_type| matches!(data_type, DataType::Date32 | DataType::Date64)), first(DataType::is_numeric)) {
         (Some((_, date)), Some((_, number))) => plan_err!(
             "a date and a number in one place: {date} and {number}; write DATE '2024-01-31' for a date, or CAST(x AS \
@@ -313,7 +316,7 @@ fn no_date_meets_a_number(values: &[(DataType, &dyn Display)]) -> Result<()> {
 fn check_shift(op: Operator, operands: [&Expr; 2], schema: &DFSchema) -> Result<()> {
     let other = |expr: &&Expr| {
         expr.get_type(schema)
-            .is_ok_and(|data_type| item_type(&data_type).is_numeric() && !item_type(&data_type).is_integer())
+            .is_ok_and(|data_type| element_type(&data_type).is_numeric() && !element_type(&data_type).is_integer())
     };
     match operands.into_iter().find(other) {
         Some(number) => plan_err!("{op} takes integers, and {number} is none; CAST it AS BIGINT"),
@@ -338,8 +341,8 @@ fn with_doubles(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
 
 /// Whether there are both decimals and doubles.
 fn meet_as_doubles<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
-    types.clone().any(|data_type| item_type(data_type).is_floating())
-        && types.clone().any(|data_type| item_type(data_type).is_decimal())
+    types.clone().any(|data_type| element_type(data_type).is_floating())
+        && types.clone().any(|data_type| element_type(data_type).is_decimal())
 }
 
 /// Returns the common type of numbers.
@@ -355,49 +358,23 @@ fn common_number(types: &[&DataType]) -> Option<DataType> {
     numbers.try_fold(first, |common, data_type| type_union_coercion(&common, data_type))
 }
 
-/// Returns the type of the values: of encoded values, and of the items of lists.
-fn item_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => item_type(values),
-        DataType::RunEndEncoded(_, values) => item_type(values.data_type()),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => item_type(item.data_type()),
-        other => other,
-    }
-}
-
 /// Returns the type of decimals, or of lists of decimals, after a cast to doubles.
 fn as_double(data_type: &DataType) -> Option<DataType> {
-    match data_type {
-        DataType::Dictionary(_, values) => as_double(values),
-        DataType::RunEndEncoded(_, values) => as_double(values.data_type()),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            with_item_type(data_type, &as_double(item.data_type())?)
-        }
-        data_type => data_type.is_decimal().then_some(DataType::Float64),
+    let values = value_type(data_type);
+    match item(values) {
+        Some(item) => with_item_type(values, &as_double(item.data_type())?),
+        None => values.is_decimal().then_some(DataType::Float64),
     }
 }
 
 /// Returns the type of lists with other items.
 fn with_item_type(list: &DataType, item_type: &DataType) -> Option<DataType> {
-    let item = |item: &FieldRef| Arc::new(item.as_ref().clone().with_data_type(item_type.clone()));
-    Some(match list {
-        DataType::List(field) => DataType::List(item(field)),
-        DataType::LargeList(field) => DataType::LargeList(item(field)),
-        DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),
-        _ => return None,
-    })
+    Some(with_item(list, Arc::new(item(list)?.as_ref().clone().with_data_type(item_type.clone()))))
 }
 
 /// Returns the types to compare a number with the items of a list in, if theirs differ: that of a list of both.
 pub(crate) fn element_and_list(element: &DataType, list: &DataType) -> Option<(DataType, DataType)> {
-    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = list else {
-        return None;
-    };
-    let item = item.data_type();
+    let item = item(list)?.data_type();
     if element == item {
         return None;
     }
@@ -432,7 +409,7 @@ fn with_exact_default(window: &mut WindowFunction, schema: &DFSchema) -> Result<
 fn with_double_percentiles(args: &mut [Expr], schema: &DFSchema) -> bool {
     match args.first_mut() {
         Some(value)
-            if value.get_type(schema).is_ok_and(|of| item_type(&of).is_numeric() && of != DataType::Float64) =>
+            if value.get_type(schema).is_ok_and(|of| element_type(&of).is_numeric() && of != DataType::Float64) =>
         {
             *value = cast(std::mem::take(value), DataType::Float64);
             true

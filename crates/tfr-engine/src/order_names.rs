@@ -4,6 +4,8 @@
 //! in PostgreSQL. The engine's planner took the output column in both cases. Names that may be either are marked in the
 //! statement ([`marked`]), and resolved in the plan, where the input columns are known. A name without an input column
 //! stays the output column, which PostgreSQL refuses.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/scopes.slt`: ORDER BY: a name is an output column only as the whole expression.
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 //! The engine's planner dropped it unless there was a `LIMIT`. It is kept now up to the next operator that has no order:
 //! a join, an aggregation, `DISTINCT` and set operations. Other sorts are dropped here. The physical plan keeps the order
 //! by [`LimitsInPlace`](crate::limits::LimitsInPlace).
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/order.slt`: ORDER BY of derived tables, common table expressions and views.
 
 mod around_subqueries;
 

@@ -1,5 +1,7 @@
 //! Arithmetic of integers and decimals that reports overflows. The engine's integers wrap around: `9223372036854775807 +
 //! 1` was -9223372036854775808. For decimals, see [`digits`].
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/answers.slt`: Integers do not wrap around.
 
 use std::sync::Arc;
 

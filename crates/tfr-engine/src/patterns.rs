@@ -2,6 +2,8 @@
 //!
 //! [`MatchesOfAny`] corrects regular expressions that match any text. The engine simplifies `s ~ '.*'` to `s IS NOT NULL`, which is false if `s` is NULL (apache/datafusion#24379). The
 //! empty pattern matches the same texts, and is not simplified.
+//!
+//! Upstream: apache/datafusion#24379, #24380. Held by `tests/slt/answers.slt`: A pattern that matches any text says nothing of NULL
 
 mod functions;
 mod groups;

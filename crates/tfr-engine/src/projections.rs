@@ -4,6 +4,8 @@
 //! there: this query added 1 once (apache/datafusion#24686, fixed after version 55). The rule also compares
 //! projections that it has just merged. While it runs, each projection that is the input of another therefore has a
 //! unique marker.
+//!
+//! Upstream: apache/datafusion#24686. Held by `tests/slt/answers.slt`: A projection over an equal one computes too
 
 use std::sync::Arc;
 

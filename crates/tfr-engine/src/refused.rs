@@ -1,4 +1,6 @@
 //! [`RefusedConstructs`]: rejects constructs that the engine would compute incorrectly.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/refused_clauses.slt`: Clauses, modifiers and arguments that the engine would ignore, refused by name.
 
 use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;

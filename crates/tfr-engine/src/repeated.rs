@@ -3,6 +3,8 @@
 //! The engine computes a common table expression or view wherever its name is. With `random()` in it, one row was in
 //! both halves of a split, or in none. So such rows may be used once only. `random() BETWEEN a AND b` and `coalesce` of
 //! such a value are two calls in the engine, and refused too.
+//!
+//! Upstream: unreported. Held by `tests/slt/scopes.slt`: Rows that vary are computed once, so they are used once.
 
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;

@@ -3,6 +3,8 @@
 //! The engine ignores the nulls that `CASE` adds to runs (run-end encoded columns), and lacks comparisons and windows
 //! of list views. Expressions over such columns get their plain values. Columns that a query only passes on keep their
 //! layout.
+//!
+//! Upstream: unreported. Held by `tests/tests/it/array_forms.rs`.
 
 use arrow_schema::DataType;
 use datafusion::optimizer::AnalyzerRule;

@@ -2,6 +2,8 @@
 //!
 //! The selection depends only on the seed and on the row numbers in the table, so it does not depend on the number of
 //! threads. The table is therefore read in order, by one thread.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/sample.slt`: TABLESAMPLE: a random part of the rows of a table.
 
 mod exec;
 mod table;

@@ -8,6 +8,8 @@
 //!   input column of that name. Such names are marked here, and [`OrderNames`](crate::order_names::OrderNames) resolves
 //!   them.
 //! * `count(t.*)`, which counted all rows.
+//!
+//! Upstream: unreported. Held by `tests/slt/scopes.slt`: The key of USING in a subquery is that of the join.
 
 use std::ops::ControlFlow;
 

@@ -3,6 +3,8 @@
 //! The engine plans them as anti and semi joins, which keep or drop all copies of a row at once. Numbering the copies
 //! makes all rows distinct, so that the joins are correct: of three copies on the left and two on the right, EXCEPT
 //! ALL keeps the third.
+//!
+//! Upstream: apache/datafusion#12955, #12956. Held by `tests/slt/answers.slt`: Copies of rows are counted.
 
 use std::sync::Arc;
 

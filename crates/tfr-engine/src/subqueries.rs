@@ -11,6 +11,8 @@
 //!   logic requires it.
 //! - A correlated subquery is evaluated for all values of its outer columns at once. So is a LATERAL subquery that the
 //!   engine would compute incorrectly.
+//!
+//! Upstream: apache/datafusion#5492. Held by `tests/slt/subqueries.slt`: Subqueries in expressions, with NULLs on either side.
 
 mod aggregates;
 mod correlation;

@@ -6,6 +6,8 @@
 //! integers, and to four digits more for decimals, as in Spark. The engine cuts after these.
 //!
 //! Sums and averages of doubles over moving frames are in [`moving`].
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/answers.slt`: An average of integers is that of their exact sum, in whatever order they come.
 
 mod accumulators;
 mod moving;

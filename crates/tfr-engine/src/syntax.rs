@@ -1,4 +1,6 @@
 //! Parts of syntax trees, and traversals of them.
+//!
+//! Upstream: ours (shared by other modules).
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,6 @@
 //! Timestamps with time zone, by the rules of PostgreSQL.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/answers.slt`: A local time is the time there
 
 use std::sync::Arc;
 

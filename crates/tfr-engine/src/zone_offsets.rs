@@ -6,6 +6,8 @@
 //! occurs on each day of 2089 to 2099, which follow the last years that are listed singly (those of Ramadan).
 //!
 //! Where the engine itself reads the table, [`InZoneTable`] refuses values for which the table is wrong.
+//!
+//! Upstream: unreported. Held by `tests/slt/times.slt`: Summer time goes on after 2099.
 
 use std::sync::Arc;
 

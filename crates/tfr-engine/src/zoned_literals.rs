@@ -3,6 +3,8 @@
 //! To the engine, a literal with a time zone equals one for the same instant without a zone or in another zone.
 //! Expressions that differ only in that were computed once, and one of them had the type of the other. Such a literal
 //! is replaced by a function call, which equals nothing.
+//!
+//! Upstream: unreported. Held by `tests/slt/local_times.slt`: The same moment with and without a zone is two values, of two types.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -56,8 +56,7 @@ pub use listing::{
 };
 pub use scan::{Diagnosis, FileReader, GuardedSource, ReadAhead, ReaderFormat, RewriteExpr};
 pub use schema::{
-    ExactAdapterFactory, LeafRule, NamesByCase, TypeConflict, UnfitValue, can_convert, common_type, common_type_or,
-    convert, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
+    ExactAdapterFactory, NamesByCase, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
 };
 pub use table::DirectoryTable;
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};

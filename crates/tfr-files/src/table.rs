@@ -20,12 +20,12 @@ use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
+use tfr_arrow::common_type::LeafRule;
 use tokio::sync::OnceCell;
 
 use crate::listing::listed::Listing;
 use crate::scan::guard::{guard_future, guarded};
 use crate::schema::adapter::ExactAdapterFactory;
-use crate::schema::common_type::LeafRule;
 use crate::schema::merge::{self, Joining};
 use crate::schema::{path_columns, unreadable};
 

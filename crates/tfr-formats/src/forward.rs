@@ -17,8 +17,9 @@ use datafusion_session::Session;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_arrow::convert::convert;
+use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, convert};
 
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind};

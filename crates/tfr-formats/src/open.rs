@@ -12,6 +12,7 @@ use datafusion_session::Session;
 use datafusion_tfrecord::{ReadOptions, read};
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
+use tfr_arrow::common_type::LeafRule;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, named_compression};
@@ -138,7 +139,7 @@ pub async fn open_locations(
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
         None => {
-            let rule: tfr_files::LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
+            let rule: LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
             DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
         }
     };

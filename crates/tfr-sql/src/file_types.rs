@@ -10,6 +10,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use tfr_arrow::nested::{any_type, children, map_children};
 
 use crate::cli::TableFormat;
 
@@ -49,7 +50,7 @@ impl FileTypes {
     }
 
     fn with(schema: &SchemaRef, replaced: Replaced) -> Self {
-        let fields: Fields = schema.fields().iter().map(|field| replaced.field(field, false)).collect();
+        let fields: Fields = schema.fields().iter().map(|field| replaced.field(field)).collect();
         if fields == *schema.fields() {
             return Self { schema: Arc::clone(schema), differs: false };
         }
@@ -88,23 +89,8 @@ impl FileTypes {
 pub fn is_in_parquet(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => false,
-        DataType::Struct(fields) => !fields.is_empty() && fields.iter().all(|field| is_in_parquet(field.data_type())),
-        _ => inner_type(data_type).is_none_or(is_in_parquet),
-    }
-}
-
-/// Returns the type of the elements, entries or values of a nested type.
-fn inner_type(data_type: &DataType) -> Option<&DataType> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _)
-        | DataType::RunEndEncoded(_, item) => Some(item.data_type()),
-        DataType::Dictionary(_, values) => Some(values),
-        _ => None,
+        DataType::Struct(fields) if fields.is_empty() => false,
+        other => children(other).into_iter().all(is_in_parquet),
     }
 }
 
@@ -125,20 +111,14 @@ fn exact_cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowE
     // A value that does not fit would become null.
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = cast_with_options(array, data_type, &options)?;
-    if holds_date64(array.data_type()) && *cast_with_options(&cast, array.data_type(), &options)? != **array {
+    if any_type(array.data_type(), |data_type| *data_type == DataType::Date64)
+        && *cast_with_options(&cast, array.data_type(), &options)? != **array
+    {
         return Err(ArrowError::CastError(
             "a date with a time of day, which a Parquet file has no type for: cast it to TIMESTAMP or DATE".to_owned(),
         ));
     }
     Ok(cast)
-}
-
-fn holds_date64(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Date64 => true,
-        DataType::Struct(fields) => fields.iter().any(|field| holds_date64(field.data_type())),
-        _ => inner_type(data_type).is_some_and(holds_date64),
-    }
 }
 
 /// Splits a batch in halves until the values of each piece take at most `most` bytes, or it is one row.
@@ -176,17 +156,14 @@ enum Replaced {
 }
 
 impl Replaced {
-    /// Returns `field` as it is in the file. `inside`: whether it is a child of another field.
-    fn field(self, field: &FieldRef, inside: bool) -> FieldRef {
-        let data_type = self.data_type(field.data_type(), inside);
-        match data_type == *field.data_type() {
-            true => Arc::clone(field),
-            false => Arc::new(field.as_ref().clone().with_data_type(data_type)),
-        }
+    /// Returns a column as it is in the file.
+    fn field(self, field: &FieldRef) -> FieldRef {
+        Arc::new(field.as_ref().clone().with_data_type(self.data_type(field.data_type(), false)))
     }
 
+    /// Returns a type as it is in the file. `inside`: whether it is within another one.
     fn data_type(self, data_type: &DataType, inside: bool) -> DataType {
-        let inner = |field: &FieldRef| self.field(field, true);
+        let inner = |child: &DataType| self.data_type(child, true);
         match data_type {
             DataType::Utf8View if self != Self::Nothing => DataType::Utf8,
             DataType::BinaryView if self != Self::Nothing => DataType::Binary,
@@ -208,22 +185,14 @@ impl Replaced {
             DataType::Dictionary(_, values) if self == Self::ViewsAndSeconds && **values == DataType::Null => {
                 DataType::Null
             }
-            DataType::List(item) => DataType::List(inner(item)),
-            DataType::LargeList(item) => DataType::LargeList(inner(item)),
-            DataType::ListView(item) => DataType::ListView(inner(item)),
-            DataType::LargeListView(item) => DataType::LargeListView(inner(item)),
-            DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
-            DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-            DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
             // If the values change, the runs would have to be computed again.
-            DataType::RunEndEncoded(_, values) if inner(values) != *values => inner(values).data_type().clone(),
-            DataType::Dictionary(_, values) if inside && self == Self::ViewsAndInnerDictionaries => {
-                self.data_type(values, true)
+            DataType::RunEndEncoded(_, values) if inner(values.data_type()) != *values.data_type() => {
+                inner(values.data_type())
             }
-            DataType::Dictionary(keys, values) => {
-                DataType::Dictionary(keys.clone(), Box::new(self.data_type(values, true)))
-            }
-            other => other.clone(),
+            DataType::Dictionary(_, values) if inside && self == Self::ViewsAndInnerDictionaries => inner(values),
+            // Arrow cannot cast unions.
+            DataType::Union(..) => data_type.clone(),
+            other => map_children(other, inner),
         }
     }
 }

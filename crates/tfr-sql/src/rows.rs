@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
-use arrow_tfrecord::text::find_without_text;
+use tfr_arrow::text::find_without_text;
 
 use self::stream::ArrowRows;
 use crate::cli::RowFormat;
@@ -54,7 +54,7 @@ impl RowWriter {
     /// Appends `batch` to `out`.
     ///
     /// # Errors
-    /// If a value has no text representation: a [`NoTextError`](arrow_tfrecord::text::NoTextError).
+    /// If a value has no text representation: a [`NoTextError`](tfr_arrow::text::NoTextError).
     pub fn write(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         if batch.num_rows() == 0 {
             return Ok(());

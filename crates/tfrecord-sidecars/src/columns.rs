@@ -5,6 +5,7 @@ use arrow_tfrecord::{
     Choice, ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions, NullPolicy,
     NullRule, RecordType,
 };
+use tfr_arrow::nested::{element_type, key_and_value};
 
 use crate::error::{ErrorKind, Result};
 
@@ -92,7 +93,7 @@ impl<'a> TableFeature<'a> {
 
     /// The type of the values of the column or part, if the feature contains these.
     pub(crate) fn value_type(&self) -> Option<&'a DataType> {
-        self.value_type.map(value_type)
+        self.value_type.map(element_type)
     }
 
     /// The vocabulary, if the values are ranks.
@@ -161,20 +162,6 @@ fn dimensions(mut data_type: &DataType) -> Vec<usize> {
     sizes
 }
 
-/// The type of a column's values: the item type of a list, the value type of a dictionary.
-pub(crate) fn value_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => value_type(item.data_type()),
-        DataType::Dictionary(_, values) => value_type(values),
-        DataType::RunEndEncoded(_, values) => value_type(values.data_type()),
-        value => value,
-    }
-}
-
 /// Whether values of a type are text.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -185,14 +172,9 @@ pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str, sep
     let part = |field: &'a Field, called: &str| {
         part_type(field.data_type(), &format!("{path}{separator}{called}"), name, separator)
     };
-    match value_type(data_type) {
+    match element_type(data_type) {
         DataType::Struct(fields) => fields.iter().find_map(|field| part(field, field.name())),
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(entry) => {
-                entry.iter().zip(["key", "value"]).find_map(|(field, called)| part(field, called))
-            }
-            _ => None,
-        },
+        map if let Some((key, value)) = key_and_value(map) => part(key, "key").or_else(|| part(value, "value")),
         value => (path == name).then_some(value),
     }
 }

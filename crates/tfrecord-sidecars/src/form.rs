@@ -6,7 +6,6 @@ mod python;
 use std::fmt;
 use std::str::FromStr;
 
-use arrow_schema::DataType;
 use arrow_tfrecord::Mapping;
 use serde_json::json;
 use tfrecord_framing::Compression;
@@ -207,19 +206,6 @@ pub(crate) fn name_of(location: &str) -> String {
 fn printable(name: &str) -> String {
     let plain = !name.is_empty() && !name.contains(|letter: char| letter.is_control() || letter.is_whitespace());
     if plain { name.to_owned() } else { format!("{name:?}") }
-}
-
-/// Returns the SQL name that declares a column of this type in DataFusion, and the Arrow type of that declaration. It
-/// has the same values, but is not always the same type. `None` for types without a SQL name.
-///
-/// ```
-/// use arrow_schema::DataType;
-/// use tfrecord_sidecars::sql_type;
-///
-/// assert_eq!(sql_type(&DataType::LargeUtf8), Some(("VARCHAR".to_owned(), DataType::Utf8View)));
-/// ```
-pub fn sql_type(data_type: &DataType) -> Option<(String, DataType)> {
-    ddl::named(data_type)
 }
 
 #[cfg(test)]

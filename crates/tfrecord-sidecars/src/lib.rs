@@ -45,5 +45,5 @@ pub mod tfmd;
 
 pub use emit::{Emit, EmittedSet, MODULE_NAME, ParseSidecarKindError, SidecarKind};
 pub use error::{Error, ErrorKind, Result, TfdsProblem};
-pub use form::{ParseSchemaFormError, SchemaForm, TableDescription, sql_type};
+pub use form::{ParseSchemaFormError, SchemaForm, TableDescription};
 pub use record::{json_line, textproto};

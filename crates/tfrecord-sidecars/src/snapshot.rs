@@ -41,6 +41,7 @@ use arrow_buffer::{ArrowNativeType, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use arrow_tfrecord::{RecordBuffer, serialize_tensor};
 use prost::Message;
+use tfr_arrow::nested::{item, value_type};
 use tfr_proto::tensorflow::data::experimental::SnapshotMetadataRecord;
 use tfr_proto::tensorflow::structured_value::Kind;
 use tfr_proto::tensorflow::tensor_shape_proto::Dim;
@@ -336,17 +337,15 @@ fn physical(data_type: &DataType) -> Option<(DataType, Dtype)> {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             (DataType::LargeBinary, Dtype::DtString)
         }
-        DataType::Dictionary(_, values) => physical(values)?,
-        DataType::RunEndEncoded(_, values) => physical(values.data_type())?,
+        encoded if value_type(encoded) != encoded => physical(value_type(encoded))?,
         DataType::FixedSizeList(item, len) => {
             let (item, dtype) = list(item)?;
             (DataType::FixedSizeList(item, *len), dtype)
         }
-        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
-            let (item, dtype) = list(item)?;
+        other => {
+            let (item, dtype) = list(item(other)?)?;
             (DataType::LargeList(item), dtype)
         }
-        _ => return None,
     })
 }
 

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
+use tfr_arrow::nested::item;
 
 use super::decide::{self, Conversion, Decision};
 use super::extension::{fixed_shape, is_variable_shape_tensor, permutation};
 use super::{ColumnMapping, Leaf, LossClass, Node, NodeKind, Parts};
-use crate::dtype::{self, TensorShape, innermost, item, value_type};
+
+use crate::dtype::{self, TensorShape, innermost, value_type};
 use crate::error::{ErrorKind, Result};
 use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};

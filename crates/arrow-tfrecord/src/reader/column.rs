@@ -4,6 +4,7 @@ use arrow_array::{ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
+use tfr_arrow::nested::item;
 
 use super::assemble::Part;
 use super::locate::{BLOCK_ROWS, Locator, Slot};
@@ -13,7 +14,8 @@ use super::steps::Steps;
 use super::tensor;
 use super::values::{Room, Sink, Values};
 use super::wire::Malformed;
-use crate::dtype::{item, value_type};
+
+use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
 use crate::feature::{FeatureKind, FeatureMapping, FeatureShape};
 use crate::mapping::{ColumnMapping, Conversion, Leaf, Node};
@@ -133,7 +135,7 @@ impl Column {
 
     /// The type of a list's elements, or of the rows themselves.
     fn element_type(&self) -> &DataType {
-        item(&self.data_type).map_or(&self.data_type, Field::data_type)
+        item(&self.data_type).map_or(&self.data_type, |item| item.data_type())
     }
 
     /// Appends the rows of a block at `slots`. An error includes the row.

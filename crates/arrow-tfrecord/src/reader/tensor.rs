@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
+use tfr_arrow::nested::item;
 
 use super::mismatch::Mismatch;
 use super::nest;
 use super::restore::restore;
 use super::values::{Blobs, Values};
 use super::wire::{FieldValue, WireResult, field, varint};
-use crate::dtype::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, item, value_type, width};
+
+use crate::dtype::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, value_type, width};
 use crate::mapping::Conversion;
 
 /// The maximum number of empty lists of one tensor, and of repeated values that it may omit. Large enough for practical

@@ -7,21 +7,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
-use arrow_array::{Array, ArrayRef, RunArray};
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
+use tfr_arrow::integers;
+use tfr_arrow::nested::Encoded;
+use tfr_arrow::text::{NoText, NoTextError, find_without_text};
 
 use super::convert::{self, Converted};
 use super::tensor;
 use super::values::Values;
 use crate::dtype::value_type;
 use crate::error::{Error, ErrorKind, Result};
-use crate::integers::integers;
+use crate::lists::lists;
 use crate::mapping::{ColumnMapping, Conversion};
 use crate::options::{NullPolicy, NullRule};
-use crate::text::{NoText, NoTextError, find_without_text};
 
 /// The wire state of a null that is not replaced by a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl BoundColumn {
         let (spans, elements) = match mapping.conversion {
             // The whole list is one value.
             Conversion::Tensor(_) => (Spans::One, ArrayRef::clone(array)),
-            _ => unnest(array, nulls.as_ref()),
+            _ => unnest(array),
         };
         let (index, distinct) = distinct_values(&elements, &mapping.conversion);
         let Converted { values, mismatches } = convert::convert(&mapping.conversion, &mapping.column, &distinct)?;
@@ -240,33 +241,12 @@ fn refuse_nulls(mapping: &ColumnMapping, nulls: &NullBuffer) -> Result<()> {
 }
 
 /// The elements of a list column, with those of each row. The elements of other columns are their rows.
-fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
+fn unnest(array: &ArrayRef) -> (Spans, ArrayRef) {
     fn offsets<O: ArrowNativeType>(offsets: &[O], values: &ArrayRef) -> ArrayRef {
         let first = offsets.first().map_or(0, |offset| offset.as_usize());
         let last = offsets.last().map_or(0, |offset| offset.as_usize());
         values.slice(first, last - first)
     }
-    fn views<O: ArrowNativeType>(
-        offsets: &[O],
-        sizes: &[O],
-        nulls: Option<&NullBuffer>,
-        values: &ArrayRef,
-    ) -> (Spans, ArrayRef) {
-        let views = offsets.iter().zip(sizes).map(|(offset, size)| (offset.as_usize(), size.as_usize()));
-        // The elements of a null row are unspecified.
-        let mut views: Vec<_> = views
-            .enumerate()
-            .map(|(row, view)| if nulls.is_some_and(|nulls| nulls.is_null(row)) { (0, 0) } else { view })
-            .collect();
-        let used = views.iter().filter(|(_, len)| *len > 0);
-        let first = used.clone().map(|(start, _)| *start).min().unwrap_or_default();
-        let last = used.map(|(start, len)| start + len).max().unwrap_or_default();
-        for (start, _) in &mut views {
-            *start = start.saturating_sub(first);
-        }
-        (Spans::Views(views), values.slice(first, last.saturating_sub(first)))
-    }
-
     match array.data_type() {
         DataType::List(_) => {
             let list = array.as_list::<i32>();
@@ -276,13 +256,9 @@ fn unnest(array: &ArrayRef, nulls: Option<&NullBuffer>) -> (Spans, ArrayRef) {
             let list = array.as_list::<i64>();
             (Spans::Offsets64(list.offsets().inner().clone()), offsets(list.offsets(), list.values()))
         }
-        DataType::ListView(_) => {
-            let list = array.as_list_view::<i32>();
-            views(list.offsets(), list.sizes(), nulls, list.values())
-        }
-        DataType::LargeListView(_) => {
-            let list = array.as_list_view::<i64>();
-            views(list.offsets(), list.sizes(), nulls, list.values())
+        DataType::ListView(_) | DataType::LargeListView(_) => {
+            let (views, elements) = lists(array, 0..array.len());
+            (Spans::Views(views), elements)
         }
         DataType::FixedSizeList(_, len) => {
             (Spans::Fixed(len.as_usize()), ArrayRef::clone(array.as_fixed_size_list().values()))
@@ -309,24 +285,9 @@ pub(super) fn distinct_values(elements: &ArrayRef, conversion: &Conversion) -> (
             let index = if values.is_empty() { vec![0; elements.len()] } else { dictionary.normalized_keys() };
             (Some(index), ArrayRef::clone(values))
         }
-        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
-            DataType::Int16 => runs(elements.as_run::<Int16Type>()),
-            DataType::Int32 => runs(elements.as_run::<Int32Type>()),
-            _ => runs(elements.as_run::<Int64Type>()),
+        _ => match Encoded::of(elements) {
+            Some(runs) => (Some(runs.positions().to_vec()), ArrayRef::clone(runs.values())),
+            None => (None, ArrayRef::clone(elements)),
         },
-        _ => (None, ArrayRef::clone(elements)),
     }
-}
-
-fn runs<R: RunEndIndexType>(array: &RunArray<R>) -> (Option<Vec<usize>>, ArrayRef) {
-    let ends = array.run_ends();
-    let (start, len) = (ends.offset(), ends.len());
-    let mut index = Vec::with_capacity(len);
-    for (run, end) in ends.values().iter().enumerate() {
-        let until = end.as_usize().saturating_sub(start).min(len);
-        if until > index.len() {
-            index.resize(until, run);
-        }
-    }
-    (Some(index), ArrayRef::clone(array.values()))
 }

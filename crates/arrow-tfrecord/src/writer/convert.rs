@@ -13,14 +13,14 @@ use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer};
 use arrow_cast::CastOptions;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
+use tfr_arrow::integers;
+use tfr_arrow::text::{find_without_text, positions_without_text};
 
 use super::tensor;
 use super::values::{BytesValues, Values, bytes, mismatch};
 use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
-use crate::integers::integers;
 use crate::mapping::{Conversion, Rescale};
-use crate::text::{find_without_text, positions_without_text};
 
 /// Parses the value that replaces nulls of a part of this type. Fails if the text is not a valid value of the type, or
 /// its feature cannot represent it.

@@ -6,11 +6,13 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{ArrowNativeType, Buffer};
+use arrow_buffer::Buffer;
 use arrow_schema::DataType;
+use tfr_arrow::nested::{Lists, item};
 
 use super::values::{BytesValues, bytes};
-use crate::dtype::{STRING, TensorShape, dtype, item, value_type};
+
+use crate::dtype::{STRING, TensorShape, dtype, value_type};
 use crate::lists::{Nulls, lists};
 
 /// Serialized tensors, concatenated.
@@ -153,23 +155,13 @@ impl Elements {
         let mut array = ArrayRef::clone(array);
         loop {
             let nulls = Nulls::of(&array);
-            let (lists, within, len) = match array.data_type() {
-                DataType::FixedSizeList(_, len) => {
-                    let len = len.as_usize();
-                    let lists = (0..array.len()).map(|element| (element * len, len)).collect();
-                    (lists, ArrayRef::clone(array.as_fixed_size_list().values()), Some(len))
-                }
-                data_type if item(data_type).is_some() => {
-                    let (lists, within) = lists(&array, (0..array.len()).filter(|list| !nulls.any(*list)));
-                    (lists, within, None)
-                }
-                data_type => {
-                    let value_type = value_type(data_type);
-                    // Casting from encoded to plain values cannot fail.
-                    let leaf = arrow_cast::cast(&array, value_type).unwrap_or_else(|_| ArrayRef::clone(&array));
-                    return Self { levels, leaf, nulls };
-                }
-            };
+            if item(array.data_type()).is_none() {
+                // Casting from encoded to plain values cannot fail.
+                let leaf = arrow_cast::cast(&array, value_type(array.data_type()));
+                return Self { levels, leaf: leaf.unwrap_or_else(|_| ArrayRef::clone(&array)), nulls };
+            }
+            let len = Lists::of(&array).and_then(|lists| lists.fixed_len());
+            let (lists, within) = lists(&array, (0..array.len()).filter(|list| !nulls.any(*list)));
             levels.push(Level { lists, nulls, len });
             array = within;
         }

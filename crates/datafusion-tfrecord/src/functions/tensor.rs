@@ -13,6 +13,7 @@ use datafusion_expr::{
     Coercion, ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
     TypeSignature, TypeSignatureClass, Volatility,
 };
+use tfr_arrow::nested::item;
 
 use super::argument::{Function, values};
 use super::error::ErrorKind;
@@ -103,12 +104,7 @@ impl ScalarUDFImpl for SerializeTensor {
 }
 
 fn is_list_of_integers(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            item.data_type().is_integer()
-        }
-        _ => false,
-    }
+    item(data_type).is_some_and(|item| item.data_type().is_integer())
 }
 
 /// `parse_tensor(tensor, type)`.

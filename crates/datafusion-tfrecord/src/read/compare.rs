@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
+use tfr_arrow::nested::{item, key_and_value, value_type, with_item};
 
 /// Returns the type of a column's values, without their encoding. Nested fixed-size lists become one list.
 fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => plain(values),
-        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
+    match value_type(data_type) {
         DataType::FixedSizeList(item, _) if matches!(item.data_type(), DataType::FixedSizeList(..)) => {
             plain(item.data_type())
         }
@@ -17,21 +16,14 @@ fn plain(data_type: &DataType) -> &DataType {
 }
 
 /// Returns the item type of a list.
-fn item(data_type: &DataType) -> Option<&DataType> {
-    match plain(data_type) {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => Some(plain(item.data_type())),
-        _ => None,
-    }
+fn item_type(data_type: &DataType) -> Option<&DataType> {
+    item(plain(data_type)).map(|item| plain(item.data_type()))
 }
 
 /// Whether a column has several features.
 pub(super) fn is_nested(data_type: &DataType) -> bool {
     let is_group = |data_type: &DataType| matches!(data_type, DataType::Struct(_) | DataType::Map(..));
-    is_group(plain(data_type)) || item(data_type).is_some_and(|of| is_group(of) || item(of).is_some())
+    is_group(plain(data_type)) || item_type(data_type).is_some_and(|of| is_group(of) || item_type(of).is_some())
 }
 
 /// Whether every declared part was written at the same place and in the same unit.
@@ -61,17 +53,17 @@ fn compare(declared: &DataType, written: &DataType, values: &dyn Fn(&DataType, &
             let found = written.find(field.name());
             found.is_none_or(|(_, found)| compare(field.data_type(), found.data_type(), values))
         }),
-        (DataType::Map(declared, _), DataType::Map(written, _)) => match (declared.data_type(), written.data_type()) {
-            (DataType::Struct(declared), DataType::Struct(written)) => {
-                let mut parts = declared.iter().zip(written);
-                parts.all(|(declared, written)| compare(declared.data_type(), written.data_type(), values))
+        (DataType::Map(..), DataType::Map(..)) => match (key_and_value(declared), key_and_value(written)) {
+            (Some((key, value)), Some((written_key, written_value))) => {
+                compare(key.data_type(), written_key.data_type(), values)
+                    && compare(value.data_type(), written_value.data_type(), values)
             }
             _ => false,
         },
         (DataType::Struct(_) | DataType::Map(..), _) | (_, DataType::Struct(_) | DataType::Map(..)) => false,
-        _ => match (item(declared), item(written)) {
+        _ => match (item_type(declared), item_type(written)) {
             (Some(declared), Some(written)) => {
-                item(declared).is_some() == item(written).is_some() && compare(declared, written, values)
+                item_type(declared).is_some() == item_type(written).is_some() && compare(declared, written, values)
             }
             (Some(of), None) => !is_nested(declared) && values(of, written),
             (None, Some(of)) => !is_nested(written) && values(declared, of),
@@ -120,7 +112,7 @@ pub(super) fn unknown_field(declared: &DataType, written: &DataType, path: &str)
             }
             _ => None,
         },
-        (declared, written) => unknown_field(item(declared)?, item(written)?, path),
+        (declared, written) => unknown_field(item_type(declared)?, item_type(written)?, path),
     }
 }
 
@@ -140,7 +132,7 @@ fn union_type(one: &DataType, other: &DataType) -> DataType {
             let more = other.iter().filter(|field| one.find(field.name()).is_none()).map(nullable);
             DataType::Struct(both.chain(more).collect())
         }
-        (one, other) => match (item_field(one), item_field(other)) {
+        (one, other) => match (item(one), item(other)) {
             (Some(item), Some(found)) => with_item(one, union(item, found)),
             _ => one.clone(),
         },
@@ -188,7 +180,7 @@ fn decoded_type(declared: &DataType, written: &DataType, others: bool) -> DataTy
                 _ => declared.clone(),
             }
         }
-        (declared, written) => match (item_field(declared), item_field(written)) {
+        (declared, written) => match (item(declared), item(written)) {
             (Some(item), Some(found)) => with_item(declared, decoded(item, found, others)),
             _ => declared.clone(),
         },
@@ -204,28 +196,4 @@ fn field_of(field: &FieldRef, data_type: DataType, nullable: bool) -> FieldRef {
         return Arc::clone(field);
     }
     Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
-}
-
-/// Returns the items of a list of any layout.
-fn item_field(data_type: &DataType) -> Option<&FieldRef> {
-    match data_type {
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => Some(item),
-        _ => None,
-    }
-}
-
-/// Returns the list with other items.
-fn with_item(list: &DataType, item: FieldRef) -> DataType {
-    match list {
-        DataType::List(_) => DataType::List(item),
-        DataType::LargeList(_) => DataType::LargeList(item),
-        DataType::ListView(_) => DataType::ListView(item),
-        DataType::LargeListView(_) => DataType::LargeListView(item),
-        DataType::FixedSizeList(_, len) => DataType::FixedSizeList(item, *len),
-        other => other.clone(),
-    }
 }

@@ -359,14 +359,7 @@ fn other_separator<'a>(name: &str, separator: &str, found: &'a str) -> Option<&'
 }
 
 fn is_list(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::List(_)
-            | DataType::LargeList(_)
-            | DataType::ListView(_)
-            | DataType::LargeListView(_)
-            | DataType::Map(..)
-    )
+    data_type.is_list() && !matches!(data_type, DataType::FixedSizeList(..)) || matches!(data_type, DataType::Map(..))
 }
 
 fn in_place(in_steps: bool, name: &str) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy};
+use tfr_arrow::nested::item;
 
 /// Returns the column, or part of one, that a mask belongs to, by the mask's name.
 pub(super) fn masked<'a>(feature: &'a str, separator: &str) -> Option<&'a str> {
@@ -75,12 +76,7 @@ pub(super) fn warn(part: &str, masks: &BTreeSet<String>, is_column: bool) {
 }
 
 fn holds_int64s(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(item) | DataType::FixedSizeList(item, _) => {
-            item.data_type() == &DataType::Int64 || holds_int64s(item.data_type())
-        }
-        _ => false,
-    }
+    item(data_type).is_some_and(|item| item.data_type() == &DataType::Int64 || holds_int64s(item.data_type()))
 }
 
 /// Returns the masks of a column in a mapping; `None` if the mapping cannot read the column.

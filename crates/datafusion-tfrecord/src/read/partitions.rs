@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, FieldRef};
 use datafusion_common::Result;
+use tfr_arrow::nested::value_type;
 use tfrecord_shards::{Manifest, SchemaDescription};
 
 use crate::error::shards_error;
@@ -58,9 +59,5 @@ fn fields(described: &SchemaDescription) -> Result<Vec<FieldRef>> {
 }
 
 fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_text(values),
-        DataType::RunEndEncoded(_, values) => is_text(values.data_type()),
-        other => other.is_string(),
-    }
+    value_type(data_type).is_string()
 }

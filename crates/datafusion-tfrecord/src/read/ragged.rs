@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
+use tfr_arrow::nested::item;
 
 /// The end of the name of the feature with the values.
 const VALUES: &str = "$ragged_values";
@@ -39,10 +40,7 @@ fn is_lengths(field: &Field) -> bool {
 }
 
 fn item_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(item) | DataType::FixedSizeList(item, _) => item.data_type(),
-        value => value,
-    }
+    item(data_type).map_or(data_type, |item| item.data_type())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //!
 //! The nodes are destructured without `..`, and enumerations are matched without `_`. So a field or variant that a new
 //! version of the parser adds does not compile until it is decided here.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/clauses.slt`: Clauses that the engine ignores or rejects, and that have an equivalent.
 
 mod expressions;
 mod functions;

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array as _, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait,
-    PrimitiveArray,
-};
+use arrow::array::{Array as _, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow_schema::{DataType, FieldRef, IntervalUnit};
 use datafusion::arrow::datatypes::{
     Float16Type, Float32Type, Float64Type, IntervalDayTime, IntervalDayTimeType, IntervalMonthDayNano,
@@ -15,6 +12,7 @@ use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, internal
 use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use tfr_arrow::nested::{item, map_array};
 
 const DAYS_OF_MONTH: i128 = 30;
 const NANOSECONDS_OF_DAY: i128 = 86_400_000_000_000;
@@ -27,22 +25,12 @@ pub fn may_be_misread(data_type: &DataType) -> bool {
 
 /// Whether a type is a list whose items the engine compares differently from SQL.
 pub fn items_may_be_misread(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            may_be_misread(item.data_type())
-        }
-        _ => false,
-    }
+    item(data_type).is_some_and(|item| may_be_misread(item.data_type()))
 }
 
 /// Whether the engine compares values differently from SQL that are in lists of any depth.
 pub fn leaves_may_be_misread(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            leaves_may_be_misread(item.data_type())
-        }
-        data_type => may_be_misread(data_type),
-    }
+    item(data_type).map_or_else(|| may_be_misread(data_type), |item| leaves_may_be_misread(item.data_type()))
 }
 
 /// Whether a type is an interval with two or three parts. The engine compares the first parts first.
@@ -123,18 +111,8 @@ pub fn comparable_array(values: &ArrayRef) -> Result<ArrayRef> {
         let values: PrimitiveArray<T> = values.as_primitive::<T>().try_unary(of)?;
         Ok(Arc::new(values))
     }
-    fn of_lists<O: OffsetSizeTrait>(values: &ArrayRef) -> Result<ArrayRef> {
-        let (item, offsets, items, nulls) = values.as_list::<O>().clone().into_parts();
-        Ok(Arc::new(GenericListArray::try_new(item, offsets, comparable_array(&items)?, nulls)?))
-    }
     match values.data_type() {
-        DataType::List(_) => of_lists::<i32>(values),
-        DataType::LargeList(_) => of_lists::<i64>(values),
-        DataType::FixedSizeList(item, len) => {
-            let list = values.as_fixed_size_list();
-            let items = comparable_array(list.values())?;
-            Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *len, items, list.nulls().cloned())?))
-        }
+        list if list.is_list() => map_array(values, comparable_array),
         DataType::Float64 => Ok(of::<Float64Type>(values)),
         DataType::Float32 => Ok(of::<Float32Type>(values)),
         DataType::Float16 => Ok(of::<Float16Type>(values)),

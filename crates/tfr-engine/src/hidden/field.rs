@@ -15,8 +15,7 @@ use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature,
 };
-
-use super::arrays::{masked, with_null_keys, without_null_entries};
+use tfr_arrow::visible::{masked, with_null_keys, without_null_ranges};
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(ExactField { engine: GetFieldFunc::new() })));
@@ -77,7 +76,7 @@ impl ExactField {
                     }
                     (key, _) => key.clone(),
                 };
-                self.by_engine(without_null_entries(array)?, &key, args)
+                self.by_engine(without_null_ranges(array)?, &key, args)
             }
             _ => self.by_engine(Arc::clone(array), key, args),
         }

@@ -8,8 +8,8 @@ use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-
-use super::{arrays, can_hide};
+use tfr_arrow::nested::value_type;
+use tfr_arrow::visible::visible;
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(1, Volatility::Immutable);
@@ -70,9 +70,9 @@ impl ScalarUDFImpl for Visible {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(arrays::visible(array)?)),
-            [ColumnarValue::Scalar(value)] if can_hide(&value.data_type()) => {
-                let array = arrays::visible(&value.to_array()?)?;
+            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(visible(array)?)),
+            [ColumnarValue::Scalar(value)] if value_type(&value.data_type()).is_nested() => {
+                let array = visible(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
             }
             [ColumnarValue::Scalar(value)] => Ok(ColumnarValue::Scalar(value.clone())),

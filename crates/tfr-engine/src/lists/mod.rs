@@ -5,6 +5,8 @@
 //! the item. `array_has_any` and `array_has_all` took NULL for a value. `array_remove` and `array_replace` changed one
 //! item only, and `array_remove(list, NULL)` was NULL. `array_sort` put NULL first. Lengths and positions were
 //! unsigned, so that `v[array_length(v)]` matched no function.
+//!
+//! Upstream: ours (a choice of meaning). Held by `tests/slt/lists.slt`: An item that is NULL may be the one that is searched.
 
 mod any;
 mod compare;

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, DynComparator, FixedSizeListArray, GenericListArray, ListArray,
-    OffsetSizeTrait, UInt64Array, make_comparator,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, DynComparator, ListArray, UInt64Array, make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
@@ -13,6 +12,7 @@ use arrow::datatypes::{Float16Type, Float32Type, Float64Type};
 use arrow_schema::{DataType, Field};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
+use tfr_arrow::nested::{Lists, with_children};
 
 use crate::comparable::values::comparable_leaves;
 
@@ -20,7 +20,7 @@ use crate::comparable::values::comparable_leaves;
 pub(super) struct ListRows {
     items: ArrayRef,
     item_nulls: Option<NullBuffer>,
-    offsets: Vec<usize>,
+    ranges: Vec<Range<usize>>,
     nulls: Option<NullBuffer>,
     is_constant: bool,
 }
@@ -28,25 +28,15 @@ pub(super) struct ListRows {
 impl ListRows {
     /// Returns the rows, or `None` if the type is not a list.
     pub(super) fn of(value: &ColumnarValue) -> Result<Option<Self>> {
-        fn offsets<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Vec<usize> {
-            lists.offsets().iter().map(|offset| offset.as_usize()).collect()
-        }
         let (lists, is_constant) = match value {
             ColumnarValue::Array(lists) => (Arc::clone(lists), false),
             ColumnarValue::Scalar(list) => (list.to_array()?, true),
         };
-        let (items, offsets) = match lists.data_type() {
-            DataType::List(_) => (lists.as_list::<i32>().values(), offsets(lists.as_list::<i32>())),
-            DataType::LargeList(_) => (lists.as_list::<i64>().values(), offsets(lists.as_list::<i64>())),
-            DataType::FixedSizeList(_, length) => {
-                let length = usize::try_from(*length).unwrap_or_default();
-                let offsets = (0..=lists.len()).map(|row| row * length).collect();
-                (lists.as_fixed_size_list().values(), offsets)
-            }
-            _ => return Ok(None),
-        };
+        let Some(found) = Lists::of(&lists).filter(|_| lists.data_type().is_list()) else { return Ok(None) };
+        let ranges = (0..lists.len()).map(|row| found.range(row)).collect();
+        let items = found.items().slice(0, found.items().len());
         let item_nulls = items.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(Some(Self { items: Arc::clone(items), item_nulls, offsets, nulls: lists.nulls().cloned(), is_constant }))
+        Ok(Some(Self { items, item_nulls, ranges, nulls: lists.nulls().cloned(), is_constant }))
     }
 
     pub(super) fn items(&self) -> &ArrayRef {
@@ -57,7 +47,7 @@ impl ListRows {
     pub(super) fn range(&self, row: usize) -> Option<Range<usize>> {
         let row = if self.is_constant { 0 } else { row };
         let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        (!is_null).then(|| self.offsets[row]..self.offsets[row + 1])
+        (!is_null).then(|| self.ranges[row].clone())
     }
 
     pub(super) fn is_null_item(&self, item: usize) -> bool {
@@ -67,8 +57,8 @@ impl ListRows {
     /// Returns the lists without their NULL items.
     pub(super) fn without_null_items(&self) -> Result<ColumnarValue> {
         let mut retained = Vec::new();
-        let mut lengths = Vec::with_capacity(self.offsets.len());
-        for row in 0..self.offsets.len() - 1 {
+        let mut lengths = Vec::with_capacity(self.ranges.len());
+        for row in 0..self.ranges.len() {
             let before = retained.len();
             let items = self.range(row).into_iter().flatten().filter(|item| !self.is_null_item(*item));
             retained.extend(items.map(|item| item as u64));
@@ -95,20 +85,7 @@ impl ListRows {
             _ => return Ok(lists.clone()),
         };
         let array = lists.to_array(1)?;
-        let array: ArrayRef = match array.data_type() {
-            DataType::List(item) => {
-                let (_, offsets, _, nulls) = array.as_list::<i32>().clone().into_parts();
-                Arc::new(GenericListArray::<i32>::try_new(Arc::clone(item), offsets, items, nulls)?)
-            }
-            DataType::LargeList(item) => {
-                let (_, offsets, _, nulls) = array.as_list::<i64>().clone().into_parts();
-                Arc::new(GenericListArray::<i64>::try_new(Arc::clone(item), offsets, items, nulls)?)
-            }
-            DataType::FixedSizeList(item, length) => {
-                Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *length, items, array.nulls().cloned())?)
-            }
-            _ => return Ok(lists.clone()),
-        };
+        let array = with_children(&array, array.data_type(), &[items])?;
         Ok(match lists {
             ColumnarValue::Array(_) => ColumnarValue::Array(array),
             ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),

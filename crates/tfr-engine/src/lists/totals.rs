@@ -9,6 +9,7 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, Decimal128Type, Int64Type};
 use arrow_schema::{DataType, Field};
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
+use tfr_arrow::nested::item;
 
 use super::rows::ListRows;
 use crate::corrected::{Correction, on_arrays};
@@ -25,10 +26,7 @@ pub(super) enum Totals {
 impl Totals {
     /// Returns the type that items are computed in, or `None` if the engine computes them.
     fn exact(self, list: &DataType) -> Option<DataType> {
-        let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = list else {
-            return None;
-        };
-        match (item.data_type(), self) {
+        match (item(list)?.data_type(), self) {
             (DataType::UInt64, Self::Sum | Self::Average) => Some(DataType::Decimal128(20, 0)),
             (integer, _) if integer.is_integer() && *integer != DataType::UInt64 => Some(DataType::Int64),
             (DataType::Decimal128(20, 0), Self::Average) => Some(DataType::Decimal128(20, 0)),

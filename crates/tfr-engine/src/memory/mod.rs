@@ -3,6 +3,8 @@
 //! The engine counts rows. A batch has 8192 of them, whatever their length, and 3000 rows that share a text of 1 MB
 //! take 3 GB once a function has computed a text for each. [`within`] installs rules that split batches by bytes and
 //! compact those that are retained, and functions that reject results beyond a bound before they allocate them.
+//!
+//! Upstream: ours (a choice of meaning). Held by `crates/tfr-sql/tests/it/memory.rs`.
 
 mod batches;
 mod functions;

@@ -1,13 +1,15 @@
 //! Computes the bytes of rows if each has its own copy of its values.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
-use arrow::compute::take;
-use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use arrow::array::{Array, ArrayRef, AsArray as _, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType, UnionMode};
 use arrow::error::ArrowError;
 use arrow_select::dictionary::garbage_collect_any_dictionary;
+use tfr_arrow::nested::{Encoded, Lists, map_array};
 
 /// Bytes that a batch may hold beyond twice the size of its rows before it is copied. Copying less is not worth it.
 const SLACK: usize = 64 << 10;
@@ -22,81 +24,62 @@ pub(super) enum RowSizes<'a> {
 
 impl<'a> RowSizes<'a> {
     /// Returns the sizes of the rows of `array`. Bitmaps and offsets are not counted. Texts of views and dictionaries
-    /// are counted for each row.
+    /// are counted for each row, and so are items that several list views share.
     pub(super) fn of(array: &'a dyn Array) -> Self {
+        if let Some(lists) = Lists::of(array) {
+            return match (Self::of(lists.items()), lists.fixed_len()) {
+                (Self::Fixed(size), Some(len)) => Self::Fixed(size.saturating_mul(len as u64)),
+                (Self::Fixed(size), None) => Self::Each(Box::new(move |row| lists.range(row).len() as u64 * size)),
+                (Self::Each(size), _) => Self::Each(Box::new(move |row| lists.range(row).map(&size).sum())),
+            };
+        }
+        if let Some(encoded) = Encoded::of(array) {
+            return match Self::of(encoded.values()) {
+                Self::Fixed(size) => Self::Fixed(if encoded.values().is_empty() { 0 } else { size }),
+                Self::Each(size) => Self::Each(Box::new(move |row| encoded.position(row).map_or(0, &size))),
+            };
+        }
         match array.data_type() {
-            DataType::Utf8 => Self::ranges(array.as_string::<i32>().value_offsets(), Self::Fixed(1)),
-            DataType::LargeUtf8 => Self::ranges(array.as_string::<i64>().value_offsets(), Self::Fixed(1)),
-            DataType::Binary => Self::ranges(array.as_binary::<i32>().value_offsets(), Self::Fixed(1)),
-            DataType::LargeBinary => Self::ranges(array.as_binary::<i64>().value_offsets(), Self::Fixed(1)),
+            DataType::Struct(_) => Self::sum(array.as_struct().columns().iter()),
+            // A sparse union has a value of each type in every row.
+            DataType::Union(fields, UnionMode::Sparse) => {
+                Self::sum(fields.iter().map(|(id, _)| array.as_union().child(id)))
+            }
+            DataType::Union(fields, UnionMode::Dense) => {
+                let union = array.as_union();
+                let sizes: HashMap<i8, Self> = fields.iter().map(|(id, _)| (id, Self::of(union.child(id)))).collect();
+                let size =
+                    move |row| sizes.get(&union.type_id(row)).map_or(0, |sizes| sizes.row(union.value_offset(row)));
+                Self::Each(Box::new(size))
+            }
+            DataType::Utf8 => Self::bytes(array.as_string::<i32>().value_offsets()),
+            DataType::LargeUtf8 => Self::bytes(array.as_string::<i64>().value_offsets()),
+            DataType::Binary => Self::bytes(array.as_binary::<i32>().value_offsets()),
+            DataType::LargeBinary => Self::bytes(array.as_binary::<i64>().value_offsets()),
             DataType::Utf8View => Self::views::<StringViewType>(array),
             DataType::BinaryView => Self::views::<BinaryViewType>(array),
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                Self::ranges(list.value_offsets(), Self::of(list.values().as_ref()))
-            }
-            DataType::LargeList(_) => {
-                let list = array.as_list::<i64>();
-                Self::ranges(list.value_offsets(), Self::of(list.values().as_ref()))
-            }
-            DataType::Map(..) => {
-                let map = array.as_map();
-                Self::ranges(map.value_offsets(), Self::of(map.entries()))
-            }
-            DataType::FixedSizeList(_, len) => {
-                let len = usize::try_from(*len).unwrap_or_default();
-                match Self::of(array.as_fixed_size_list().values().as_ref()) {
-                    Self::Fixed(size) => Self::Fixed(size.saturating_mul(len as u64)),
-                    Self::Each(size) => Self::Each(Box::new(move |row| (row * len..(row + 1) * len).map(&size).sum())),
-                }
-            }
-            DataType::Struct(_) => {
-                let mut fixed = 0;
-                let mut each = Vec::new();
-                for column in array.as_struct().columns() {
-                    match Self::of(column.as_ref()) {
-                        Self::Fixed(size) => fixed += size,
-                        Self::Each(size) => each.push(size),
-                    }
-                }
-                match each.is_empty() {
-                    true => Self::Fixed(fixed),
-                    false => Self::Each(Box::new(move |row| fixed + each.iter().map(|size| size(row)).sum::<u64>())),
-                }
-            }
-            DataType::Dictionary(..) => {
-                let dictionary = array.as_any_dictionary();
-                // All keys are null.
-                if dictionary.values().is_empty() {
-                    return Self::Fixed(0);
-                }
-                match Self::of(dictionary.values().as_ref()) {
-                    Self::Fixed(size) => Self::Fixed(size),
-                    Self::Each(size) => {
-                        let (keys, len) = (dictionary.normalized_keys(), dictionary.values().len());
-                        let keys_of = dictionary.keys();
-                        // The keys of nulls may point anywhere.
-                        Self::Each(Box::new(move |row| match keys_of.is_valid(row) && keys[row] < len {
-                            true => size(keys[row]),
-                            false => 0,
-                        }))
-                    }
-                }
-            }
             DataType::FixedSizeBinary(width) => Self::Fixed(u64::try_from(*width).unwrap_or_default()),
             other => Self::Fixed(other.primitive_width().unwrap_or(size_of::<u64>()) as u64),
         }
     }
 
-    fn ranges<O: Copy + TryInto<usize>>(offsets: &'a [O], items: Self) -> Self {
-        let range = move |row: usize| {
-            let at = |index: usize| offsets[index].try_into().unwrap_or_default();
-            at(row)..at(row + 1)
-        };
-        match items {
-            Self::Fixed(size) => Self::Each(Box::new(move |row| range(row).len() as u64 * size)),
-            Self::Each(size) => Self::Each(Box::new(move |row| range(row).map(&size).sum())),
+    fn sum(columns: impl Iterator<Item = &'a ArrayRef>) -> Self {
+        let (mut fixed, mut each) = (0_u64, Vec::new());
+        for column in columns {
+            match Self::of(column) {
+                Self::Fixed(size) => fixed += size,
+                Self::Each(size) => each.push(size),
+            }
         }
+        match each.is_empty() {
+            true => Self::Fixed(fixed),
+            false => Self::Each(Box::new(move |row| fixed + each.iter().map(|size| size(row)).sum::<u64>())),
+        }
+    }
+
+    /// Returns the sizes of texts or bytes.
+    fn bytes<O: OffsetSizeTrait>(offsets: &'a [O]) -> Self {
+        Self::Each(Box::new(move |row| (offsets[row + 1] - offsets[row]).as_usize() as u64))
     }
 
     fn views<T: ByteViewType>(array: &'a dyn Array) -> Self {
@@ -126,7 +109,6 @@ impl<'a> RowSizes<'a> {
 pub(super) fn varies(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(fields) => fields.iter().any(|field| varies(field.data_type())),
-        DataType::FixedSizeList(..) => true,
         DataType::Dictionary(_, values) => varies(values),
         other => {
             !other.is_primitive() && !matches!(other, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
@@ -234,19 +216,24 @@ pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-/// Removes unused values of views and dictionaries. Other arrays have already been copied.
+/// Removes unused values of views, list views and dictionaries. Other arrays have already been copied.
 fn without_unused(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
         DataType::Dictionary(..) => garbage_collect_any_dictionary(array.as_any_dictionary())?,
-        data_type if data_type.is_nested() => {
-            let data = array.to_data();
-            let children =
-                data.child_data().iter().map(|child| Ok(without_unused(make_array(child.clone()))?.to_data()));
-            let children = children.collect::<Result<Vec<_>, ArrowError>>()?;
-            make_array(data.into_builder().child_data(children).build()?)
+        // A list view keeps its items where they are; a list has only those of its rows.
+        DataType::ListView(item) => {
+            let lists = cast(&array, &DataType::List(Arc::clone(item)))?;
+            cast(&without_unused(lists)?, array.data_type())?
         }
-        _ => array,
+        DataType::LargeListView(item) => {
+            let lists = cast(&array, &DataType::LargeList(Arc::clone(item)))?;
+            cast(&without_unused(lists)?, array.data_type())?
+        }
+        _ => map_array(&array, |child| without_unused(Arc::clone(child)))?,
     })
 }
+
+#[cfg(test)]
+mod tests;

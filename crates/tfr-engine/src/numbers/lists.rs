@@ -15,6 +15,7 @@ use datafusion_expr::type_coercion::functions::fields_with_udf;
 use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+use tfr_arrow::nested::item;
 
 use super::{common_number, with_item_type};
 
@@ -78,10 +79,7 @@ impl OfNumbers {
     /// Returns the types of the arguments, where the list and its elements are numbers.
     fn types_of_numbers(&self, arg_types: &[DataType]) -> Option<Vec<DataType>> {
         let list = arg_types.get(self.list)?;
-        let item = match list {
-            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item.data_type(),
-            _ => return None,
-        };
+        let item = item(list)?.data_type();
         let elements = self.elements.iter().map(|&position| arg_types.get(position)).collect::<Option<Vec<_>>>()?;
         let numbers: Vec<&DataType> = std::iter::once(item).chain(elements).collect();
         let common = common_number(&numbers)?;

@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow_schema::DataType;
 use datafusion_common::{Result, exec_err, plan_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use tfr_arrow::nested::value_type;
 
 use super::similar::similar_to_regex;
 use crate::corrected::on_arrays;
@@ -178,11 +179,7 @@ impl ScalarUDFImpl for Translation {
 }
 
 fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => values.is_string(),
-        DataType::RunEndEncoded(_, values) => values.data_type().is_string(),
-        data_type => data_type.is_string() || data_type.is_null(),
-    }
+    value_type(data_type).is_string() || data_type.is_null()
 }
 
 impl Translation {

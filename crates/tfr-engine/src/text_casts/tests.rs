@@ -8,10 +8,10 @@ use arrow::array::{
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow_schema::{DataType, Field};
-use arrow_tfrecord::text::NoTextError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion_common::{DataFusionError, Result};
+use tfr_arrow::text::NoTextError;
 
 fn context() -> SessionContext {
     of(crate::exact(SessionStateBuilder::new().with_default_features()))

@@ -4,6 +4,8 @@
 //! The engine converts both sides to the finest unit, usually nanoseconds. It therefore cannot compare a column that
 //! contains 9999-12-31, a common "no end" value, with a literal, nor any column with such a literal. Numbers beyond
 //! the range became the time at its end, and a time of the query beyond it NULL.
+//!
+//! Upstream: unreported. Held by `tests/slt/timestamps.slt`: Literals are compared with columns of any unit.
 
 mod date_bin;
 mod date_trunc;

@@ -23,6 +23,7 @@ use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, lit,
 };
+use tfr_arrow::nested::{item, value_type};
 
 use super::date_trunc;
 use crate::expressions::shown;
@@ -56,7 +57,7 @@ pub(super) fn operand_of_cast(
         return Ok(Transformed::no(expr));
     }
     let shown = shown(&expr);
-    match (plain(&source), target) {
+    match (value_type(&source), target) {
         (number, DataType::Timestamp(TimeUnit::Second, _)) if number.is_integer() => Ok(Transformed::no(expr)),
         (number, DataType::Timestamp(TimeUnit::Nanosecond, zone)) if number.is_integer() => {
             let seconds = DataType::Timestamp(TimeUnit::Second, zone.clone());
@@ -91,45 +92,27 @@ pub(super) fn operand_of_cast(
     }
 }
 
-/// Returns the type of the values of a dictionary or of runs.
-fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => plain(values),
-        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
-        other => other,
-    }
-}
-
 /// Whether a cast converts numbers to times or times to numbers, at any depth.
 fn is_number_and_time(source: &DataType, target: &DataType) -> bool {
     let is_time = |data_type: &DataType| {
         use DataType::{Date64, Duration, Time32, Time64, Timestamp};
         matches!(data_type, Timestamp(..) | Time32(_) | Time64(_) | Duration(_) | Date64)
     };
-    let (source, target) = (plain(source), plain(target));
+    let (source, target) = (value_type(source), value_type(target));
     match (source, target) {
         (DataType::Struct(from), DataType::Struct(to)) => from.iter().zip(to).any(|(by_place, field)| {
             // Fields are matched by name, otherwise by position.
             let source = from.find(field.name()).map_or(by_place, |(_, source)| source);
             is_number_and_time(source.data_type(), field.data_type())
         }),
+        (DataType::Map(source, _), DataType::Map(target, _)) => {
+            is_number_and_time(source.data_type(), target.data_type())
+        }
         _ => match (item(source), item(target)) {
             (Some(source), Some(target)) => is_number_and_time(source.data_type(), target.data_type()),
             (None, Some(target)) => is_number_and_time(source, target.data_type()),
             _ => source.is_numeric() && is_time(target) || is_time(source) && target.is_numeric(),
         },
-    }
-}
-
-fn item(data_type: &DataType) -> Option<&FieldRef> {
-    match data_type {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => Some(field),
-        _ => None,
     }
 }
 
@@ -185,7 +168,7 @@ pub(super) fn exact_conversion(
 /// Rejects a format for values that are no texts: the engine ignores it, and `to_date(20240131, '%Y%m%d')` was a day in the
 /// year 57387.
 fn check_formatted(name: &str, source: &DataType) -> Result<()> {
-    let source = plain(source);
+    let source = value_type(source);
     match source.is_string() || source.is_null() {
         true => Ok(()),
         false => plan_err!("{name} with a format takes a text, not {source}; write {name}(CAST(x AS VARCHAR), '...')"),

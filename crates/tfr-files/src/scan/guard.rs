@@ -34,6 +34,7 @@ use datafusion_physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdo
 use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_arrow::nested::any_type;
 
 use crate::error::ErrorKind;
 use crate::listing::listed::Listing;
@@ -292,22 +293,10 @@ fn computes_long_values(expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<
 /// Formats prune by bounds, and bounds exclude NaN (as the Parquet format requires), while in Arrow's order NaN is
 /// above every number: a page of `[1.0, NaN]` contains a row with `x > 2.0`.
 fn reads_floats(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    let holds_floats = |name: &str| schema.field_with_name(name).map_or(true, |field| holds_floats(field.data_type()));
+    let holds_floats = |name: &str| {
+        schema.field_with_name(name).map_or(true, |field| any_type(field.data_type(), DataType::is_floating))
+    };
     collect_columns(filter).iter().any(|column| holds_floats(column.name()))
-}
-
-fn holds_floats(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().any(|field| holds_floats(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => holds_floats(item.data_type()),
-        DataType::Dictionary(_, values) => holds_floats(values),
-        other => other.is_floating(),
-    }
 }
 
 struct GuardedMorselizer {

@@ -14,10 +14,9 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use tfr_arrow::convert::{UnfitValue, can_convert, convert, is_widening};
 
-use crate::schema::convert::{UnfitValue, can_convert, convert, is_widening};
-
-/// Converts columns by [`convert`](crate::schema::convert()). The engine's own adapter casts, and may round.
+/// Converts columns by [`convert`](tfr_arrow::convert::convert()). The engine's own adapter casts, and may round.
 ///
 /// A column that the file lacks is null. A field of a struct is read without the other fields.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-
-use tfrecord_sidecars::sql_type;
+use tfr_arrow::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
+use tfr_arrow::convert::can_convert;
+use tfr_arrow::nested::{children, item, key_and_value};
+use tfr_arrow::sql::sql_type;
 
 use crate::error::{ErrorKind, Result};
-use crate::schema::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
-use crate::schema::convert::can_convert;
 use crate::schema::extension::{same_extension, without_extension};
 
 /// How the types of a column in different files are merged.
@@ -177,29 +177,25 @@ fn check_known(declared: &Field, schemas: &[SchemaRef], file_name: impl Fn(usize
     }
 }
 
+/// Returns the fields of a struct, the item of a list, or the key and value of a map.
+fn parts(data_type: &DataType) -> Vec<&FieldRef> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().collect(),
+        _ => match key_and_value(data_type) {
+            Some((key, value)) => vec![key, value],
+            None => item(data_type).into_iter().collect(),
+        },
+    }
+}
+
 /// Returns the path of a declared struct field that no file has.
 fn unknown_part(declared: &DataType, found: &[&DataType]) -> Option<String> {
     if found.is_empty() {
         return None;
     }
-    let parts = |data_type: &DataType| -> Vec<FieldRef> {
-        match data_type {
-            DataType::Struct(fields) => fields.to_vec(),
-            DataType::List(item)
-            | DataType::LargeList(item)
-            | DataType::ListView(item)
-            | DataType::LargeListView(item)
-            | DataType::FixedSizeList(item, _) => vec![Arc::clone(item)],
-            DataType::Map(entries, _) => match entries.data_type() {
-                DataType::Struct(parts) => parts.to_vec(),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
-    };
     let is_struct = matches!(declared, DataType::Struct(_));
-    let found: Vec<Vec<FieldRef>> = found.iter().map(|data_type| parts(data_type)).collect();
-    for (index, field) in parts(declared).iter().enumerate() {
+    let found: Vec<Vec<&FieldRef>> = found.iter().map(|data_type| parts(data_type)).collect();
+    for (index, field) in parts(declared).into_iter().enumerate() {
         let of_files = found.iter().filter_map(|parts| match is_struct {
             true => parts.iter().find(|part| part.name() == field.name()),
             false => parts.get(index),
@@ -270,26 +266,18 @@ fn same_type(left: &DataType, right: &DataType) -> bool {
 
 /// Whether struct fields have the same names, in types that are otherwise equal.
 fn same_names(left: &DataType, right: &DataType) -> bool {
-    use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct};
-    match (left, right) {
-        (Struct(left), Struct(right)) => left
-            .iter()
-            .zip(right)
-            .all(|(left, right)| left.name() == right.name() && same_names(left.data_type(), right.data_type())),
-        (List(left), List(right))
-        | (LargeList(left), LargeList(right))
-        | (ListView(left), ListView(right))
-        | (LargeListView(left), LargeListView(right))
-        | (FixedSizeList(left, _), FixedSizeList(right, _))
-        | (RunEndEncoded(_, left), RunEndEncoded(_, right)) => same_names(left.data_type(), right.data_type()),
-        (Map(left, _), Map(right, _)) => match (left.data_type(), right.data_type()) {
-            (Struct(left), Struct(right)) => {
-                left.iter().zip(right).all(|(left, right)| same_names(left.data_type(), right.data_type()))
-            }
-            _ => true,
-        },
+    let has_names = |left: &DataType, right: &DataType| match (left, right) {
+        (DataType::Struct(left), DataType::Struct(right)) => {
+            left.iter().zip(right).all(|(left, right)| left.name() == right.name())
+        }
         _ => true,
-    }
+    };
+    // The names of keys and values do not matter.
+    let parts = |data_type| match key_and_value(data_type) {
+        Some((key, value)) => vec![key.data_type(), value.data_type()],
+        None => children(data_type),
+    };
+    has_names(left, right) && parts(left).into_iter().zip(parts(right)).all(|(left, right)| same_names(left, right))
 }
 
 /// Returns the column names of each file.

@@ -16,7 +16,7 @@ pub(crate) fn promoted(left: &DataType, right: &DataType) -> Option<DataType> {
 
 #[cfg(test)]
 mod tests {
-    use tfr_files::common_type_or;
+    use tfr_arrow::common_type::common_type_or;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! [`Doubt`]: values of an unrecorded calendar, counted while a file is read.
 
+use std::ops::Range;
 use std::slice::Iter;
-use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,6 +12,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
+use tfr_arrow::nested::{Lists, child_arrays};
 use tfr_files::{Finding, Findings};
 
 use super::{GREGORIAN_START, START_OF_RULES};
@@ -110,24 +111,18 @@ pub(crate) fn has_doubts(array: &ArrayRef, leaves: &[Watch]) -> bool {
     has(array, &mut leaves.iter())
 }
 
-fn has(array: &ArrayRef, leaves: &mut Iter<'_, Watch>) -> bool {
-    match array.data_type() {
+fn has(array: &dyn Array, leaves: &mut Iter<'_, Watch>) -> bool {
+    if array.data_type().is_nested() {
         // Every part consumes its leaves, whatever the result of the others.
-        DataType::Struct(_) => array.as_struct().columns().iter().fold(false, |found, part| has(part, leaves) | found),
-        DataType::List(_) => has(array.as_list::<i32>().values(), leaves),
-        DataType::LargeList(_) => has(array.as_list::<i64>().values(), leaves),
-        DataType::FixedSizeList(..) => has(array.as_fixed_size_list().values(), leaves),
-        DataType::Map(..) => {
-            array.as_map().entries().columns().iter().fold(false, |found, part| has(part, leaves) | found)
+        return child_arrays(array).iter().fold(false, |found, part| has(part, leaves) | found);
+    }
+    match leaves.next() {
+        None | Some(Watch::Nothing) => false,
+        Some(watch) => {
+            let mut leaf = Leaf { watch: *watch, is_doubtful: false };
+            leaf.visit(array, |_| true);
+            leaf.is_doubtful
         }
-        _ => match leaves.next() {
-            None | Some(Watch::Nothing) => false,
-            Some(watch) => {
-                let mut leaf = Leaf { watch: *watch, is_doubtful: false };
-                leaf.visit(array, |_| true);
-                leaf.is_doubtful
-            }
-        },
     }
 }
 
@@ -138,7 +133,7 @@ struct Leaf {
 
 impl Leaf {
     /// Visits valid values until `stop` returns whether one is enough.
-    fn visit(&mut self, array: &ArrayRef, stop: impl FnMut(usize) -> bool) {
+    fn visit(&mut self, array: &dyn Array, stop: impl FnMut(usize) -> bool) {
         let end = self.watch.end();
         match array.data_type() {
             DataType::Date32 => self.values::<Date32Type>(array, |days| i64::from(days) < end.div_euclid(86_400), stop),
@@ -160,7 +155,7 @@ impl Leaf {
 
     fn values<T: ArrowPrimitiveType>(
         &mut self,
-        array: &ArrayRef,
+        array: &dyn Array,
         is_old: impl Fn(T::Native) -> bool,
         mut stop: impl FnMut(usize) -> bool,
     ) {
@@ -191,30 +186,31 @@ struct Walk<F> {
 
 impl<F: Fn(usize) -> u64> Walk<F> {
     /// Visits values that are not null and not below a null. `row` is set if all of them belong to one row.
-    fn part(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, row: Option<usize>, leaves: &mut Iter<'_, Watch>) {
+    fn part(
+        &mut self,
+        array: &dyn Array,
+        nulls: Option<&NullBuffer>,
+        row: Option<usize>,
+        leaves: &mut Iter<'_, Watch>,
+    ) {
         let nulls = NullBuffer::union(nulls, array.nulls());
+        if let Some(lists) = Lists::of(array) {
+            return self.items((array.len(), nulls.as_ref(), row), leaves, lists.items(), |index| lists.range(index));
+        }
         match array.data_type() {
-            DataType::Struct(_) => {
-                for part in array.as_struct().columns() {
-                    self.part(part, nulls.as_ref(), row, leaves);
+            DataType::Union(fields, _) => {
+                let union = array.as_union();
+                for (id, _) in fields.iter() {
+                    self.items((array.len(), nulls.as_ref(), row), leaves, union.child(id), |index| {
+                        let start = union.value_offset(index);
+                        if union.type_id(index) == id { start..start + 1 } else { 0..0 }
+                    });
                 }
             }
-            DataType::List(_) => {
-                let lists = array.as_list::<i32>();
-                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
-            }
-            DataType::LargeList(_) => {
-                let lists = array.as_list::<i64>();
-                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
-            }
-            DataType::FixedSizeList(..) => {
-                let lists = array.as_fixed_size_list();
-                self.items(array.len(), nulls.as_ref(), row, leaves, |index| lists.value(index), lists.values());
-            }
-            DataType::Map(..) => {
-                let maps = array.as_map();
-                let entries: ArrayRef = Arc::new(maps.entries().clone());
-                self.items(array.len(), nulls.as_ref(), row, leaves, |index| Arc::new(maps.value(index)), &entries);
+            nested if nested.is_nested() => {
+                for part in child_arrays(array) {
+                    self.part(&part, nulls.as_ref(), row, leaves);
+                }
             }
             _ => {
                 let Some(watch) = leaves.next().filter(|watch| **watch != Watch::Nothing) else { return };
@@ -232,24 +228,23 @@ impl<F: Fn(usize) -> u64> Walk<F> {
         }
     }
 
-    /// Visits the items of each list, which belong to its row.
+    /// Visits the items of each row.
     fn items(
         &mut self,
-        len: usize,
-        nulls: Option<&NullBuffer>,
-        row: Option<usize>,
+        (len, nulls, row): (usize, Option<&NullBuffer>, Option<usize>),
         leaves: &mut Iter<'_, Watch>,
-        items: impl Fn(usize) -> ArrayRef,
-        all: &ArrayRef,
+        items: &dyn Array,
+        range: impl Fn(usize) -> Range<usize>,
     ) {
         let before = leaves.clone();
-        let has_any = has(all, leaves);
+        let has_any = has(items, leaves);
         for index in (0..len).filter(|index| has_any && nulls.is_none_or(|nulls| nulls.is_valid(*index))) {
-            self.part(&items(index), None, Some(row.unwrap_or(index)), &mut before.clone());
+            let range = range(index);
+            self.part(&items.slice(range.start, range.len()), None, Some(row.unwrap_or(index)), &mut before.clone());
         }
     }
 
-    fn add(&mut self, array: &ArrayRef, index: usize, row: usize, watch: Watch) {
+    fn add(&mut self, array: &dyn Array, index: usize, row: usize, watch: Watch) {
         let row = (self.row_of)(row);
         let found = match self.found.iter_mut().find(|found| found.watch == watch) {
             Some(found) => found,

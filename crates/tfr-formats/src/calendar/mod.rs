@@ -21,17 +21,13 @@ pub(crate) use zone::{JavaZone, START_OF_RULES, ZoneRules};
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use tfr_arrow::nested::children;
 
 /// Returns the result of `of` for each leaf of a type, in order.
 pub(crate) fn leaves<T>(data_type: &DataType, of: impl Fn(&DataType) -> T + Copy) -> Vec<T> {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().flat_map(|field| leaves(field.data_type(), of)).collect(),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => leaves(item.data_type(), of),
-        DataType::Union(fields, _) => fields.iter().flat_map(|(_, field)| leaves(field.data_type(), of)).collect(),
-        leaf => vec![of(leaf)],
+    match data_type.is_nested() {
+        true => children(data_type).into_iter().flat_map(|child| leaves(child, of)).collect(),
+        false => vec![of(data_type)],
     }
 }
 

@@ -8,10 +8,9 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
-use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, MapArray, PrimitiveArray, StructArray, UnionArray,
-};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
+use tfr_arrow::nested::map_array;
 
 use super::{GREGORIAN_START, JavaZone, ZoneRules, rebased_days};
 
@@ -43,34 +42,7 @@ pub(crate) fn rebased(array: &ArrayRef, rules: &[Rule]) -> Result<ArrayRef, Arro
 
 fn part(array: &ArrayRef, rules: &mut Iter<'_, Rule>) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
-        DataType::Struct(_) => {
-            let (fields, columns, nulls) = array.as_struct().clone().into_parts();
-            let columns = columns.iter().map(|column| part(column, rules)).collect::<Result<_, _>>()?;
-            Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
-        }
-        DataType::List(_) => {
-            let (field, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
-            Arc::new(ListArray::try_new(field, offsets, part(&values, rules)?, nulls)?)
-        }
-        DataType::LargeList(_) => {
-            let (field, offsets, values, nulls) = array.as_list::<i64>().clone().into_parts();
-            Arc::new(LargeListArray::try_new(field, offsets, part(&values, rules)?, nulls)?)
-        }
-        DataType::FixedSizeList(..) => {
-            let (field, size, values, nulls) = array.as_fixed_size_list().clone().into_parts();
-            Arc::new(FixedSizeListArray::try_new_with_length(field, size, part(&values, rules)?, nulls, array.len())?)
-        }
-        DataType::Map(..) => {
-            let (field, offsets, entries, nulls, sorted) = array.as_map().clone().into_parts();
-            let entries: ArrayRef = Arc::new(entries);
-            let entries = part(&entries, rules)?.as_struct().clone();
-            Arc::new(MapArray::try_new(field, offsets, entries, nulls, sorted)?)
-        }
-        DataType::Union(..) => {
-            let (fields, type_ids, offsets, columns) = array.as_union().clone().into_parts();
-            let columns = columns.iter().map(|column| part(column, rules)).collect::<Result<_, _>>()?;
-            Arc::new(UnionArray::try_new(fields, type_ids, offsets, columns)?)
-        }
+        nested if nested.is_nested() => map_array(array, |child| part(child, rules))?,
         data_type => {
             let rule = rules.next().unwrap_or(&Rule::Keep);
             match data_type {
@@ -144,7 +116,7 @@ pub(super) fn rebased_seconds(seconds: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Date32Array, Int32Array, TimestampMillisecondArray};
+    use arrow_array::{Date32Array, Int32Array, ListArray, StructArray, TimestampMillisecondArray};
     use arrow_buffer::{NullBuffer, OffsetBuffer};
     use arrow_schema::{Field, Fields};
 

@@ -11,6 +11,7 @@ use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
+use tfr_arrow::nested::children;
 use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
 
@@ -29,11 +30,10 @@ const MAX_BATCH_VALUES: usize = 4 << 20;
 /// Counts the leaf columns of a type.
 fn leaves(data_type: &DataType) -> usize {
     match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(item) | DataType::LargeList(item) => leaves(item.data_type()),
         DataType::FixedSizeList(item, len) => {
             leaves(item.data_type()).saturating_mul(usize::try_from(*len).unwrap_or_default())
         }
+        nested if nested.is_nested() => children(nested).into_iter().map(leaves).sum(),
         _ => 1,
     }
 }

@@ -13,7 +13,7 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, StreamExt};
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::convert;
+use tfr_arrow::convert::convert;
 
 use super::bounds::StripeBounds;
 use super::clock::Clock;

@@ -13,9 +13,10 @@ use arrow_array::types::{
     ArrowTimestampType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
     TimestampNanosecondType,
 };
-use arrow_array::{Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StructArray};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{ArrowError, DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
 use chrono::DateTime;
+use tfr_arrow::nested::{child_arrays, children, key_and_value, with_children};
 
 use super::clock::Clock;
 use super::proto::{StringPair, Type, kind};
@@ -131,17 +132,12 @@ fn mark_integers(decoded: &DataType, types: &mut [Type], id: usize) {
         types[id].kind = kind::LONG;
     }
     let parts = types[id].subtypes.clone();
-    for (part, id) in part_types(decoded).into_iter().zip(parts) {
+    let parts_of = |data_type| match key_and_value(data_type) {
+        Some((key, value)) => vec![key.data_type(), value.data_type()],
+        None => children(data_type),
+    };
+    for (part, id) in parts_of(decoded).into_iter().zip(parts) {
         mark_integers(part, types, id as usize);
-    }
-}
-
-fn part_types(data_type: &DataType) -> Vec<&DataType> {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        DataType::List(item) => vec![item.data_type()],
-        DataType::Map(entries, _) => part_types(entries.data_type()),
-        _ => Vec::new(),
     }
 }
 
@@ -280,25 +276,10 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
             values.validate_decimal_precision(*precision)?;
             Ok(Arc::new(values))
         }
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            let values = array.as_struct();
-            let parts = values.columns().iter().zip(fields);
-            let parts = parts.map(|(part, field)| finished(part, field.data_type(), clock));
-            let parts = parts.collect::<Result<Vec<_>, _>>()?;
-            let nulls = values.nulls().cloned();
-            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), parts, nulls, values.len())?))
-        }
-        (DataType::List(_), DataType::List(item)) => {
-            let lists = array.as_list::<i32>();
-            let items = finished(lists.values(), item.data_type(), clock)?;
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), lists.offsets().clone(), items, lists.nulls().cloned())?))
-        }
-        (DataType::Map(..), DataType::Map(field, sorted)) => {
-            let maps = array.as_map();
-            let entries: ArrayRef = Arc::new(maps.entries().clone());
-            let entries = finished(&entries, field.data_type(), clock)?.as_struct().clone();
-            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
-            Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?))
+        (found, wanted) if found.is_nested() && wanted.is_nested() => {
+            let parts = child_arrays(array).into_iter().zip(children(wanted));
+            let parts = parts.map(|(part, wanted)| finished(&part, wanted, clock)).collect::<Result<Vec<_>, _>>()?;
+            Ok(with_children(array, wanted, &parts)?)
         }
         _ => Ok(Arc::clone(array)),
     }

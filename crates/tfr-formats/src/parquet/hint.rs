@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
 use parquet::errors::Result;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use tfr_arrow::nested::map_children;
 
 use super::metadata::with_file_metadata;
 
@@ -92,24 +93,19 @@ impl Hint {
             Field::new(name, DataType::Binary, true)
         });
         let written: Fields = fields.collect();
-        let fields: Fields = written.iter().map(plain_nulls).collect();
+        let plain = |field: &Arc<Field>| field.as_ref().clone().with_data_type(plain_nulls(field.data_type()));
+        let fields: Fields = written.iter().map(plain).collect();
         let is_changed = fields != written;
         Some(Self { schema: Schema::new(fields), unknown, is_changed })
     }
 }
 
 /// Replaces dictionaries of nulls by nulls. The library panics on them.
-fn plain_nulls(field: &Arc<Field>) -> Arc<Field> {
-    let data_type = match field.data_type() {
+fn plain_nulls(data_type: &DataType) -> DataType {
+    match data_type {
         DataType::Dictionary(_, values) if **values == DataType::Null => DataType::Null,
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_nulls).collect()),
-        DataType::List(item) => DataType::List(plain_nulls(item)),
-        DataType::LargeList(item) => DataType::LargeList(plain_nulls(item)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_nulls(item), *size),
-        DataType::Map(entries, sorted) => DataType::Map(plain_nulls(entries), *sorted),
-        _ => return Arc::clone(field),
-    };
-    Arc::new(field.as_ref().clone().with_data_type(data_type))
+        other => map_children(other, plain_nulls),
+    }
 }
 
 /// Returns the bit width of a field's integer if it is greater than the library supports.
@@ -121,29 +117,19 @@ fn wide_integer(field: &arrow_ipc::Field<'_>) -> Option<i32> {
 /// Replaces texts by bytes in some columns of a schema.
 fn bytes(schema: &Schema, as_bytes: &BTreeSet<String>) -> Schema {
     let fields = schema.fields().iter().map(|field| match as_bytes.contains(field.name()) {
-        true => Arc::new(bytes_field(field)),
+        true => Arc::new(field.as_ref().clone().with_data_type(bytes_type(field.data_type()))),
         false => Arc::clone(field),
     });
     Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
 }
 
-fn bytes_field(field: &Field) -> Field {
-    field.clone().with_data_type(bytes_type(field.data_type()))
-}
-
 /// Replaces texts by bytes in a type.
 pub(super) fn bytes_type(data_type: &DataType) -> DataType {
-    let item = |field: &Arc<Field>| Arc::new(bytes_field(field));
     match data_type {
         DataType::Utf8 => DataType::Binary,
         DataType::LargeUtf8 => DataType::LargeBinary,
         DataType::Utf8View => DataType::BinaryView,
         DataType::Dictionary(_, values) if **values != bytes_type(values) => bytes_type(values),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
-        DataType::List(field) => DataType::List(item(field)),
-        DataType::LargeList(field) => DataType::LargeList(item(field)),
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(item(field), *size),
-        DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
-        other => other.clone(),
+        other => map_children(other, bytes_type),
     }
 }

@@ -12,6 +12,7 @@ use datafusion_common::DataFusionError;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::errors::{ParquetError, Result};
+use tfr_arrow::nested::{child_arrays, children, elements};
 use tfr_files::{Diagnosis, FileNames};
 
 use super::adapter::Unlocated;
@@ -152,22 +153,13 @@ fn is_text(array: &ArrayRef, data_type: &DataType) -> bool {
         (DataType::BinaryView, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
             array.as_binary_view().iter().all(is_utf8)
         }
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            array.as_struct().columns().iter().zip(fields).all(|(part, field)| is_text(part, field.data_type()))
+        (found, wanted) if found.is_nested() && wanted.is_nested() => {
+            let parts = match elements(array) {
+                Some(elements) => elements.into_iter().collect(),
+                None => child_arrays(array),
+            };
+            parts.iter().zip(children(wanted)).all(|(part, wanted)| is_text(part, wanted))
         }
-        (DataType::List(_), DataType::List(item)) => {
-            array.as_list::<i32>().iter().flatten().all(|items| is_text(&items, item.data_type()))
-        }
-        (DataType::LargeList(_), DataType::LargeList(item)) => {
-            array.as_list::<i64>().iter().flatten().all(|items| is_text(&items, item.data_type()))
-        }
-        (DataType::FixedSizeList(..), DataType::FixedSizeList(item, _)) => {
-            array.as_fixed_size_list().iter().flatten().all(|items| is_text(&items, item.data_type()))
-        }
-        (DataType::Map(..), DataType::Map(entries, _)) => array.as_map().iter().flatten().all(|found| {
-            let found: ArrayRef = Arc::new(found);
-            is_text(&found, entries.data_type())
-        }),
         _ => true,
     }
 }

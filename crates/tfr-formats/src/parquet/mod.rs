@@ -47,6 +47,7 @@ use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
+use tfr_arrow::nested::any_type;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::scan::store_of_scan;
@@ -165,21 +166,7 @@ fn texts_as_bytes(
 
 /// Whether a declared type contains bytes and no text.
 fn is_bytes(data_type: &DataType) -> bool {
-    fn leaves<'a>(data_type: &'a DataType, found: &mut Vec<&'a DataType>) {
-        match data_type {
-            DataType::Struct(fields) => fields.iter().for_each(|field| leaves(field.data_type(), found)),
-            DataType::List(item)
-            | DataType::LargeList(item)
-            | DataType::FixedSizeList(item, _)
-            | DataType::Map(item, _) => leaves(item.data_type(), found),
-            leaf => found.push(leaf),
-        }
-    }
-    let mut found = Vec::new();
-    leaves(data_type, &mut found);
-    let is_text = |leaf: &&DataType| matches!(leaf, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let is_bytes = |leaf: &&DataType| matches!(leaf, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
-    found.iter().any(is_bytes) && !found.iter().any(is_text)
+    any_type(data_type, DataType::is_binary) && !any_type(data_type, DataType::is_string)
 }
 
 /// The engine's Parquet format; rejects files whose footer is inconsistent or repeats a column name.

@@ -8,6 +8,7 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Interval
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::errors::Result;
+use tfr_arrow::nested::{any_type, children, item, map_children};
 
 use super::footer::Footer;
 use super::reader::{Projection, column};
@@ -113,7 +114,8 @@ async fn is_far(
     let first = (0..leaf).rev().take_while(|before| schema.get_column_root_idx(*before) == root).last().unwrap_or(leaf);
     let name = schema.get_column_root(leaf).name();
     // The library cannot read a map without its keys.
-    let has_map = footer.schema.field_with_name(name).is_ok_and(|field| has_map(field.data_type()));
+    let is_map = |data_type: &DataType| matches!(data_type, DataType::Map(..));
+    let has_map = footer.schema.field_with_name(name).is_ok_and(|field| any_type(field.data_type(), is_map));
     let (projection, before) =
         if has_map { (Projection::Column(root), leaf - first) } else { (Projection::Leaf(leaf), 0) };
     let mut batches = column(store, meta, footer, projection)?;
@@ -129,33 +131,14 @@ async fn is_far(
     Ok(false)
 }
 
-fn has_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(..) => true,
-        DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            has_map(item.data_type())
-        }
-        _ => false,
-    }
-}
-
 /// Returns the type with nanoseconds for the leaf that comes after `before` others.
 fn nanoseconds(data_type: &DataType, before: &mut Option<usize>) -> DataType {
-    let mut item =
-        |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(nanoseconds(field.data_type(), before)));
-    match data_type {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
-        DataType::List(field) => DataType::List(item(field)),
-        DataType::LargeList(field) => DataType::LargeList(item(field)),
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(item(field), *size),
-        DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
-        leaf => {
-            let is_wanted = *before == Some(0);
-            *before = before.and_then(|before| before.checked_sub(1));
-            if is_wanted { DataType::Timestamp(TimeUnit::Nanosecond, None) } else { leaf.clone() }
-        }
+    if data_type.is_nested() {
+        return map_children(data_type, |child| nanoseconds(child, before));
     }
+    let is_wanted = *before == Some(0);
+    *before = before.and_then(|before| before.checked_sub(1));
+    if is_wanted { DataType::Timestamp(TimeUnit::Nanosecond, None) } else { data_type.clone() }
 }
 
 /// Traverses the leaves of a file in order.
@@ -183,13 +166,8 @@ impl Leaves<'_> {
         declared: Option<&DataType>,
         unit: &dyn Fn(usize, &str) -> TimeUnit,
     ) -> DataType {
-        let item = match declared {
-            Some(DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) => {
-                Some(item.data_type())
-            }
-            Some(DataType::Map(entries, _)) => Some(entries.data_type()),
-            _ => None,
-        };
+        let inner = declared.filter(|declared| item(declared).is_some() || matches!(declared, DataType::Map(..)));
+        let inner = inner.and_then(|declared| children(declared).pop());
         match data_type {
             DataType::Struct(fields) => {
                 let fields = fields.iter().map(|field| {
@@ -203,10 +181,7 @@ impl Leaves<'_> {
                 });
                 DataType::Struct(fields.collect())
             }
-            DataType::List(field) => DataType::List(self.field(field, item, unit)),
-            DataType::LargeList(field) => DataType::LargeList(self.field(field, item, unit)),
-            DataType::FixedSizeList(field, size) => DataType::FixedSizeList(self.field(field, item, unit), *size),
-            DataType::Map(field, sorted) => DataType::Map(self.field(field, item, unit), *sorted),
+            nested if nested.is_nested() => map_children(nested, |child| self.data_type(child, inner, unit)),
             leaf => {
                 let index = self.next;
                 self.next += 1;

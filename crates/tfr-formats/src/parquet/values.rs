@@ -8,12 +8,10 @@ use arrow_array::types::{
     ArrowTimestampType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{
-    Array, ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, PrimitiveArray,
-    StructArray,
-};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, PrimitiveArray};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, IntervalUnit, TimeUnit};
+use tfr_arrow::nested::{Lists, child_arrays, children, item, with_children, with_item};
 
 use super::schema::WIDE;
 
@@ -71,8 +69,8 @@ impl From<Mismatch> for Failure {
 /// Returns the type to which values of a file are converted for a column of the table, if necessary. It is the file's
 /// own type, with timestamps and intervals instead of their bytes.
 pub(super) fn converted_type(file: &DataType, table: &DataType) -> Option<DataType> {
-    use DataType::{FixedSizeBinary, FixedSizeList, Interval, LargeList, List, Map, Struct, Timestamp};
-    let item = |file: &FieldRef, table: &FieldRef| {
+    use DataType::{FixedSizeBinary, Interval, Map, Struct, Timestamp};
+    let part = |file: &FieldRef, table: &FieldRef| {
         converted_type(file.data_type(), table.data_type()).map(|item| with_type(file, item))
     };
     match (file, table) {
@@ -80,21 +78,16 @@ pub(super) fn converted_type(file: &DataType, table: &DataType) -> Option<DataTy
         (Struct(file), Struct(table)) => {
             let found = file.iter().map(|field| {
                 let (_, of_table) = table.find(field.name())?;
-                item(field, of_table)
+                part(field, of_table)
             });
             converted_fields(file, found).map(Struct)
         }
-        (List(file), List(table) | LargeList(table) | FixedSizeList(table, _)) => item(file, table).map(List),
-        (LargeList(file), List(table) | LargeList(table) | FixedSizeList(table, _)) => item(file, table).map(LargeList),
-        (FixedSizeList(file, size), List(table) | LargeList(table) | FixedSizeList(table, _)) => {
-            item(file, table).map(|item| FixedSizeList(item, *size))
-        }
         (Map(file, sorted), Map(table, _)) => {
             let (Struct(of_file), Struct(of_table)) = (file.data_type(), table.data_type()) else { return None };
-            let found = of_file.iter().zip(of_table).map(|(file, table)| item(file, table));
+            let found = of_file.iter().zip(of_table).map(|(file, table)| part(file, table));
             converted_fields(of_file, found).map(|fields| Map(with_type(file, Struct(fields)), *sorted))
         }
-        _ => None,
+        _ => part(item(file)?, item(table)?).map(|item| with_item(file, item)),
     }
 }
 
@@ -126,69 +119,18 @@ fn convert_masked(array: &ArrayRef, wanted: &DataType, mask: Option<&NullBuffer>
             TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, mask),
         },
         (DataType::FixedSizeBinary(WIDE), DataType::Interval(IntervalUnit::MonthDayNano)) => intervals(array, mask),
-        (DataType::Struct(_), DataType::Struct(fields)) => {
-            let values = array.as_struct();
-            let mask = NullBuffer::union(mask, values.nulls());
-            let parts = values.columns().iter().zip(fields);
-            let parts = parts.map(|(part, field)| convert_masked(part, field.data_type(), mask.as_ref()));
-            let (parts, nulls) = (parts.collect::<Result<_, _>>()?, values.nulls().cloned());
-            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), parts, nulls, values.len())?))
-        }
-        (DataType::List(_), DataType::List(item)) => {
-            let lists = array.as_list::<i32>();
-            let mask = mask_of_items(lists.nulls(), mask, lists.values().len(), lists.offsets());
-            let items = convert_masked(lists.values(), item.data_type(), mask.as_ref())?;
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), lists.offsets().clone(), items, lists.nulls().cloned())?))
-        }
-        (DataType::LargeList(_), DataType::LargeList(item)) => {
-            let lists = array.as_list::<i64>();
-            let mask = mask_of_items(lists.nulls(), mask, lists.values().len(), lists.offsets());
-            let items = convert_masked(lists.values(), item.data_type(), mask.as_ref())?;
-            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
-            Ok(Arc::new(LargeListArray::try_new(Arc::clone(item), offsets, items, nulls)?))
-        }
-        (DataType::FixedSizeList(..), DataType::FixedSizeList(item, size)) => {
-            let lists = array.as_fixed_size_list();
-            let mask = NullBuffer::union(mask, lists.nulls());
-            let mask = mask.map(|mask| mask.expand(usize::try_from(*size).unwrap_or_default()));
-            let items = convert_masked(lists.values(), item.data_type(), mask.as_ref())?;
-            let nulls = lists.nulls().cloned();
-            let length = lists.len();
-            Ok(Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(item), *size, items, nulls, length)?))
-        }
-        (DataType::Map(..), DataType::Map(field, sorted)) => {
-            let maps = array.as_map();
-            let mask = mask_of_items(maps.nulls(), mask, maps.entries().len(), maps.offsets());
-            let entries: ArrayRef = Arc::new(maps.entries().clone());
-            let entries = convert_masked(&entries, field.data_type(), mask.as_ref())?.as_struct().clone();
-            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
-            Ok(Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?))
+        (found, wanted) if found.is_nested() && wanted.is_nested() => {
+            let nulls = NullBuffer::union(mask, array.nulls());
+            let mask = match Lists::of(array) {
+                Some(lists) => lists.item_nulls(nulls.as_ref()),
+                None => nulls,
+            };
+            let parts = child_arrays(array).into_iter().zip(children(wanted));
+            let parts = parts.map(|(part, wanted)| convert_masked(&part, wanted, mask.as_ref()));
+            Ok(with_children(array, wanted, &parts.collect::<Result<Vec<_>, _>>()?)?)
         }
         (found, wanted) => Err(ArrowError::CastError(format!("{found} is not stored for {wanted}")).into()),
     }
-}
-
-/// Returns which items of lists count: those in a list that is not null.
-fn mask_of_items<O: Copy + Into<i64>>(
-    nulls: Option<&NullBuffer>,
-    mask: Option<&NullBuffer>,
-    items: usize,
-    offsets: &[O],
-) -> Option<NullBuffer> {
-    let nulls = NullBuffer::union(mask, nulls);
-    let is_whole = offsets.first().is_some_and(|first| (*first).into() == 0)
-        && offsets.last().is_some_and(|last| (*last).into() == items as i64);
-    if nulls.as_ref().is_none_or(|nulls| nulls.null_count() == 0) && is_whole {
-        return None;
-    }
-    let mut matters = vec![false; items];
-    for (row, pair) in offsets.windows(2).enumerate() {
-        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-            let range = pair[0].into() as usize..pair[1].into() as usize;
-            matters.get_mut(range).into_iter().flatten().for_each(|matters| *matters = true);
-        }
-    }
-    Some(NullBuffer::new(BooleanBuffer::from(matters)))
 }
 
 /// Converts the values that are not null; ignored ones become zeros.

@@ -1,8 +1,8 @@
 //! Hints for columns and values that cannot be converted to features.
 
 use arrow::datatypes::DataType;
-use arrow_tfrecord::text::NoTextError;
 use arrow_tfrecord::{Error, ErrorKind, FeatureKind};
+use tfr_arrow::text::NoTextError;
 
 use super::framing;
 

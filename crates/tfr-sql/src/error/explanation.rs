@@ -10,12 +10,12 @@ use std::io;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
-use arrow_tfrecord::text::NoTextError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
 use datafusion_tfrecord::functions;
+use tfr_arrow::text::NoTextError;
 use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 

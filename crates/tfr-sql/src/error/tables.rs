@@ -1,7 +1,7 @@
 //! Hints for tables of TFRecord files, the shard sets that queries write, and the SQL functions for records.
 
 use datafusion_tfrecord::{Error, ErrorKind, functions, similar};
-use tfrecord_sidecars::sql_type;
+use tfr_arrow::sql::sql_type;
 
 use super::columns;
 

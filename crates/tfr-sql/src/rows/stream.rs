@@ -23,7 +23,7 @@ impl ArrowRows {
     /// Adds the rows of `batch`.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         // Readers of the stream may see the values stored under nulls.
-        let batch = tfr_engine::visible_batch(batch)?;
+        let batch = tfr_arrow::visible::visible_batch(batch)?;
         self.types.apply(&batch)?.iter().try_for_each(|piece| self.writer.write(piece))
     }
 

@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
 use arrow::record_batch::RecordBatch;
-use arrow_tfrecord::text::find_beyond_precision;
+use tfr_arrow::text::find_beyond_precision;
 use tfrecord_framing::{Level, gzip_member};
 
 use super::Encoder;
@@ -123,7 +123,7 @@ impl TableFile {
         self.rows += batch.num_rows() as u64;
         // Readers of the file may see the values stored under nulls.
         let mut write = || {
-            let pieces = self.types.apply(&tfr_engine::visible_batch(batch)?)?;
+            let pieces = self.types.apply(&tfr_arrow::visible::visible_batch(batch)?)?;
             pieces.into_iter().try_for_each(|piece| self.form.write(piece))
         };
         write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })

@@ -3,6 +3,11 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Output};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, ListViewArray, RecordBatch};
+use arrow::datatypes::{DataType, Field};
+use arrow::ipc::writer::FileWriter;
 
 use crate::workbench::{Workbench, tell};
 
@@ -26,6 +31,24 @@ fn rows_that_share_a_text_are_computed_a_few_at_a_time() {
     fs::write(bench.path().join("shared.parquet"), file).unwrap();
     let query = "SELECT count(*) AS n, max(octet_length(concat(a, 'y'))) AS length FROM 'shared.parquet'";
     assert_eq!(tell(&run(&bench, &[query, "--format", "csv"])), "exit 0\n-- stdout\nn,length\n3000,1000001\n");
+}
+
+#[test]
+fn list_views_that_share_a_list_are_computed_a_few_at_a_time() {
+    let bench = Workbench::new();
+    // 1,000 rows of 2 MB that share one list of doubles, in a file of 2 MB.
+    const LEN: i32 = 250_000;
+    let item = Arc::new(Field::new_list_field(DataType::Float64, true));
+    let doubles = Arc::new(Float64Array::from_iter_values((0..LEN).map(f64::from)));
+    let (starts, lengths) = (vec![0; 1000].into(), vec![LEN; 1000].into());
+    let views = ListViewArray::new(item, starts, lengths, doubles, None);
+    let batch = RecordBatch::try_from_iter([("x", Arc::new(views) as ArrayRef)]).unwrap();
+    let file = fs::File::create(bench.path().join("views.arrow")).unwrap();
+    let mut writer = FileWriter::try_new(file, batch.schema_ref()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let query = "SELECT count(*) AS n, max(x[3]) AS third FROM 'views.arrow'";
+    assert_eq!(tell(&run(&bench, &[query, "--format", "csv"])), "exit 0\n-- stdout\nn,third\n1000,2.0\n");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef};
 use arrow_tfrecord::RecordType;
 use serde_json::Value;
+use tfr_arrow::nested::{item, map_children};
 
 use crate::set::MANIFEST_NAME;
 use crate::set::difference::FormDifference;
@@ -189,17 +190,10 @@ fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
     match data_type {
         DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field) => DataType::List(plain_field(field)),
         DataType::FixedSizeList(field, len) => DataType::FixedSizeList(plain_field(field), *len),
-        DataType::Struct(fields) => {
-            let plain_field =
-                |field: &FieldRef| field.as_ref().clone().with_data_type(plain(field.data_type(), dictionaries));
-            DataType::Struct(fields.iter().map(plain_field).collect())
-        }
+        DataType::Struct(_) => map_children(data_type, |child| plain(child, dictionaries)),
         DataType::Dictionary(_, values) if dictionaries => plain(values, dictionaries),
+        list if let Some(field) = item(list) => DataType::List(plain_field(field)),
         other => other.clone(),
     }
 }

@@ -2,15 +2,15 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
-    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, RunEndIndexType,
-    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use tfr_arrow::nested::{Encoded, Lists, children};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// Makes split hashes independent of other hashes of the same bytes, above all those of a shuffle. Otherwise the order
@@ -78,18 +78,10 @@ pub fn key_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>, KeyTypeError> {
 /// For maps, which have no order, and for unions and intervals, whose equality is ambiguous.
 pub fn check_key_type(data_type: &DataType) -> Result<(), KeyTypeError> {
     match data_type {
-        DataType::Dictionary(_, value) => check_key_type(value),
-        DataType::RunEndEncoded(_, value) => check_key_type(value.data_type()),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => check_key_type(item.data_type()),
-        DataType::Struct(fields) => fields.iter().try_for_each(|field| check_key_type(field.data_type())),
         DataType::Map(..) | DataType::Union(..) | DataType::Interval(_) => {
             Err(KeyTypeError { data_type: data_type.clone() })
         }
-        _ => Ok(()),
+        other => children(other).into_iter().try_for_each(check_key_type),
     }
 }
 
@@ -153,26 +145,6 @@ fn valid_encoder(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
         D::Duration(U::Millisecond) => number::<DurationMillisecondType>(b'u', array, MILLISECOND),
         D::Duration(U::Microsecond) => number::<DurationMicrosecondType>(b'u', array, MICROSECOND),
         D::Duration(U::Nanosecond) => number::<DurationNanosecondType>(b'u', array, 1),
-        D::List(_) => {
-            let array = array.as_list::<i32>();
-            elements(array.values(), |row| (start(array.value_offsets(), row), array.value_length(row) as usize))?
-        }
-        D::LargeList(_) => {
-            let array = array.as_list::<i64>();
-            elements(array.values(), |row| (start(array.value_offsets(), row), array.value_length(row) as usize))?
-        }
-        D::ListView(_) => {
-            let array = array.as_list_view::<i32>();
-            elements(array.values(), |row| (start(array.value_offsets(), row), array.value_size(row) as usize))?
-        }
-        D::LargeListView(_) => {
-            let array = array.as_list_view::<i64>();
-            elements(array.values(), |row| (start(array.value_offsets(), row), array.value_size(row) as usize))?
-        }
-        D::FixedSizeList(_, len) => {
-            let len = usize::try_from(*len).unwrap_or_default();
-            elements(array.as_fixed_size_list().values(), move |row| (row * len, len))?
-        }
         D::Struct(_) => {
             let fields = array.as_struct().columns().iter().map(|field| encoder(field.as_ref()));
             let fields = fields.collect::<Result<Vec<_>, _>>()?;
@@ -183,24 +155,14 @@ fn valid_encoder(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
                 }
             })
         }
-        D::Dictionary(key, _) => match key.as_ref() {
-            D::Int8 => dictionary::<Int8Type>(array)?,
-            D::Int16 => dictionary::<Int16Type>(array)?,
-            D::Int32 => dictionary::<Int32Type>(array)?,
-            D::Int64 => dictionary::<Int64Type>(array)?,
-            D::UInt8 => dictionary::<UInt8Type>(array)?,
-            D::UInt16 => dictionary::<UInt16Type>(array)?,
-            D::UInt32 => dictionary::<UInt32Type>(array)?,
-            _ => dictionary::<UInt64Type>(array)?,
-        },
-        D::RunEndEncoded(ends, _) => match ends.data_type() {
-            D::Int16 => runs::<Int16Type>(array)?,
-            D::Int32 => runs::<Int32Type>(array)?,
-            _ => runs::<Int64Type>(array)?,
-        },
         D::Map(..) | D::Union(..) | D::Interval(_) => {
             return Err(KeyTypeError { data_type: array.data_type().clone() });
         }
+        _ => match (Lists::of(array), Encoded::of(array)) {
+            (Some(lists), _) => elements(lists)?,
+            (_, Some(encoded)) => shared(encoded)?,
+            _ => return Err(KeyTypeError { data_type: array.data_type().clone() }),
+        },
     })
 }
 
@@ -255,38 +217,23 @@ fn bytes<'a, A>(array: &'a A, value: impl Fn(&'a A, usize) -> &'a [u8] + 'a) -> 
     Box::new(move |row, key| put(b'b', value(array, row), key))
 }
 
-/// Encodes lists; `range` returns the first element of a row and the number of elements.
-fn elements<'a>(
-    values: &'a ArrayRef,
-    range: impl Fn(usize) -> (usize, usize) + 'a,
-) -> Result<Encode<'a>, KeyTypeError> {
-    let encode = encoder(values.as_ref())?;
+/// Encodes lists: the number of elements, then each of them.
+fn elements(lists: Lists<'_>) -> Result<Encode<'_>, KeyTypeError> {
+    let encode = encoder(lists.items())?;
     Ok(Box::new(move |row, key| {
-        let (start, len) = range(row);
-        prefix(b'l', len, key);
-        for element in start..start + len {
-            encode(element, key);
-        }
+        let range = lists.range(row);
+        prefix(b'l', range.len(), key);
+        range.for_each(|element| encode(element, key));
     }))
 }
 
-fn start<O: Copy + TryInto<usize>>(offsets: &[O], row: usize) -> usize {
-    offsets.get(row).and_then(|offset| (*offset).try_into().ok()).unwrap_or_default()
-}
-
-fn dictionary<K: ArrowDictionaryKeyType>(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
-    let array = array.as_dictionary::<K>();
-    let encode = encoder(array.values().as_ref())?;
-    Ok(Box::new(move |row, key| match array.key(row) {
-        Some(value) => encode(value, key),
+/// Encodes values of dictionaries and runs.
+fn shared(encoded: Encoded<'_>) -> Result<Encode<'_>, KeyTypeError> {
+    let encode = encoder(encoded.values())?;
+    Ok(Box::new(move |row, key| match encoded.position(row) {
+        Some(position) => encode(position, key),
         None => key.push(b'n'),
     }))
-}
-
-fn runs<R: RunEndIndexType>(array: &dyn Array) -> Result<Encode<'_>, KeyTypeError> {
-    let array = array.as_run::<R>();
-    let encode = encoder(array.values().as_ref())?;
-    Ok(Box::new(move |row, key| encode(array.get_physical_index(row), key)))
 }
 
 fn digits(letter: u8, value: i128, key: &mut Vec<u8>) {

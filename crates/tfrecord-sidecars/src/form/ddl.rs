@@ -3,11 +3,13 @@
 use std::iter;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_tfrecord::{
     Choice, ColumnMapping, ColumnRule, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions,
     NullPolicy, RecordType,
 };
+use tfr_arrow::nested::{item, key_and_value};
+use tfr_arrow::sql::{identifier, quoted, sql_type};
 
 use super::TableDescription;
 
@@ -92,7 +94,7 @@ impl Column {
         let not_null = if field.is_nullable() { "" } else { " NOT NULL" };
         let data_type = field.data_type();
         let rules = rules(field, column, mapping.options());
-        let named = named(data_type);
+        let named = sql_type(data_type);
         let is_named = named.is_some();
         if let Some((sql, named)) = named.filter(|(_, named)| reads(named, field, column, &rules, mapping.options())) {
             return Self {
@@ -162,17 +164,12 @@ impl Rules<'_> {
                 let parts: Vec<_> = fields.iter().map(|field| (field, name(field.name()))).collect();
                 parts.into_iter().for_each(|(field, path)| self.add(field, &path, around));
             }
-            DataType::Map(entries, _) => {
-                if let DataType::Struct(fields) = entries.data_type() {
-                    let parts: Vec<_> = fields.iter().zip(["key", "value"].map(name)).collect();
-                    parts.into_iter().for_each(|(field, path)| self.add(field, &path, around));
-                }
+            map if let Some((key, value)) = key_and_value(map) => {
+                let [key_path, value_path] = ["key", "value"].map(name);
+                self.add(key, &key_path, around);
+                self.add(value, &value_path, around);
             }
-            DataType::List(item)
-            | DataType::LargeList(item)
-            | DataType::ListView(item)
-            | DataType::LargeListView(item)
-            | DataType::FixedSizeList(item, _) => self.add_parts(item.data_type(), path, around),
+            list if let Some(item) = item(list) => self.add_parts(item.data_type(), path, around),
             _ => {}
         }
     }
@@ -242,76 +239,6 @@ fn reads(
         .is_ok_and(|mapping| mapping.columns().iter().map(sorted).eq([sorted(column)]))
 }
 
-/// The SQL name of a type, with the Arrow type of that name. It has the same values, but is not always the same type.
-pub(super) fn named(data_type: &DataType) -> Option<(String, DataType)> {
-    use DataType as T;
-
-    let (sql, named) = match data_type {
-        T::Boolean => ("BOOLEAN", T::Boolean),
-        T::Int8 => ("TINYINT", T::Int8),
-        T::Int16 => ("SMALLINT", T::Int16),
-        T::Int32 => ("INT", T::Int32),
-        T::Int64 => ("BIGINT", T::Int64),
-        T::UInt8 => ("TINYINT UNSIGNED", T::UInt8),
-        T::UInt16 => ("SMALLINT UNSIGNED", T::UInt16),
-        T::UInt32 => ("INT UNSIGNED", T::UInt32),
-        T::UInt64 => ("BIGINT UNSIGNED", T::UInt64),
-        T::Float16 | T::Float32 => ("REAL", T::Float32),
-        T::Float64 => ("DOUBLE", T::Float64),
-        T::Utf8 | T::LargeUtf8 | T::Utf8View => ("VARCHAR", T::Utf8View),
-        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => ("BYTEA", T::Binary),
-        T::Date32 => ("DATE", T::Date32),
-        T::Time64(TimeUnit::Nanosecond) => ("TIME", T::Time64(TimeUnit::Nanosecond)),
-        T::Timestamp(unit, zone) => {
-            let digits = match unit {
-                TimeUnit::Second => 0,
-                TimeUnit::Millisecond => 3,
-                TimeUnit::Microsecond => 6,
-                TimeUnit::Nanosecond => 9,
-            };
-            let with_zone = zone.as_ref().map_or("", |_| " WITH TIME ZONE");
-            // The session's zone applies, and is unset by default.
-            return Some((format!("TIMESTAMP({digits}){with_zone}"), T::Timestamp(*unit, None)));
-        }
-        T::Decimal32(precision, scale)
-        | T::Decimal64(precision, scale)
-        | T::Decimal128(precision, scale)
-        | T::Decimal256(precision, scale)
-            if *scale >= 0 =>
-        {
-            let sql = format!("DECIMAL({precision}, {scale})");
-            let wide = *precision > arrow_schema::DECIMAL128_MAX_PRECISION;
-            return Some((
-                sql,
-                if wide { T::Decimal256(*precision, *scale) } else { T::Decimal128(*precision, *scale) },
-            ));
-        }
-        T::Dictionary(_, values) => return named(values),
-        T::RunEndEncoded(_, values) => return named(values.data_type()),
-        T::List(item) | T::LargeList(item) | T::ListView(item) | T::LargeListView(item) => {
-            let (sql, item) = named(item.data_type())?;
-            // Brackets after `>>` would apply to the inner struct.
-            let sql = if sql.ends_with('>') { format!("ARRAY<{sql}>") } else { format!("{sql}[]") };
-            return Some((sql, T::new_list(item, true)));
-        }
-        T::FixedSizeList(item, len) => {
-            let (sql, item) = named(item.data_type())?;
-            let is_clear = !sql.ends_with('>');
-            return is_clear.then(|| (format!("{sql}[{len}]"), T::new_fixed_size_list(item, *len, true)));
-        }
-        T::Struct(fields) => {
-            let named: Option<Vec<_>> =
-                fields.iter().map(|field| Some((field.name(), named(field.data_type())?))).collect();
-            let named = named.filter(|fields| !fields.is_empty())?;
-            let sql: Vec<_> = named.iter().map(|(name, (sql, _))| format!("{} {sql}", identifier(name))).collect();
-            let fields = named.into_iter().map(|(name, (_, data_type))| Field::new(name, data_type, true));
-            return Some((format!("STRUCT<{}>", sql.join(", ")), T::Struct(fields.collect())));
-        }
-        _ => return None,
-    };
-    Some((sql.to_owned(), named))
-}
-
 /// The SQL type of the stored values of a single-feature column.
 fn stored(column: &ColumnMapping) -> Option<String> {
     let [feature] = column.features.as_slice() else { return None };
@@ -328,17 +255,8 @@ fn stored(column: &ColumnMapping) -> Option<String> {
     })
 }
 
-fn identifier(name: &str) -> String {
-    quoted(name, '"')
-}
-
 fn literal(text: &str) -> String {
     quoted(text, '\'')
-}
-
-fn quoted(text: &str, quote: char) -> String {
-    let doubled = text.chars().flat_map(|letter| iter::repeat_n(letter, if letter == quote { 2 } else { 1 }));
-    iter::once(quote).chain(doubled).chain(iter::once(quote)).collect()
 }
 
 /// Quotes the name of a part, or a value, for an option.

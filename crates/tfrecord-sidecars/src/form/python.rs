@@ -7,11 +7,12 @@ use arrow_schema::DataType;
 use arrow_tfrecord::{
     Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
 };
+use tfr_arrow::nested::{element_type, key_and_value};
 
 use tfrecord_framing::Compression;
 
 use super::TableDescription;
-use crate::columns::{TableFeature, expect_records, part_type, value_type};
+use crate::columns::{TableFeature, expect_records, part_type};
 use crate::error::Result;
 use crate::stats::{Statistics, observed_features};
 
@@ -274,10 +275,8 @@ impl Entry<'_> {
 
     /// The comment on reading a map from positions to values as sparse tensors, for the entry with the values.
     fn sparse(&self) -> Option<String> {
-        let DataType::Map(entries, _) = &self.column.data_type else { return None };
-        let DataType::Struct(fields) = entries.data_type() else { return None };
-        let [keys, values] = fields.as_ref() else { return None };
-        let keys_are_positions = value_type(keys.data_type()).is_integer() && !keys.data_type().is_nested();
+        let (keys, values) = key_and_value(&self.column.data_type)?;
+        let keys_are_positions = element_type(keys.data_type()).is_integer() && !keys.data_type().is_nested();
         let names = || self.column.features.iter().filter(|feature| feature.role == FeatureRole::Values);
         let [keys_name, values_name] =
             names().map(|feature| literal(&feature.name)).collect::<Vec<_>>().try_into().ok()?;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use arrow_schema::{DataType, Fields};
+use arrow_schema::{DataType, FieldRef, Fields};
 use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, Mapping, RecordType};
 use serde_json::{Value, json};
+use tfr_arrow::nested::{element_type, item, key_and_value, value_type};
 
 use super::Object;
-use crate::columns::{TableFeature, expect_records, is_text, value_type};
+use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::{Result, TfdsProblem};
 use crate::stats::{Statistics, observed_features};
 
@@ -129,22 +130,19 @@ impl<'a> Table<'a> {
     fn part(&mut self, data_type: &DataType, path: &str, labels: String, depth: usize) -> Option<Value> {
         match data_type {
             DataType::Struct(fields) => self.fields(fields, path, &labels, depth).map(dict),
-            DataType::Map(entries, _) => {
-                let DataType::Struct(entry) = entries.data_type() else { return None };
+            map if let Some((key, value)) = key_and_value(map) => {
                 let mut features = Object::new();
-                for (field, name) in entry.iter().zip(["key", "value"]) {
+                for (field, name) in [(key, "key"), (value, "value")] {
                     let labels = file_name(name, Some(&labels));
                     let part = self.part(field.data_type(), &format!("{path}/{name}"), labels, depth + 1)?;
                     features.insert(name.to_owned(), part);
                 }
                 Some(sequence(dict(features)))
             }
-            DataType::List(item)
-            | DataType::LargeList(item)
-            | DataType::ListView(item)
-            | DataType::LargeListView(item) => Some(sequence(self.part(item.data_type(), path, labels, depth + 1)?)),
-            DataType::Dictionary(_, values) if is_nested(values) => None,
-            DataType::RunEndEncoded(_, values) if is_nested(values.data_type()) => None,
+            list if let Some(item) = variable_item(list) => {
+                Some(sequence(self.part(item.data_type(), path, labels, depth + 1)?))
+            }
+            encoded if value_type(encoded) != encoded && is_nested(value_type(encoded)) => None,
             _ => {
                 let name = if depth > 1 { format!("{path}/ragged_flat_values") } else { path.to_owned() };
                 // For a struct in a list, only that list determines the lengths.
@@ -272,12 +270,12 @@ fn is_nested(data_type: &DataType) -> bool {
 
 /// The sizes of a list's elements, if these are nested fixed-size lists.
 fn lists_around(data_type: &DataType) -> Option<Vec<usize>> {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) => {
-            fixed_sizes(item.data_type())
-        }
-        _ => None,
-    }
+    variable_item(data_type).and_then(|item| fixed_sizes(item.data_type()))
+}
+
+/// The field of a list's elements, if the lists differ in length.
+fn variable_item(data_type: &DataType) -> Option<&FieldRef> {
+    item(data_type).filter(|_| !matches!(data_type, DataType::FixedSizeList(..)))
 }
 
 /// The sizes of fixed-size lists of single values, outermost first.
@@ -287,7 +285,7 @@ fn fixed_sizes(mut data_type: &DataType) -> Option<Vec<usize>> {
         sizes.push(usize::try_from(*size).ok()?);
         data_type = item.data_type();
     }
-    (!matches!(value_type(data_type), DataType::Struct(_) | DataType::Map(..))).then_some(sizes)
+    (!matches!(element_type(data_type), DataType::Struct(_) | DataType::Map(..))).then_some(sizes)
 }
 
 /// The NumPy name of the type that the values are read as.

@@ -1,9 +1,11 @@
 //! Columns of records other than `tf.train.Example`: feature lists, and the single column of bytes.
 
 use arrow_schema::{DataType, Field, Schema};
+use tfr_arrow::nested::item;
 
 use super::{Inherited, LossClass, Node, NodeKind, Planner};
-use crate::dtype::{item, value_type};
+
+use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
 use crate::feature::FeatureRole;
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_tfrecord::RecordBuffer;
-use arrow_tfrecord::text::find_without_text;
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
+use tfr_arrow::text::find_without_text;
 use tfrecord_shards::sort::GroupOrder;
 use tfrecord_shards::{ShardGroup, key_hashes, record_hash};
 

@@ -8,6 +8,7 @@ use arrow_cast::display::FormatOptions;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
 use datafusion_common::{Result, internal_datafusion_err};
+use tfr_arrow::nested::value_type;
 use tfrecord_shards::NULL_PARTITION;
 
 use crate::ErrorKind;
@@ -20,9 +21,7 @@ const TIMESTAMP_WITH_ZONE: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
 
 /// Whether the values of a column can name directories: scalar values that can be parsed from their text.
 pub(super) fn is_partition_type(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_partition_type(values),
-        DataType::RunEndEncoded(_, values) => is_partition_type(values.data_type()),
+    match value_type(data_type) {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
         DataType::Time32(_) | DataType::Time64(_) => true,

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Decimal128Type, Decimal256Type, DecimalType};
-use arrow_array::{
-    Array, ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, StructArray, UInt64Array, make_array, new_null_array,
-};
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{Array, ArrayRef, GenericListArray, MapArray, OffsetSizeTrait, StructArray, new_null_array};
+use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
+use arrow_ord::cmp::distinct;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
-use datafusion_common::arrow::compute::kernels::cmp::distinct;
-use datafusion_common::arrow::compute::take;
 
-use crate::schema::kinds::{ListKind, is_binary, is_number, is_scalar_with_text, is_text};
+use crate::kinds::{is_binary, is_number, is_scalar_with_text, is_text};
+use crate::nested::item;
+use crate::visible::{masked, without_null_ranges};
 
 /// A value that a type cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,8 +82,8 @@ pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
             }
             _ => false,
         },
-        _ => match (ListKind::of(found), ListKind::of(wanted)) {
-            (Some((_, found)), Some((_, wanted))) => can_convert(found.data_type(), wanted.data_type()),
+        _ => match (item(found), item(wanted)) {
+            (Some(found), Some(wanted)) => can_convert(found.data_type(), wanted.data_type()),
             _ => can_convert_scalar(found, wanted),
         },
     }
@@ -138,7 +137,7 @@ fn text_of(array: &dyn Array, row: usize) -> String {
 }
 
 fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
-    use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
+    use DataType::{Dictionary, LargeList, LargeListView, List, Map, Null, RunEndEncoded, Struct};
     let found = array.data_type();
     if found == wanted {
         return Ok(Arc::clone(array));
@@ -149,20 +148,16 @@ fn converted(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
         (Dictionary(_, values), _) => converted(&plain_cast(array, values)?, wanted),
         (_, Dictionary(_, values)) => plain_cast(&converted(array, values)?, wanted),
         (Struct(_), Struct(fields)) => converted_struct(array.as_struct(), fields),
-        (Map(..), Map(entries, sorted)) => converted_map(array.as_map(), entries, *sorted),
-        _ => match (ListKind::of(found), ListKind::of(wanted)) {
-            (Some((kind, item)), Some((_, wanted_item))) => {
-                let list = match kind {
-                    ListKind::List => converted_list(array.as_list::<i32>(), wanted_item)?,
-                    ListKind::LargeList => converted_list(array.as_list::<i64>(), wanted_item)?,
-                    ListKind::ListView | ListKind::FixedSize(_) => {
-                        let list = plain_cast(array, &DataType::List(Arc::clone(item)))?;
-                        converted_list(list.as_list::<i32>(), wanted_item)?
+        (Map(..), Map(entries, sorted)) => converted_map(array, entries, *sorted),
+        _ => match (item(found), item(wanted)) {
+            (Some(found_item), Some(wanted_item)) => {
+                let list = match found {
+                    List(_) => converted_list::<i32>(array, wanted_item)?,
+                    LargeList(_) => converted_list::<i64>(array, wanted_item)?,
+                    LargeListView(_) => {
+                        converted_list::<i64>(&plain_cast(array, &LargeList(Arc::clone(found_item)))?, wanted_item)?
                     }
-                    ListKind::LargeListView => {
-                        let list = plain_cast(array, &DataType::LargeList(Arc::clone(item)))?;
-                        converted_list(list.as_list::<i64>(), wanted_item)?
-                    }
+                    _ => converted_list::<i32>(&plain_cast(array, &List(Arc::clone(found_item)))?, wanted_item)?,
                 };
                 match list.data_type() == wanted {
                     true => Ok(list),
@@ -182,6 +177,8 @@ fn plain_cast(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> 
 fn converted_struct(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Failure> {
     let nulls = array.nulls();
     let columns = fields.iter().map(|field| match array.column_by_name(field.name()) {
+        Some(part) if part.data_type() == field.data_type() => Ok(Arc::clone(part)),
+        // The fields of a null struct may contain arbitrary values.
         Some(part) => converted(&masked(part, nulls)?, field.data_type()),
         None => Ok(new_null_array(field.data_type(), array.len())),
     });
@@ -189,24 +186,9 @@ fn converted_struct(array: &StructArray, fields: &Fields) -> Result<ArrayRef, Fa
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls.cloned(), array.len())?))
 }
 
-/// Returns the values, null where `nulls` are. The fields of a null struct may contain arbitrary values.
-fn masked(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(array)) };
-    if matches!(array.data_type(), DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..)) {
-        return Ok(Arc::clone(array));
-    }
-    let nulls = NullBuffer::union(array.nulls(), Some(nulls));
-    Ok(make_array(array.to_data().into_builder().nulls(nulls).build()?))
-}
-
-fn converted_list<O: OffsetSizeTrait>(list: &GenericListArray<O>, item: &FieldRef) -> Result<ArrayRef, Failure> {
-    let list = match list.nulls() {
-        Some(nulls) if (0..list.len()).any(|row| nulls.is_null(row) && list.value_length(row) > O::usize_as(0)) => {
-            let rows: UInt64Array = (0..list.len()).map(|row| nulls.is_valid(row).then_some(row as u64)).collect();
-            take(list, &rows, None)?.as_list::<O>().clone()
-        }
-        _ => list.clone(),
-    };
+fn converted_list<O: OffsetSizeTrait>(list: &ArrayRef, item: &FieldRef) -> Result<ArrayRef, Failure> {
+    let list = without_null_ranges(list)?;
+    let list = list.as_list::<O>();
     let (offsets, items) = visible_items(list.offsets(), list.values());
     let items = converted(&items, item.data_type())?;
     Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, items, list.nulls().cloned())?))
@@ -220,18 +202,12 @@ fn visible_items<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, items: &ArrayRef
     (OffsetBuffer::new(moved), visible)
 }
 
-fn converted_map(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, Failure> {
+fn converted_map(array: &ArrayRef, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, Failure> {
     let DataType::Struct(parts) = entries.data_type() else {
         return Err(ArrowError::CastError("a map without keys and values".to_owned()).into());
     };
-    let is_hidden = |row: usize| array.is_null(row) && array.value_length(row) > 0;
-    let array = match array.null_count() > 0 && (0..array.len()).any(is_hidden) {
-        true => {
-            let rows: UInt64Array = (0..array.len()).map(|row| array.is_valid(row).then_some(row as u64)).collect();
-            take(array, &rows, None)?.as_map().clone()
-        }
-        false => array.clone(),
-    };
+    let array = without_null_ranges(array)?;
+    let array = array.as_map();
     let found: ArrayRef = Arc::new(array.entries().clone());
     let (offsets, found) = visible_items(array.offsets(), &found);
     let columns = found.as_struct().columns().iter().zip(parts).map(|(part, field)| converted(part, field.data_type()));
@@ -286,7 +262,7 @@ pub(crate) fn is_total(found: &DataType, wanted: &DataType) -> bool {
 
 /// Whether every value of `found` has an exact equivalent in `wanted`, in the same order: integers in a wider type,
 /// and text.
-pub(crate) fn is_widening(found: &DataType, wanted: &DataType) -> bool {
+pub fn is_widening(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     match (wanted, found) {
         (Int16, Int8 | UInt8)

@@ -10,8 +10,8 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::Field;
 
-use super::super::common_type::common_type;
 use super::*;
+use crate::common_type::common_type;
 
 fn array(array: impl Array + 'static) -> ArrayRef {
     Arc::new(array)

@@ -7,7 +7,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 
 /// The values of any type that is stored as an integer.
-pub(crate) fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
+pub fn integers(array: &ArrayRef) -> ScalarBuffer<i64> {
     fn widen<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
         array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
     }

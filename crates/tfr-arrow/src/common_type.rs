@@ -9,7 +9,8 @@ use arrow_schema::{
     FieldRef, Fields, TimeUnit,
 };
 
-use crate::schema::kinds::{ListKind, is_binary, is_number, is_scalar_with_text, is_text};
+use crate::kinds::{is_binary, is_number, is_scalar_with_text, is_text};
+use crate::nested::{item, with_item};
 
 /// Determines the type of two types for which [`common_type`] has no result.
 pub type LeafRule = fn(&DataType, &DataType) -> Option<DataType>;
@@ -61,7 +62,7 @@ impl fmt::Display for TypeConflict {
 /// | lists of any kind, maps | the same of the common type of the items, keys and values |
 /// | structs | the fields of both by name, in the order in which they first occur; nullable if one side lacks them |
 ///
-/// Timestamps of a coarse unit may be out of range in a finer one. [`convert`](crate::schema::convert()) reports such values.
+/// Timestamps of a coarse unit may be out of range in a finer one. [`convert`](crate::convert::convert) reports such values.
 ///
 /// # Errors
 /// No type holds every value of both.
@@ -93,11 +94,14 @@ pub fn common_type_or(left: &DataType, right: &DataType, rule: LeafRule) -> Resu
         }
         _ => {}
     }
-    if let (Some(left_list), Some(right_list)) = (ListKind::of(left), ListKind::of(right)) {
-        let (left_kind, left_item) = left_list;
-        let (right_kind, right_item) = right_list;
+    if let (Some(left_item), Some(right_item)) = (item(left), item(right)) {
         let item = common_field(left_item, right_item, rule).map_err(|conflict| conflict.within("[]"))?;
-        return Ok(left_kind.common(right_kind).of_items(item));
+        let is_large = |list: &DataType| matches!(list, DataType::LargeList(_) | DataType::LargeListView(_));
+        return Ok(match with_item(left, Arc::clone(&item)) {
+            same if same == with_item(right, Arc::clone(&item)) => same,
+            _ if is_large(left) || is_large(right) => DataType::LargeList(item),
+            _ => DataType::List(item),
+        });
     }
     common_scalar(left, right)
         .or_else(|| rule(left, right).or_else(|| rule(right, left)))
@@ -288,9 +292,9 @@ fn common_decimal(left: &DataType, right: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns a type for two that have no common type, if a conversion of most values is exact: [`convert`](crate::schema::convert())
+/// Returns a type for two that have no common type, if a conversion of most values is exact: [`convert`](crate::convert::convert)
 /// reports the others. Numbers of different kinds become Float64 or a decimal, text and other scalars become text.
-pub(crate) fn checked_rule(left: &DataType, right: &DataType) -> Option<DataType> {
+pub fn checked_rule(left: &DataType, right: &DataType) -> Option<DataType> {
     match (left, right) {
         _ if integer(left).is_some() && integer(right).is_some() => Some(DataType::Decimal128(20, 0)),
         _ if is_number(left) && is_number(right) => Some(DataType::Float64),

@@ -10,15 +10,15 @@ use arrow_array::temporal_conversions::{
 };
 use arrow_array::types::{
     ArrowTimestampType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    DecimalType, DurationMillisecondType, DurationSecondType, Int16Type, Int32Type, Int64Type, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    DecimalType, DurationMillisecondType, DurationSecondType, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RunArray};
-use arrow_buffer::{OffsetBuffer, RunEndBuffer};
-use arrow_schema::{DataType, TimeUnit, UnionMode};
+use arrow_array::{Array, ArrowPrimitiveType};
+use arrow_schema::{DataType, TimeUnit};
 
 use crate::integers::integers;
+use crate::nested::{Encoded, Lists, any_type};
 
 /// A value without a text form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,24 +56,14 @@ impl NoText {
 
 /// Whether a type, or one nested in it, has values without a text form.
 pub fn may_lack_text(data_type: &DataType) -> bool {
-    match data_type {
+    any_type(data_type, |data_type| match data_type {
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => true,
         DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => true,
         // In nanoseconds every timestamp is within the calendar.
         DataType::Timestamp(unit, zone) => *unit != TimeUnit::Nanosecond || zone.is_some(),
         DataType::Duration(unit) => matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
-        DataType::Dictionary(_, values) => may_lack_text(values),
-        DataType::RunEndEncoded(_, field)
-        | DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::ListView(field)
-        | DataType::LargeListView(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => may_lack_text(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| may_lack_text(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, field)| may_lack_text(field.data_type())),
         _ => false,
-    }
+    })
 }
 
 /// Finds the first row with a value without a text form, at any depth. Values that no row refers to are ignored: those
@@ -90,7 +80,7 @@ pub fn find_beyond_precision(array: &dyn Array) -> Option<NoText> {
 /// The positions of all values without a text form, ascending, including those under nulls.
 ///
 /// The array must be neither nested nor a dictionary.
-pub(crate) fn positions_without_text(array: &dyn Array) -> Vec<usize> {
+pub fn positions_without_text(array: &dyn Array) -> Vec<usize> {
     let mut positions = Vec::new();
     let mut start = 0;
     while let Some(position) = first_at(array, Values::AnyWithoutText, start, &|_| true) {
@@ -113,60 +103,28 @@ fn find(array: &dyn Array, values: Values, is_visible: &dyn Fn(usize) -> bool) -
         return None;
     }
     let is_visible = |row: usize| array.is_valid(row) && is_visible(row);
+    if let Some(encoded) = Encoded::of(array) {
+        return find_shared(encoded.values(), values, array.len(), |row| {
+            is_visible(row).then(|| encoded.position(row)).flatten()
+        });
+    }
+    if let Some(lists) = Lists::of(array) {
+        // Both unreferenced items and values without a text form are rare.
+        find(lists.items(), values, &|_| true)?;
+        return (0..array.len()).filter(|row| is_visible(*row)).find_map(|row| {
+            let found = find(&lists.row(row), values, &|_| true)?;
+            Some(NoText { row, ..found })
+        });
+    }
     match array.data_type() {
-        DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            // Both unreferenced values and values without a text form are rare.
-            find(dictionary.values(), values, &|_| true)?;
-            let keys = dictionary.normalized_keys();
-            find_shared(dictionary.values(), values, array.len(), |row| {
-                is_visible(row).then(|| keys.get(row).copied())?
-            })
-        }
-        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
-            DataType::Int16 => find_in_runs(array.as_run::<Int16Type>(), values, &is_visible),
-            DataType::Int32 => find_in_runs(array.as_run::<Int32Type>(), values, &is_visible),
-            _ => find_in_runs(array.as_run::<Int64Type>(), values, &is_visible),
-        },
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
             columns.filter_map(|column| find(column, values, &is_visible)).min_by_key(|found| found.row)
         }
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            find_in_lists(list.offsets(), list.values(), values, &is_visible)
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            find_in_lists(list.offsets(), list.values(), values, &is_visible)
-        }
-        DataType::Map(..) => {
-            let map = array.as_map();
-            find_in_lists(map.offsets(), map.entries(), values, &is_visible)
-        }
-        DataType::FixedSizeList(..) => {
-            let list = array.as_fixed_size_list();
-            let size = usize::try_from(list.value_length()).ok().filter(|size| *size > 0)?;
-            let found = find(list.values(), values, &|item| is_visible(item / size))?;
-            Some(NoText { row: found.row / size, ..found })
-        }
-        DataType::ListView(_) => {
-            let list = array.as_list_view::<i32>();
-            (0..list.len()).filter(|row| is_visible(*row)).find_map(|row| in_row(row, &list.value(row), values))
-        }
-        DataType::LargeListView(_) => {
-            let list = array.as_list_view::<i64>();
-            (0..list.len()).filter(|row| is_visible(*row)).find_map(|row| in_row(row, &list.value(row), values))
-        }
-        DataType::Union(fields, mode) => {
+        DataType::Union(fields, _) => {
             let union = array.as_union();
             let in_member = |id: i8| {
-                let rows = |row: usize| {
-                    (union.type_id(row) == id && is_visible(row)).then(|| match mode {
-                        UnionMode::Dense => union.value_offset(row),
-                        UnionMode::Sparse => row,
-                    })
-                };
+                let rows = |row: usize| (union.type_id(row) == id && is_visible(row)).then(|| union.value_offset(row));
                 find_shared(union.child(id), values, union.len(), rows)
             };
             fields.iter().filter_map(|(id, _)| in_member(id)).min_by_key(|found| found.row)
@@ -176,33 +134,6 @@ fn find(array: &dyn Array, values: Values, is_visible: &dyn Fn(usize) -> bool) -
             Some(NoText { row, value: stored(array, row), data_type: data_type.clone() })
         }
     }
-}
-
-fn in_row(row: usize, items: &ArrayRef, values: Values) -> Option<NoText> {
-    find(items, values, &|_| true).map(|found| NoText { row, ..found })
-}
-
-/// Finds the first visible row whose list contains such a value.
-fn find_in_lists<O: arrow_array::OffsetSizeTrait>(
-    offsets: &OffsetBuffer<O>,
-    items: &dyn Array,
-    values: Values,
-    is_visible: &dyn Fn(usize) -> bool,
-) -> Option<NoText> {
-    // The last list that starts at or before the item. Earlier lists that start at the same position are empty.
-    let row_of = |item: usize| offsets.partition_point(|offset| offset.as_usize() <= item).checked_sub(1);
-    let is_in_row = |item: usize| row_of(item).is_some_and(|row| row + 1 < offsets.len() && is_visible(row));
-    let found = find(items, values, &is_in_row)?;
-    Some(NoText { row: row_of(found.row)?, ..found })
-}
-
-fn find_in_runs<R: arrow_array::types::RunEndIndexType>(
-    array: &RunArray<R>,
-    values: Values,
-    is_visible: &dyn Fn(usize) -> bool,
-) -> Option<NoText> {
-    let ends: &RunEndBuffer<R::Native> = array.run_ends();
-    find_shared(array.values(), values, array.len(), |row| is_visible(row).then(|| ends.get_physical_index(row)))
 }
 
 /// Finds the first row with such a value. `position` maps a row to its position among the shared values.

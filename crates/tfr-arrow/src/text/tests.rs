@@ -8,7 +8,7 @@ use arrow_array::{
     RunArray, StructArray, Time32MillisecondArray, Time32SecondArray, Time64MicrosecondArray, Time64NanosecondArray,
     TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray, UnionArray,
 };
-use arrow_buffer::{NullBuffer, i256};
+use arrow_buffer::{NullBuffer, OffsetBuffer, i256};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{Field, UnionFields};
 
