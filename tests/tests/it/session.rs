@@ -8,8 +8,8 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tfr_files::FilesFunction;
 use tfr_formats::{InputOptions, TableSpec};
@@ -21,13 +21,17 @@ pub fn open(config: SessionConfig) -> SessionContext {
 
 /// As [`open`], with the memory and the disks of `runtime`.
 pub fn open_in(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
-    let mut state = tfr_engine::exact(
-        SessionStateBuilder::new()
-            .with_config(datafusion_tfrecord::reproducible(config))
-            .with_runtime_env(runtime)
-            .with_default_features(),
-    )
-    .build();
+    let builder = SessionStateBuilder::new().with_config(datafusion_tfrecord::reproducible(config));
+    with_tables(tfr_engine::exact(builder.with_runtime_env(runtime).with_default_features()).build())
+}
+
+/// As [`open`], without the corrections of `tfr-engine`.
+pub fn open_plain(config: SessionConfig) -> SessionContext {
+    let builder = SessionStateBuilder::new().with_config(datafusion_tfrecord::reproducible(config));
+    with_tables(builder.with_default_features().build())
+}
+
+fn with_tables(mut state: SessionState) -> SessionContext {
     state.register_file_format(Arc::new(datafusion_tfrecord::TfRecordFormatFactory), true).unwrap();
     for format in tfr_formats::STORED_AS {
         state.table_factories_mut().insert((*format).to_owned(), tfr_formats::table_factory());

@@ -6,6 +6,8 @@
 //!
 //! `SLT_COMPLETE=1 tests/run -E 'test(slt)'` writes what the statements answer into the files.
 
+mod plain_engine;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use datafusion::catalog::{TableFunctionImpl, TableProvider};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 use tfr_tests::{Feature, read_file, repository, shard_files};
 
@@ -69,25 +71,7 @@ impl AsyncDB for Session {
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
         let plan = self.0.state().statement_to_plan(tfr_engine::parse(sql)?).await?;
-        let answer = self.0.execute_logical_plan(plan).await?;
-        let types = vec![DefaultColumnType::Any; answer.schema().fields().len()];
-        let batches = answer.collect().await?;
-        if types.is_empty() {
-            return Ok(DBOutput::StatementComplete(0));
-        }
-        let mut rows = Vec::new();
-        for batch in &batches {
-            let options = FormatOptions::new().with_null("NULL");
-            let columns = batch
-                .columns()
-                .iter()
-                .map(|column| ArrayFormatter::try_new(column, &options))
-                .collect::<Result<Vec<_>, _>>()?;
-            for row in 0..batch.num_rows() {
-                rows.push(columns.iter().map(|column| shown(column.value(row).to_string())).collect());
-            }
-        }
-        Ok(DBOutput::Rows { types, rows })
+        output(self.0.execute_logical_plan(plan).await?).await
     }
 
     async fn shutdown(&mut self) {}
@@ -95,6 +79,28 @@ impl AsyncDB for Session {
     fn engine_name(&self) -> &str {
         "DataFusion"
     }
+}
+
+/// The rows of an answer as text.
+async fn output(answer: DataFrame) -> Result<DBOutput<DefaultColumnType>> {
+    let types = vec![DefaultColumnType::Any; answer.schema().fields().len()];
+    let batches = answer.collect().await?;
+    if types.is_empty() {
+        return Ok(DBOutput::StatementComplete(0));
+    }
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let options = FormatOptions::new().with_null("NULL");
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options))
+            .collect::<Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows() {
+            rows.push(columns.iter().map(|column| shown(column.value(row).to_string())).collect());
+        }
+    }
+    Ok(DBOutput::Rows { types, rows })
 }
 
 fn shown(cell: String) -> String {

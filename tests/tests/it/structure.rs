@@ -1,4 +1,9 @@
-//! The structure of the crates: no import cycles between files, short files, and libraries that do not name the command.
+//! The structure of the crates: no import cycles between files, short files, libraries that do not name the command, and
+//! one place that knows nested types.
+
+mod engine_heads;
+mod lines;
+mod nested_types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,6 +26,8 @@ struct Source {
     paths: Vec<Module>,
     /// Texts that name an option or a tool of the command.
     messages: Vec<String>,
+    /// Mentions of Arrow's nested types.
+    nested_types: usize,
 }
 
 impl Source {
@@ -70,6 +77,9 @@ impl Source {
                 TokenTree::Ident(word) if word == "crate" || word == "super" => {
                     let base = if word == "crate" { &module[..0] } else { &module[..module.len().saturating_sub(1)] };
                     self.path(&tokens[at..], base.to_vec());
+                }
+                TokenTree::Ident(word) if nested_types::ALIASES.iter().any(|alias| word == alias) => {
+                    self.nested_types += nested_types::mentions(&tokens[at..]);
                 }
                 TokenTree::Group(group) => self.walk(group.stream(), module),
                 TokenTree::Literal(literal) => {
