@@ -130,6 +130,9 @@ pub fn map_array<E: From<ArrowError>>(
     array: &ArrayRef,
     map: impl FnMut(&ArrayRef) -> Result<ArrayRef, E>,
 ) -> Result<ArrayRef, E> {
+    if children(array.data_type()).is_empty() {
+        return Ok(Arc::clone(array));
+    }
     let children = child_arrays(array);
     let mapped = children.iter().map(map).collect::<Result<Vec<_>, E>>()?;
     if mapped.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old)) {

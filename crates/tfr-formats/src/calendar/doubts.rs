@@ -315,3 +315,6 @@ pub(crate) fn note(reason: &str, mut files: Vec<String>, mut columns: Vec<String
     let file = files.first().map(String::as_str).unwrap_or_default();
     format!("note: {file}{others}: old dates and timestamps in {} are ambiguous: {reason}", columns.join(", "))
 }
+
+#[cfg(test)]
+mod tests;
