@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, UInt64Array};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
@@ -32,7 +31,7 @@ use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
 use tfrecord_sidecars::stats::Statistics;
 
 use super::describe::SetForm;
-use super::exec::TfRecordWriteExec;
+use super::exec::{COUNT_SCHEMA, TfRecordWriteExec, count_batch};
 use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
@@ -43,7 +42,7 @@ use super::sorted::sharding_of;
 use super::staging::Staging;
 use super::target::WriteTarget;
 use super::upload::{BegunUploads, UploadSet, UploadTarget};
-use crate::error::shards_error;
+use crate::error::{shards_error, sidecar_error};
 use tfr_files::Findings;
 
 /// Runs the write nodes below it, collects their staged shards, and publishes them as one set. Yields one row,
@@ -77,9 +76,6 @@ pub enum WriteOutcome {
         found: Vec<String>,
     },
 }
-
-static COUNT_SCHEMA: LazyLock<SchemaRef> =
-    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
 
 impl TfRecordCommitExec {
     pub(super) fn new(
@@ -270,8 +266,7 @@ impl ExecutionPlan for TfRecordCommitExec {
                 .catch_unwind()
                 .await
                 .unwrap_or_else(|panic| Err(crate::ErrorKind::Panic { message: describe_panic(&*panic) }.into()))?;
-            let count = UInt64Array::from(vec![rows]);
-            Ok(RecordBatch::try_new(Arc::clone(&COUNT_SCHEMA), vec![Arc::new(count)])?)
+            count_batch(rows)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&COUNT_SCHEMA), stream::once(count))))
     }
@@ -315,19 +310,14 @@ impl CommitTask {
         for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
             warn!("{finding}");
         }
-        let statistics = run.take_statistics()?;
-        self.publish(&run, reports, statistics).await
+        self.publish(&run, reports).await
     }
 
     /// Publishes what the write partitions have staged, and returns the number of rows.
-    pub(super) async fn publish(
-        &self,
-        run: &Arc<Run>,
-        reports: BTreeMap<u32, PartitionReport>,
-        statistics: Option<Statistics>,
-    ) -> Result<u64> {
+    pub(super) async fn publish(&self, run: &Arc<Run>, mut reports: BTreeMap<u32, PartitionReport>) -> Result<u64> {
         let description = self.describe()?;
         let rows = self.check(&reports)?;
+        let statistics = merged(reports.values_mut().filter_map(|report| report.statistics.take()))?;
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
         let missing = self.stage_missing(run, &staged).await?;
         staged.extend(missing);
@@ -460,14 +450,11 @@ impl CommitTask {
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
 
-    /// Runs the plan below. If a partition reports twice, the later report counts: it is from a second attempt.
+    /// Runs the plan below, and returns what its write partitions have done.
     async fn collect_reports(&self, run: &Arc<Run>, context: &TaskContext) -> Result<BTreeMap<u32, PartitionReport>> {
         let mut rows = self.input.execute(0, Arc::new(with_run(context, run)))?;
-        let mut reports = BTreeMap::new();
-        while let Some(batch) = rows.try_next().await? {
-            reports.extend(PartitionReport::from_batch(&batch)?.into_iter().map(|report| (report.partition, report)));
-        }
-        Ok(reports)
+        while rows.try_next().await?.is_some() {}
+        Ok(run.take_reports())
     }
 
     /// Checks that every partition has reported, and that every input row is in a shard. Returns the number of rows.
@@ -476,10 +463,10 @@ impl CommitTask {
             return internal_err!("{} of {} write partitions have reported", reports.len(), self.write_partitions);
         }
         let (mut found, mut all_staged) = (0, 0);
-        for report in reports.values() {
+        for (partition, report) in reports {
             let staged: u64 = report.shards.iter().map(|shard| shard.rows).sum();
             if !self.writes_together && staged != report.rows {
-                let (partition, rows) = (report.partition, report.rows);
+                let rows = report.rows;
                 return internal_err!("write partition {partition} took {rows} rows and staged {staged}");
             }
             found += report.rows;
@@ -499,6 +486,16 @@ impl CommitTask {
         let form = SetForm { mapping: &self.mapping, options: &self.options, rows: &self.rows };
         form.describe(self.source_partitions)
     }
+}
+
+/// Merges the statistics of partitions, in their order.
+fn merged(partitions: impl IntoIterator<Item = Statistics>) -> Result<Option<Statistics>> {
+    let mut partitions = partitions.into_iter();
+    let Some(mut all) = partitions.next() else { return Ok(None) };
+    for partition in partitions {
+        all.merge(&partition).map_err(sidecar_error)?;
+    }
+    Ok(Some(all))
 }
 
 /// Returns the files that another run has put into the target, if that is why the set was not published.

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use arrow_array::{RecordBatch, UInt64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_tfrecord::Mapping;
 use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -27,15 +29,14 @@ use super::metrics::{SortMetrics, WriteMetrics};
 use super::observe::RowEncoder;
 use super::options::WriteOptions;
 use super::partition::{PartitionWrite, RowRule, SharedShards};
-use super::report::REPORT_SCHEMA;
 use super::run::current_run;
 use super::sorted::{Arrangement, RecordOrder, SortTask, SortedWrite, Sorting};
 use super::task_staging::TaskStaging;
 use super::units::PartitionPlace;
 
-/// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, which
-/// describes its staged shards. Nothing is visible until a [`TfRecordCommitExec`](super::TfRecordCommitExec) has
-/// collected all of these rows.
+/// Encodes the rows of every input partition and stages them as shards. Yields one row for each partition, `count`: its
+/// number of records. Nothing is visible until the [`TfRecordCommitExec`](super::TfRecordCommitExec) above has received
+/// all of these rows.
 ///
 /// When rows are assigned to a number of shards, all partitions write every shard together. When records are shuffled
 /// or assigned to splits or directories, all partitions sort them together, and no shard is started before all rows
@@ -85,7 +86,7 @@ impl TfRecordWriteExec {
         assignment: ShardAssignment,
     ) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&REPORT_SCHEMA)),
+            EquivalenceProperties::new(Arc::clone(&COUNT_SCHEMA)),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
             EmissionType::Final,
             input.boundedness(),
@@ -155,6 +156,16 @@ impl TfRecordWriteExec {
             (_, sharding) => ShardRule::new(sharding),
         }
     }
+}
+
+/// The columns of the nodes of a write plan.
+pub(super) static COUNT_SCHEMA: LazyLock<SchemaRef> =
+    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+
+/// Returns the row of a node of a write plan: a number of records.
+pub(super) fn count_batch(records: u64) -> Result<RecordBatch> {
+    let count = UInt64Array::from(vec![records]);
+    Ok(RecordBatch::try_new(Arc::clone(&COUNT_SCHEMA), vec![Arc::new(count)])?)
 }
 
 /// Describes the sharding for `EXPLAIN`.
@@ -254,6 +265,7 @@ impl ExecutionPlan for TfRecordWriteExec {
         let partitions = self.properties.output_partitioning().partition_count();
         let place = PartitionPlace { partition: number, partitions };
         let encoder = RowEncoder::new(&self.mapping, &self.options)?;
+        let reporting = Arc::clone(&run);
         let report = if let Some(arrangement) = self.sort_order(run.staging.task().is_some())? {
             let rows = exact_rows(&self.input)?;
             let shared = run.staging.task().map(TaskStaging::runs).transpose()?;
@@ -295,8 +307,13 @@ impl ExecutionPlan for TfRecordWriteExec {
             let write = PartitionWrite::new(run, shards, input, place, encoder);
             write.write(self.input.execute(partition, context)?).boxed()
         };
-        let report = stream::once(async move { report.await?.to_batch() });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&REPORT_SCHEMA), report)))
+        let count = stream::once(async move {
+            let report = report.await?;
+            let count = count_batch(report.rows);
+            reporting.report(number, report);
+            count
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&COUNT_SCHEMA), count)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -213,14 +213,14 @@ impl PartitionWrite {
     /// Writes all rows of `rows`. The partition that ends last reports the shards that are complete then.
     pub(super) async fn write(self, rows: SendableRecordBatchStream) -> Result<PartitionReport> {
         let Self { run, shards, input, place, encoder, visitor } = self;
-        let (partition, records_per_row) = (place.partition, encoder.records_per_row() as u64);
+        let records_per_row = encoder.records_per_row() as u64;
         let observer = encoder.observer();
         let written = async {
             let rows = write_rows(&run, &shards, input, place, encoder, rows).await?;
-            run.keep_statistics(partition, rows, observer.as_deref())?;
+            let statistics = observer.map(|observer| observer.finish(rows)).transpose()?;
             let is_last = visitor.arrive()?;
-            let staged = if is_last { shards.finish(&run, input).await? } else { Vec::new() };
-            Ok(PartitionReport { partition, rows: rows * records_per_row, shards: staged })
+            let shards = if is_last { shards.finish(&run, input).await? } else { Vec::new() };
+            Ok(PartitionReport { rows: rows * records_per_row, shards, statistics, sorted: None })
         };
         match written.await {
             Ok(report) => {

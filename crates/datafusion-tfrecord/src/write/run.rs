@@ -13,17 +13,14 @@ use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::ShardGroup;
-use tfrecord_shards::sort::SharedRuns;
 use tfrecord_sidecars::SidecarKind;
-use tfrecord_sidecars::stats::Statistics;
 use tokio::sync::oneshot;
 
-use super::observe::Observer;
 use super::options::WriteOptions;
+use super::report::PartitionReport;
 use super::running::Running;
 use super::staging::Staging;
-use crate::error::{ErrorKind, shards_error, sidecar_error};
+use crate::error::{ErrorKind, shards_error};
 
 /// The state shared by the nodes of a write plan while it runs: the set being written, and the threads that encode
 /// and compress. The committer creates one for each execution. Every job keeps a reference until it is done.
@@ -37,10 +34,8 @@ pub(crate) struct Run {
     pool: ThreadPool,
     /// Whether shards have indexes.
     pub(crate) indexed: bool,
-    /// Statistics of the rows of each write partition. If a partition is attempted twice, the later attempt counts.
-    statistics: Mutex<BTreeMap<u32, Statistics>>,
-    /// The sorted rows of a task, and their groups by number.
-    sorted: Mutex<Option<(SharedRuns, Vec<ShardGroup>)>>,
+    /// By the partition's number, over all processes. If a partition is attempted twice, the later attempt counts.
+    reports: Mutex<BTreeMap<u32, PartitionReport>>,
     /// Further state shared by the write partitions: see [`Run::shared`].
     shared: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// Declared after `staging`, so that staged files are removed before this is dropped. Uploads have their own,
@@ -57,9 +52,9 @@ impl Run {
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
         let indexed = options.emit.has(SidecarKind::Index);
-        let (statistics, sorted, shared) = Default::default();
+        let (reports, shared) = Default::default();
         let _running = running;
-        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, statistics, sorted, shared, _running }))
+        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, reports, shared, _running }))
     }
 
     /// Converts the error of a shard that could not be written.
@@ -67,37 +62,14 @@ impl Run {
         shards_error(error.with_path(&self.out))
     }
 
-    /// Records the statistics of all rows of a write partition.
-    ///
-    /// # Errors
-    /// Rows are missing from the statistics.
-    pub(super) fn keep_statistics(&self, partition: u32, rows: u64, observer: Option<&Observer>) -> Result<()> {
-        if let Some(observer) = observer {
-            let statistics = observer.finish(rows)?;
-            self.statistics.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, statistics);
-        }
-        Ok(())
+    /// Records what a write partition has done.
+    pub(super) fn report(&self, partition: u32, report: PartitionReport) {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, report);
     }
 
-    /// Returns the statistics of all rows, merged in partition order.
-    pub(super) fn take_statistics(&self) -> Result<Option<Statistics>> {
-        let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut partitions = std::mem::take(&mut *statistics).into_values();
-        let Some(mut all) = partitions.next() else { return Ok(None) };
-        for partition in partitions {
-            all.merge(&partition).map_err(sidecar_error)?;
-        }
-        Ok(Some(all))
-    }
-
-    /// Records the sorted rows of a task.
-    pub(super) fn keep_sorted(&self, runs: SharedRuns, groups: Vec<ShardGroup>) {
-        *self.sorted.lock().unwrap_or_else(PoisonError::into_inner) = Some((runs, groups));
-    }
-
-    /// Returns the sorted rows of a task, if it has only sorted them.
-    pub(super) fn take_sorted(&self) -> Option<(SharedRuns, Vec<ShardGroup>)> {
-        self.sorted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Returns the reports of all write partitions that are done.
+    pub(super) fn take_reports(&self) -> BTreeMap<u32, PartitionReport> {
+        std::mem::take(&mut *self.reports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns how many of `partitions` write partitions this process runs at the same time.

@@ -196,18 +196,17 @@ impl TfRecordCommitExec {
     ) -> Result<TaskOutcome> {
         let context = Arc::new(with_run(context, run));
         let stream = self.write_node(|write| write.execute(task as usize, Arc::clone(&context)))??;
-        let batches: Vec<_> = stream.try_collect().await?;
-        let reports: Vec<_> = batches.iter().map(PartitionReport::from_batch).collect::<Result<_>>()?;
-        let Some(PartitionReport { rows, shards, .. }) = reports.into_iter().flatten().next() else {
+        let _counts: Vec<_> = stream.try_collect().await?;
+        let Some(PartitionReport { rows, shards, statistics, sorted }) = run.take_reports().remove(&task) else {
             return exec_err!("task {task} has not reported");
         };
         let mut report = staging.report(task, shards);
         let mut step = TaskStep::Write;
-        if let Some((runs, groups)) = run.take_sorted() {
+        if let Some((runs, groups)) = sorted {
             report = report.with_runs(&runs, groups).map_err(shards_error)?;
             step = TaskStep::Sort;
         }
-        if let Some(statistics) = run.take_statistics()? {
+        if let Some(statistics) = statistics {
             report = report.with_statistics(statistics.to_bytes().map_err(sidecar_error)?);
         }
         for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
@@ -315,7 +314,7 @@ impl TfRecordCommitExec {
             self.run_task(at, self.repeatable(error, &mut repeated)?, context).await?;
             complete = self.complete(at, context).await?;
         }
-        let Complete { rows, written, statistics, created } = complete;
+        let Complete { partitions, written, created } = complete;
         let (staging, mut shards) = match (commit, &at.shards) {
             (Some(commit), _) => {
                 blocking(move || {
@@ -342,13 +341,13 @@ impl TfRecordCommitExec {
         for shard in shards {
             of_partition.entry(shard.partition).or_default().push(shard);
         }
-        let report = |(partition, rows)| {
+        let report = |(partition, rows, statistics)| {
             let shards = of_partition.remove(&partition).unwrap_or_default();
-            (partition, PartitionReport { partition, rows, shards })
+            (partition, PartitionReport { rows, shards, statistics, sorted: None })
         };
-        let reports = rows.into_iter().map(report).collect();
+        let reports = partitions.into_iter().map(report).collect();
         let run = Run::begin(staging, self.options(), Some(self.start_run()))?;
-        self.commit_task()?.publish(&run, reports, statistics).await?;
+        self.commit_task()?.publish(&run, reports).await?;
         match self.outcome() {
             Some(WriteOutcome::Written(manifest)) => Ok((manifest, completed)),
             Some(WriteOutcome::Ignored { found }) => {
@@ -408,28 +407,22 @@ impl TfRecordCommitExec {
                 (sorted, reports.choose(written).await?)
             }
         };
-        let mut statistics: Option<Statistics> = None;
+        let mut partitions = Vec::with_capacity(sorted.len());
         for report in &sorted {
             report.notes.iter().for_each(|note| log::warn!("{note}"));
-            let Some(bytes) = &report.statistics else { continue };
-            let of_task = Statistics::from_bytes(bytes).map_err(sidecar_error)?;
-            match &mut statistics {
-                Some(all) => all.merge(&of_task).map_err(sidecar_error)?,
-                None => statistics = Some(of_task),
-            }
+            let statistics = report.statistics.as_deref().map(Statistics::from_bytes).transpose();
+            partitions.push((report.partition, report.rows, statistics.map_err(sidecar_error)?));
         }
-        let rows = sorted.iter().map(|report| (report.partition, report.rows)).collect();
-        Ok(Complete { rows, written, statistics, created })
+        Ok(Complete { partitions, written, created })
     }
 }
 
 /// What complete tasks have staged.
 struct Complete {
-    /// The number of rows of each write partition.
-    rows: Vec<(u32, u64)>,
+    /// The number of each write partition, and the number and statistics of its rows.
+    partitions: Vec<(u32, u64, Option<Statistics>)>,
     /// The reports of the shards.
     written: Vec<TaskReport>,
-    statistics: Option<Statistics>,
     /// When the publication began.
     created: DateTime<Utc>,
 }

@@ -167,7 +167,7 @@ impl SortedWrite {
         let written = async {
             let fill = Fill::new(Arc::clone(&sorting), place, encoder, metrics.clone(), sort_metrics.clone());
             let rows = fill.run(&run, input).await?;
-            run.keep_statistics(place.partition, rows, observer.as_deref())?;
+            let statistics = observer.map(|observer| observer.finish(rows)).transpose()?;
             if visitor.arrive()? {
                 let job = {
                     let sorting = Arc::clone(&sorting);
@@ -177,7 +177,7 @@ impl SortedWrite {
             }
             let layout = visitor.opened().await?;
             let shards = drain::write_shards(&run, &layout, place, &visitor, &metrics).await?;
-            Ok(PartitionReport { partition: place.partition, rows, shards })
+            Ok(PartitionReport { rows, shards, statistics, sorted: None })
         };
         match written.await {
             Ok(report) => {

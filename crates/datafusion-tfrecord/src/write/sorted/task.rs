@@ -39,19 +39,19 @@ pub(in crate::write) struct SortTask {
 }
 
 impl SortTask {
-    /// Sorts all rows of `input`, and leaves the description of the runs with the [run](Run::keep_sorted).
+    /// Sorts all rows of `input`, and reports where they are.
     pub(in crate::write) async fn write(self, input: SendableRecordBatchStream) -> Result<PartitionReport> {
         let Self { run, sorting, place, encoder, metrics, sort_metrics } = self;
         let observer = encoder.observer();
         let fill = Fill::new(Arc::clone(&sorting), place, encoder, metrics, sort_metrics.clone());
         let rows = fill.run(&run, input).await?;
-        run.keep_statistics(place.partition, rows, observer.as_deref())?;
+        let statistics = observer.map(|observer| observer.finish(rows)).transpose()?;
         let runs = {
             let sorting = Arc::clone(&sorting);
             run.compute(move |_| sorting.inputs.share(&sort_metrics)).await?
         };
-        run.keep_sorted(runs, sorting.groups.all());
-        Ok(PartitionReport { partition: place.partition, rows, shards: Vec::new() })
+        let sorted = Some((runs, sorting.groups.all()));
+        Ok(PartitionReport { rows, shards: Vec::new(), statistics, sorted })
     }
 }
 
