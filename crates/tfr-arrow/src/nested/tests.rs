@@ -25,11 +25,11 @@ fn nulls() -> Option<NullBuffer> {
 fn arrays() -> Vec<ArrayRef> {
     let offsets = || OffsetBuffer::from_lengths([1, 2, 1]);
     let wide = || OffsetBuffer::<i64>::from_lengths([1, 2, 1]);
-    let key_value = vec![
-        (Arc::new(Field::new("key", DataType::Int32, true)), numbers()),
+    let keys = Arc::new(Int32Array::from(vec![1, 2, 3, 4])) as ArrayRef;
+    let entries = StructArray::from(vec![
+        (Arc::new(Field::new("key", DataType::Int32, false)), keys),
         (Arc::new(Field::new("value", DataType::Int32, true)), numbers()),
-    ];
-    let entries = StructArray::from(key_value.clone());
+    ]);
     let fields =
         UnionFields::try_new([3, 7], [Field::new("a", DataType::Int32, true), Field::new("b", DataType::Int32, true)]);
     let union = UnionArray::try_new(
@@ -39,7 +39,7 @@ fn arrays() -> Vec<ArrayRef> {
         vec![numbers(), numbers()],
     );
     let columns = vec![numbers().slice(0, 3), numbers().slice(1, 3)];
-    let fields: Vec<_> = key_value.into_iter().map(|(field, _)| field).collect();
+    let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int32, true));
     vec![
         Arc::new(ListArray::new(field(), offsets(), numbers(), nulls())),
         Arc::new(LargeListArray::new(field(), wide(), numbers(), nulls())),
@@ -53,7 +53,7 @@ fn arrays() -> Vec<ArrayRef> {
             nulls(),
             false,
         )),
-        Arc::new(StructArray::new(fields.into(), columns, nulls())),
+        Arc::new(StructArray::new(Vec::from(fields).into(), columns, nulls())),
         Arc::new(union.unwrap()),
         Arc::new(DictionaryArray::<Int8Type>::new(vec![Some(2), None, Some(0)].into_iter().collect(), numbers())),
         Arc::new(RunArray::<Int16Type>::try_new(&Int16Array::from(vec![1, 2, 3, 5]), &numbers()).unwrap().slice(0, 3)),

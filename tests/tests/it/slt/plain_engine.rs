@@ -49,7 +49,10 @@ impl AsyncDB for PlainEngine {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
-        output(self.0.sql(sql).await?).await
+        let (context, sql) = (self.0.clone(), sql.to_owned());
+        // Of some queries the engine panics.
+        let answered = tokio::spawn(async move { output(context.sql(&sql).await?).await }).await;
+        answered.map_err(|panic| DataFusionError::ExecutionJoin(Box::new(panic)))?
     }
 
     async fn shutdown(&mut self) {}
