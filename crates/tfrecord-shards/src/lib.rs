@@ -95,7 +95,7 @@ pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
-pub use write::open_shards::{OpenShard, OpenShards, ShardSinks};
+pub use write::open_shards::{Destination, OpenShard, OpenShards, ShardSink};
 pub use write::planned_set::{PlannedNames, PlannedSet, PlannedWriter};
 pub use write::set_writer::{Rest, SetWriter, WriteListener, Written};
 pub use write::shard_writer::{ShardStats, ShardWriter};

@@ -26,7 +26,6 @@ use super::observe::RowEncoder;
 use super::report::PartitionReport;
 use super::run::Run;
 use super::sealing::Sealing;
-use super::staging::Sinks;
 use super::units::{PartitionPlace, Unit, UnitError, units};
 
 /// Maximum number of encoded units of a partition that wait for other partitions, in addition to those being encoded.
@@ -34,7 +33,7 @@ const MOST_WAITING: usize = 2;
 
 /// The shards that one or several write partitions write together.
 pub(super) struct SharedShards {
-    writer: SetWriter<Sinks, Listener>,
+    writer: SetWriter<Listener>,
     /// `None` once all shards are sealed.
     sealing: Mutex<Option<Sealing>>,
     barrier: Arc<Barrier<()>>,
@@ -94,7 +93,7 @@ impl SharedShards {
         let sealing = Sealing::new(run, run.partitions_here(partitions).div_ceil(writers.max(1)));
         let shard_bytes = run.staging.memory_per_shard(run.compression);
         let listener = Listener { metrics, reservation, shard_bytes, advanced: watch::Sender::new(()) };
-        let open = |space| OpenShards::new(sealing.sinks(), space, run.compression, run.level);
+        let open = |space| OpenShards::new(sealing.destination(), space, run.compression, run.level);
         let writer = match rule {
             RowRule::Single { rule, shard_space } => SetWriter::new(open(shard_space), rule, listener),
             RowRule::RoundRobin { shards, partitions } => SetWriter::round_robin(open(0), shards, partitions, listener),
@@ -117,7 +116,7 @@ impl SharedShards {
         encoder: &RowEncoder,
         place: PartitionPlace,
         run: &Run,
-    ) -> Result<Written<Sinks>> {
+    ) -> Result<Written> {
         let written = self.writer.write(input, unit.rows_before, |records| encoder.encode_unit(unit, place, records));
         written.map_err(|error| match error {
             UnitError::Rows(error) => error,
@@ -141,7 +140,7 @@ impl SharedShards {
     }
 
     /// Starts to finish the complete shards, and appends what is left.
-    async fn settle(self: &Arc<Self>, run: &Arc<Run>, input: usize, mut written: Written<Sinks>) -> Result<()> {
+    async fn settle(self: &Arc<Self>, run: &Arc<Run>, input: usize, mut written: Written) -> Result<()> {
         loop {
             let Written { complete, rest } = written;
             if let Some(sealing) = &mut *self.sealing.lock().await {

@@ -7,10 +7,10 @@ use datafusion_common_runtime::SpawnedTask;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rayon::prelude::*;
-use tfrecord_shards::{OpenShard, StagedShard};
+use tfrecord_shards::{Destination, OpenShard, StagedShard};
 
 use super::run::Run;
-use super::staging::{FileSinks, ShardSink, Sinks, Staging};
+use super::staging::Staging;
 use super::task_staging::{TaskShards, TaskStaging};
 use super::upload::PartUploads;
 
@@ -21,10 +21,14 @@ const MAX_SYNCING: usize = 64;
 const MAX_SYNCING_EACH: usize = 16;
 
 /// The complete shards of a write partition that are being finished.
-pub(super) enum Sealing {
+pub(super) struct Sealing {
+    destination: Arc<dyn Destination>,
+    queue: Queue,
+}
+
+enum Queue {
     /// Files that are being synced.
     Files {
-        sinks: FileSinks,
         /// Maximum number of concurrent syncs.
         most: usize,
         syncing: FuturesUnordered<SpawnedTask<Result<Option<StagedShard>>>>,
@@ -37,25 +41,23 @@ pub(super) enum Sealing {
 impl Sealing {
     /// Creates an empty queue for one of `partitions` write partitions.
     pub(super) fn new(run: &Run, partitions: usize) -> Self {
-        let sinks = match &run.staging {
-            Staging::Local(commit) => FileSinks::Commit(commit.clone().with_indexes(run.indexed)),
+        let destination: Arc<dyn Destination> = match &run.staging {
+            Staging::Local(commit) => Arc::new(commit.clone().with_indexes(run.indexed)),
             Staging::Task(TaskStaging { shards: TaskShards::Directory(area), .. }) => {
-                FileSinks::Task(area.clone().with_indexes(run.indexed))
+                Arc::new(area.clone().with_indexes(run.indexed))
             }
             Staging::Task(TaskStaging { shards: TaskShards::Store(set), .. }) | Staging::Uploads(set) => {
-                return Self::Uploads(PartUploads::new(set, partitions));
+                let uploads = PartUploads::new(set, partitions);
+                return Self { destination: Arc::new(uploads.destination()), queue: Queue::Uploads(uploads) };
             }
         };
         let most = (MAX_SYNCING / partitions.max(1)).clamp(1, MAX_SYNCING_EACH);
-        Self::Files { sinks, most, syncing: FuturesUnordered::new(), sealed: Vec::new() }
+        Self { destination, queue: Queue::Files { most, syncing: FuturesUnordered::new(), sealed: Vec::new() } }
     }
 
-    /// Returns the factory for the partition's shards.
-    pub(super) fn sinks(&self) -> Sinks {
-        match self {
-            Self::Files { sinks, .. } => Sinks::Files(sinks.clone()),
-            Self::Uploads(uploads) => Sinks::Uploads(uploads.sinks()),
-        }
+    /// Returns the destination of the partition's shards.
+    pub(super) fn destination(&self) -> Arc<dyn Destination> {
+        Arc::clone(&self.destination)
     }
 
     /// Starts to finish shards, as soon as the limit of concurrent work permits. Calls `finished` for each shard that
@@ -63,29 +65,29 @@ impl Sealing {
     pub(super) async fn seal(
         &mut self,
         run: &Arc<Run>,
-        complete: Vec<OpenShard<ShardSink>>,
+        complete: Vec<OpenShard>,
         finished: impl Fn() + Clone + Send + Sync + 'static,
     ) -> Result<()> {
-        match self {
-            Self::Files { most, syncing, sealed, .. } => {
+        match &mut self.queue {
+            Queue::Files { most, syncing, sealed } => {
                 for shard in complete {
                     while syncing.len() >= *most {
                         next(syncing, sealed).await?;
                     }
                     let finished = finished.clone();
                     syncing.push(run.wait_for_disk(move |run| {
-                        let staged = close(shard, run)?;
+                        let staged = shard.seal().map_err(|error| run.write_error(error))?;
                         finished();
                         Ok(staged)
                     }));
                 }
             }
-            Self::Uploads(uploads) => {
+            Queue::Uploads(uploads) => {
                 if !complete.is_empty() {
-                    // Compresses the remaining data of all shards in parallel.
+                    // Compresses the remaining data of all shards in parallel. They are staged once their parts are sent.
                     run.compute(move |run| {
                         complete.into_par_iter().try_for_each(|shard| {
-                            close(shard, run)?;
+                            shard.seal().map_err(|error| run.write_error(error))?;
                             finished();
                             Ok(())
                         })
@@ -100,26 +102,16 @@ impl Sealing {
 
     /// Waits for all shards.
     pub(super) async fn finish(self) -> Result<Vec<StagedShard>> {
-        match self {
-            Self::Files { mut syncing, mut sealed, .. } => {
+        match self.queue {
+            Queue::Files { mut syncing, mut sealed, .. } => {
                 while !syncing.is_empty() {
                     next(&mut syncing, &mut sealed).await?;
                 }
                 Ok(sealed)
             }
-            Self::Uploads(uploads) => uploads.finish().await,
+            Queue::Uploads(uploads) => uploads.finish().await,
         }
     }
-}
-
-/// Closes a shard. A file is then staged; an upload is staged once all its parts are sent.
-fn close(shard: OpenShard<ShardSink>, run: &Run) -> Result<Option<StagedShard>> {
-    let (sink, stats) = shard.finish().map_err(|error| run.write_error(error))?;
-    match sink {
-        ShardSink::File(file) => file.seal(stats).map(Some),
-        ShardSink::Upload(upload) => upload.end(stats).map(|()| None).map_err(Into::into),
-    }
-    .map_err(|error| run.write_error(error))
 }
 
 async fn next(

@@ -1,13 +1,12 @@
-//! [`Staging`]: holds the shards of a run until they are published; [`ShardSink`] receives their bytes.
+//! [`Staging`]: holds the shards of a run until they are published.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use tfrecord_framing::Compression;
-use tfrecord_shards::{IndexFile, LocalCommit, Manifest, ShardFile, ShardPlace, ShardSinks, ShardWriter, StagingArea};
+use tfrecord_shards::{LocalCommit, Manifest, ShardSink, ShardWriter};
 
 use super::task_staging::{TaskShards, TaskStaging};
-use super::upload::{UploadSet, UploadSink, UploadSinks};
+use super::upload::UploadSet;
 
 /// The unpublished shards of a run. They are removed when the last reference is dropped.
 pub(crate) enum Staging {
@@ -24,7 +23,7 @@ pub(crate) enum Staging {
 pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usize {
     match compression {
         Compression::None if !is_local => 0,
-        _ => ShardWriter::<ShardSink>::memory(compression),
+        _ => ShardWriter::<Box<dyn ShardSink>>::memory(compression),
     }
 }
 
@@ -60,102 +59,5 @@ impl Staging {
             Self::Uploads(_) => false,
         };
         memory_per_shard(is_local, compression)
-    }
-}
-
-/// Creates the shards of a write partition.
-pub(crate) enum Sinks {
-    Files(FileSinks),
-    Uploads(UploadSinks),
-}
-
-/// Creates shards in local files.
-#[derive(Clone)]
-pub(crate) enum FileSinks {
-    Commit(LocalCommit),
-    Task(StagingArea),
-}
-
-impl FileSinks {
-    fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardFile> {
-        match self {
-            Self::Commit(commit) => commit.create_shard(partition, sequence),
-            Self::Task(area) => area.create_shard(partition, sequence),
-        }
-    }
-
-    fn create_shard_at(
-        &self,
-        partition: u32,
-        sequence: u32,
-        place: ShardPlace<'_>,
-    ) -> tfrecord_shards::Result<ShardFile> {
-        match self {
-            Self::Commit(commit) => commit.create_shard_at(partition, sequence, place),
-            Self::Task(area) => area.create_shard_at(partition, sequence, place),
-        }
-    }
-
-    fn index_file(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
-        match self {
-            Self::Commit(commit) => ShardSinks::index_file(commit, partition, sequence),
-            Self::Task(area) => ShardSinks::index_file(area, partition, sequence),
-        }
-    }
-}
-
-/// Receives the bytes of a shard.
-pub(crate) enum ShardSink {
-    File(ShardFile),
-    Upload(UploadSink),
-}
-
-impl ShardSinks for Sinks {
-    type Sink = ShardSink;
-
-    fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<ShardSink> {
-        match self {
-            Self::Files(files) => files.create_shard(partition, sequence).map(ShardSink::File),
-            Self::Uploads(sinks) => sinks.create_shard(partition, sequence).map(ShardSink::Upload),
-        }
-    }
-
-    fn create_shard_at(
-        &self,
-        partition: u32,
-        sequence: u32,
-        place: ShardPlace<'_>,
-    ) -> tfrecord_shards::Result<ShardSink> {
-        match self {
-            Self::Files(files) => files.create_shard_at(partition, sequence, place).map(ShardSink::File),
-            Self::Uploads(sinks) => sinks.create_shard_at(partition, sequence, place).map(ShardSink::Upload),
-        }
-    }
-
-    fn index_file(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
-        match self {
-            Self::Files(files) => files.index_file(partition, sequence),
-            Self::Uploads(sinks) => sinks.index_file(),
-        }
-    }
-
-    fn take_little(&self) -> bool {
-        matches!(self, Self::Uploads(_))
-    }
-}
-
-impl Write for ShardSink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.write(bytes),
-            Self::Upload(upload) => upload.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.flush(),
-            Self::Upload(upload) => upload.flush(),
-        }
     }
 }

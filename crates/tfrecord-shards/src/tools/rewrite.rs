@@ -254,7 +254,8 @@ impl Rewrite<'_> {
         };
         let threads = pool.current_num_threads();
         let shards = (sharding.least_shards(), rule);
-        let mut writer = DirectWriter::new((commit.clone(), 0), pool, shards, (compression, level))?;
+        let mut writer =
+            DirectWriter::new((Arc::new(commit.clone()), 0), commit.out(), pool, shards, (compression, level))?;
         let findings = self.read(threads, |records| writer.write_records(records))?;
         let staged = writer.finish()?;
         self.progress.advance(0)?;

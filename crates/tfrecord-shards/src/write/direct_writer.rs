@@ -8,13 +8,10 @@ use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
 use tfrecord_framing::{Compression, Level};
 
-use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
-use crate::commit::shard_file::ShardFile;
-use crate::commit::staging_area::StagingArea;
 use crate::error::Result;
 use crate::write::job::{Job, Jobs};
-use crate::write::open_shards::{OpenShard, OpenShards, ShardSinks};
+use crate::write::open_shards::{Destination, OpenShard, OpenShards};
 use crate::write::set_writer::{SetWriter, Written};
 use crate::write::sharding::ShardRule;
 use crate::write::unit::{UnitRecords, UnitSize};
@@ -22,60 +19,43 @@ use crate::write::unit::{UnitRecords, UnitSize};
 /// Maximum number of shards being synced in addition to those being written.
 const MAX_CLOSING: usize = 16;
 
-/// Creates the shards of one write partition in a staging directory.
-pub(crate) trait StagedSinks: ShardSinks<Sink = ShardFile> + Clone + Send + 'static {
-    /// Returns the target, for error messages.
-    fn target(&self) -> &Path;
-}
-
-impl StagedSinks for LocalCommit {
-    fn target(&self) -> &Path {
-        self.out()
-    }
-}
-
-impl StagedSinks for StagingArea {
-    fn target(&self) -> &Path {
-        self.out()
-    }
-}
-
 /// Writes rows to the shards of a set as they come. Complete shards are synced in the background.
-pub(crate) struct DirectWriter<S: StagedSinks = LocalCommit> {
+pub(crate) struct DirectWriter {
     pool: Arc<ThreadPool>,
-    sinks: S,
+    destination: Arc<dyn Destination>,
     out: PathBuf,
     partition: u32,
-    writer: Arc<SetWriter<S>>,
+    writer: Arc<SetWriter>,
     /// Number of shards to create even if they get no records.
     required: usize,
     rows: u64,
     /// Units being written.
-    writing: Jobs<Result<Written<S>>>,
+    writing: Jobs<Result<Written>>,
     /// Shards being finished and synced, oldest first.
-    closing: VecDeque<Job<Result<StagedShard>>>,
+    closing: VecDeque<Job<Result<Option<StagedShard>>>>,
     staged: Vec<StagedShard>,
     form: (Compression, Level),
 }
 
-impl<S: StagedSinks> DirectWriter<S> {
+impl DirectWriter {
     /// Rows are encoded, and shards compressed and synced, on `pool`. `required` shards are created even if they get no
-    /// records.
+    /// records. `out` is the target, for messages.
     pub(crate) fn new(
-        (sinks, partition): (S, u32),
+        (destination, partition): (Arc<dyn Destination>, u32),
+        out: &Path,
         pool: Arc<ThreadPool>,
         (required, rule): (usize, ShardRule),
         form: (Compression, Level),
     ) -> Result<Self> {
-        let mut open = OpenShards::new(sinks.clone(), partition, form.0, form.1);
+        let mut open = OpenShards::new(Arc::clone(&destination), partition, form.0, form.1);
         if !rule.is_sequential() {
             // Open all shards first, so that a limit on open files is reported before any work is done.
             (0..required).try_for_each(|shard| open.open(shard))?;
         }
         let writer = Arc::new(SetWriter::new(open, rule, ()));
         let (writing, closing) = (Jobs::new(&pool), VecDeque::new());
-        let (out, staged) = (sinks.target().to_owned(), Vec::new());
-        Ok(Self { pool, sinks, out, partition, writer, required, rows: 0, writing, closing, staged, form })
+        let (out, staged) = (out.to_owned(), Vec::new());
+        Ok(Self { pool, destination, out, partition, writer, required, rows: 0, writing, closing, staged, form })
     }
 
     /// Returns the number of rows to write at once.
@@ -111,7 +91,7 @@ impl<S: StagedSinks> DirectWriter<S> {
     }
 
     /// Starts to finish the complete shards, and appends what is left.
-    fn settle(&mut self, mut written: Written<S>) -> Result<()> {
+    fn settle(&mut self, mut written: Written) -> Result<()> {
         loop {
             self.close(written.complete)?;
             let Some(rest) = written.rest else { return Ok(()) };
@@ -138,7 +118,7 @@ impl<S: StagedSinks> DirectWriter<S> {
         self.close(self.writer.finish()?)?;
         self.wait(0)?;
         let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
-        let mut empty = OpenShards::new(self.sinks.clone(), self.partition, self.form.0, self.form.1);
+        let mut empty = OpenShards::new(Arc::clone(&self.destination), self.partition, self.form.0, self.form.1);
         for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
             empty.open(shard)?;
             self.close(empty.take_before(usize::MAX))?;
@@ -152,13 +132,13 @@ impl<S: StagedSinks> DirectWriter<S> {
         while self.closing.len() > closing
             && let Some(oldest) = self.closing.pop_front()
         {
-            self.staged.push(oldest.wait()??);
+            self.staged.extend(oldest.wait()??);
         }
         Ok(())
     }
 }
 
-impl<S: StagedSinks> Drop for DirectWriter<S> {
+impl Drop for DirectWriter {
     fn drop(&mut self) {
         // Unwanted shards must be gone when this returns, because the process may exit right after.
         self.writing.end();

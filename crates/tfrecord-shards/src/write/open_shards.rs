@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
@@ -14,7 +15,7 @@ use crate::commit::publication::StagedShard;
 use crate::commit::shard_file::ShardFile;
 use crate::commit::staging_area::StagingArea;
 use crate::error::{ErrorKind, Result};
-use crate::set::group::ShardPlace;
+use crate::set::group::{ShardGroup, ShardPlace};
 use crate::write::index_writer::IndexFile;
 use crate::write::shard_writer::{ShardStats, ShardWriter};
 use crate::write::sharding::Piece;
@@ -22,24 +23,16 @@ use crate::write::sharding::Piece;
 /// Fewer uncompressed bytes are appended by one thread: they are in its cache only.
 const PARALLEL_LEN: usize = 1 << 20;
 
-/// Creates the destinations of shards: files in a staging directory, for example.
-pub trait ShardSinks {
-    /// The destination of one shard's bytes.
-    type Sink: Write + Send;
-
-    /// Creates shard `sequence` of write partition `partition`. Shards of the set are numbered in this order.
+/// Where shards are until they are published: a staging directory, or an object store.
+pub trait Destination: Send + Sync {
+    /// Creates shard `sequence` of write partition `partition`. Shards of the set are numbered in this order. `place` is
+    /// its position in the set, if that is known before all rows are written.
     ///
     /// # Errors
     /// If the shard was created before or cannot be created.
-    fn create_shard(&self, partition: u32, sequence: u32) -> Result<Self::Sink>;
+    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>>;
 
-    /// Creates a shard whose position in the set is known.
-    ///
-    /// # Errors
-    /// As [`create_shard`](Self::create_shard).
-    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<Self::Sink>;
-
-    /// Returns the destination of a shard's index, if indexes are written.
+    /// Returns the file for a shard's index, if indexes are written.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -48,21 +41,35 @@ pub trait ShardSinks {
         Ok(None)
     }
 
-    /// Whether sinks handle small writes as well as large ones, so that no buffer is needed.
-    fn take_little(&self) -> bool {
+    /// Whether small writes are as fast as large ones, so that shards need no buffer.
+    fn takes_small_writes(&self) -> bool {
         false
     }
 }
 
-impl ShardSinks for LocalCommit {
-    type Sink = ShardFile;
+/// Receives the bytes of one shard.
+pub trait ShardSink: Write + Send + fmt::Debug {
+    /// Completes the shard, which has received all of its bytes. May wait for the disk. Returns `None` if the shard is
+    /// staged later: once other threads have sent its bytes.
+    ///
+    /// # Errors
+    /// If the bytes cannot be stored, or their number is not that of `stats`.
+    fn seal(self: Box<Self>, stats: ShardStats) -> Result<Option<StagedShard>>;
+}
 
-    fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
-        LocalCommit::create_shard(self, partition, sequence)
+impl ShardSink for ShardFile {
+    fn seal(self: Box<Self>, stats: ShardStats) -> Result<Option<StagedShard>> {
+        ShardFile::seal(*self, stats).map(Some)
     }
+}
 
-    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
-        LocalCommit::create_shard_in(self, partition, sequence, place.group.clone())
+fn group(place: Option<ShardPlace<'_>>) -> ShardGroup {
+    place.map(|place| place.group.clone()).unwrap_or_default()
+}
+
+impl Destination for LocalCommit {
+    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>> {
+        Ok(Box::new(self.create_shard_in(partition, sequence, group(place))?))
     }
 
     fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
@@ -70,15 +77,9 @@ impl ShardSinks for LocalCommit {
     }
 }
 
-impl ShardSinks for StagingArea {
-    type Sink = ShardFile;
-
-    fn create_shard(&self, partition: u32, sequence: u32) -> Result<ShardFile> {
-        StagingArea::create_shard(self, partition, sequence)
-    }
-
-    fn create_shard_at(&self, partition: u32, sequence: u32, place: ShardPlace<'_>) -> Result<ShardFile> {
-        StagingArea::create_shard_in(self, partition, sequence, place.group.clone())
+impl Destination for StagingArea {
+    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>> {
+        Ok(Box::new(self.create_shard_in(partition, sequence, group(place))?))
     }
 
     fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
@@ -104,23 +105,24 @@ impl ShardSinks for StagingArea {
 /// # let mut records = RecordBuffer::default();
 /// # Encoder::new(Arc::new(mapping.clone())).encode(&batch, &mut records)?;
 /// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
-/// let mut shards = OpenShards::new(commit.clone(), 0, Compression::None, Level::default());
+/// let mut shards = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
 /// let mut rule = ShardRule::new(Sharding::Rows(2));
 ///
 /// let pieces = rule.place(records.len(), |record| records.record_end(record));
 /// shards.append(&records, &pieces)?;
-/// let staged = shards.take_before(usize::MAX).into_iter().map(|shard| shard.seal()).collect::<Result<_, _>>()?;
+/// let staged = shards.take_before(usize::MAX).into_iter().filter_map(|shard| shard.seal().transpose());
+/// let staged = staged.collect::<Result<_, _>>()?;
 /// let manifest = commit.publish(staged, SetDescription::new(&mapping, &options)?)?;
 /// assert_eq!(manifest.shards[1].rows, 1);
 /// # Ok(())
 /// # }
 /// ```
-pub struct OpenShards<S: ShardSinks = LocalCommit> {
-    sinks: S,
+pub struct OpenShards {
+    destination: Arc<dyn Destination>,
     partition: u32,
     compression: Compression,
     level: Level,
-    open: BTreeMap<usize, OpenShard<S::Sink>>,
+    open: BTreeMap<usize, OpenShard>,
 }
 
 /// Some records of a buffer.
@@ -128,18 +130,16 @@ type RecordRange<'a> = (&'a RecordBuffer, Range<usize>);
 
 /// A shard that can still get records.
 #[derive(Debug)]
-pub struct OpenShard<W: Write = ShardFile>(ShardWriter<W>);
+pub struct OpenShard(ShardWriter<Box<dyn ShardSink>>);
 
 impl OpenShards {
     /// Maximum number of pieces appended at once while earlier shards are still to be completed. Otherwise, shards of
     /// one row each would need a file handle per row.
     pub const MAX_PIECES: usize = 16;
-}
 
-impl<S: ShardSinks> OpenShards<S> {
     /// Creates a value without open shards for this write partition.
-    pub fn new(sinks: S, partition: u32, compression: Compression, level: Level) -> Self {
-        Self { sinks, partition, compression, level, open: BTreeMap::new() }
+    pub fn new(destination: Arc<dyn Destination>, partition: u32, compression: Compression, level: Level) -> Self {
+        Self { destination, partition, compression, level, open: BTreeMap::new() }
     }
 
     /// Returns the number of open shards.
@@ -162,7 +162,7 @@ impl<S: ShardSinks> OpenShards<S> {
     /// # Errors
     /// If it cannot be created, or was open before.
     pub fn open(&mut self, shard: usize) -> Result<()> {
-        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard(partition, sequence))
+        self.open_with(shard, None)
     }
 
     /// Opens a shard whose position in the set is known, unless it is open.
@@ -170,16 +170,16 @@ impl<S: ShardSinks> OpenShards<S> {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_at(&mut self, shard: usize, place: ShardPlace<'_>) -> Result<()> {
-        self.open_with(shard, |sinks, partition, sequence| sinks.create_shard_at(partition, sequence, place))
+        self.open_with(shard, Some(place))
     }
 
-    fn open_with(&mut self, shard: usize, create: impl FnOnce(&S, u32, u32) -> Result<S::Sink>) -> Result<()> {
+    fn open_with(&mut self, shard: usize, place: Option<ShardPlace<'_>>) -> Result<()> {
         if !self.is_open(shard) {
             let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
-            let sink = create(&self.sinks, self.partition, sequence)?;
+            let sink = self.destination.create(self.partition, sequence, place)?;
             let writer = ShardWriter::new(sink, self.compression, self.level);
-            let writer = if self.sinks.take_little() { writer.without_collecting() } else { writer };
-            let writer = match self.sinks.index_file(self.partition, sequence)? {
+            let writer = if self.destination.takes_small_writes() { writer.without_collecting() } else { writer };
+            let writer = match self.destination.index_file(self.partition, sequence)? {
                 Some(index) => writer.with_index(index),
                 None => writer,
             };
@@ -218,7 +218,7 @@ impl<S: ShardSinks> OpenShards<S> {
         ranges.keys().try_for_each(|&shard| self.open(shard))?;
         let open = self.open.iter_mut();
         let mut work: Vec<_> = open.filter_map(|(shard, open)| Some((&mut open.0, ranges.remove(shard)?))).collect();
-        let append = |(writer, ranges): &mut (&mut ShardWriter<S::Sink>, Vec<RecordRange<'_>>)| {
+        let append = |(writer, ranges): &mut (&mut ShardWriter<Box<dyn ShardSink>>, Vec<RecordRange<'_>>)| {
             ranges.iter().try_for_each(|(records, range)| writer.append(records, range.clone()))
         };
         if self.compression == Compression::None && bytes < PARALLEL_LEN {
@@ -228,35 +228,25 @@ impl<S: ShardSinks> OpenShards<S> {
     }
 
     /// Removes and returns the shards before this one, which get no more records.
-    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard<S::Sink>> {
+    pub fn take_before(&mut self, shard: usize) -> Vec<OpenShard> {
         let rest = self.open.split_off(&shard);
         std::mem::replace(&mut self.open, rest).into_values().collect()
     }
 }
 
-impl<W: Write> OpenShard<W> {
-    /// Writes the buffered bytes and returns the flushed sink.
-    ///
-    /// # Errors
-    /// If that fails.
-    pub fn finish(self) -> Result<(W, ShardStats)> {
-        self.0.finish()
-    }
-}
-
 impl OpenShard {
-    /// Finishes the shard and syncs it to disk, which may take a while.
+    /// Writes the buffered bytes and [seals](ShardSink::seal) the shard, which may take a while.
     ///
     /// # Errors
     /// If that fails.
-    pub fn seal(self) -> Result<StagedShard> {
-        let (file, stats) = self.finish()?;
-        file.seal(stats)
+    pub fn seal(self) -> Result<Option<StagedShard>> {
+        let (sink, stats) = self.0.finish()?;
+        sink.seal(stats)
     }
 }
 
-impl<S: ShardSinks + fmt::Debug> fmt::Debug for OpenShards<S> {
+impl fmt::Debug for OpenShards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenShards").field("sinks", &self.sinks).field("open", &self.open.keys()).finish()
+        f.debug_struct("OpenShards").field("open", &self.open.keys()).finish_non_exhaustive()
     }
 }

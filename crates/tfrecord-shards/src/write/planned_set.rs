@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_tfrecord::RecordBuffer;
 
-use crate::commit::local::LocalCommit;
 use crate::error::{ErrorKind, Result};
 use crate::set::group::{ShardGroup, ShardPlace};
 use crate::sort::{PlannedShard, ShardPlan, SortedBlock, TaskRecords};
-use crate::write::open_shards::{OpenShard, OpenShards, ShardSinks};
+use crate::write::open_shards::{OpenShard, OpenShards};
 use crate::write::set_writer::WriteListener;
 use crate::write::sharding::Piece;
 
@@ -75,8 +74,8 @@ impl PlannedSet {
 }
 
 /// Writes shards of a [`PlannedSet`], one after the other, until all are taken.
-pub struct PlannedWriter<S: ShardSinks = LocalCommit> {
-    open: OpenShards<S>,
+pub struct PlannedWriter {
+    open: OpenShards,
     /// Maximum number of shards open at the same time, for shards of a few rows each.
     most_open: usize,
     task: Option<TaskWrite>,
@@ -91,9 +90,9 @@ struct TaskWrite {
     shards: Range<usize>,
 }
 
-impl<S: ShardSinks> PlannedWriter<S> {
+impl PlannedWriter {
     /// Creates a writer without open shards, which opens at most this many at the same time.
-    pub fn new(open: OpenShards<S>, most_open: usize) -> Self {
+    pub fn new(open: OpenShards, most_open: usize) -> Self {
         Self { open, most_open: most_open.clamp(1, OpenShards::MAX_PIECES), task: None }
     }
 
@@ -102,11 +101,7 @@ impl<S: ShardSinks> PlannedWriter<S> {
     ///
     /// # Errors
     /// If the records cannot be read, or a shard cannot be created or written to. The set is then unusable.
-    pub fn write_some(
-        &mut self,
-        set: &PlannedSet,
-        listener: &impl WriteListener,
-    ) -> Result<Option<Vec<OpenShard<S::Sink>>>> {
+    pub fn write_some(&mut self, set: &PlannedSet, listener: &impl WriteListener) -> Result<Option<Vec<OpenShard>>> {
         let Some(mut task) = self.task.take().or_else(|| TaskWrite::next(set)) else { return Ok(None) };
         let complete = match task.read()? {
             Some((block, appended)) => {
@@ -162,7 +157,7 @@ impl<S: ShardSinks> PlannedWriter<S> {
     }
 
     /// Takes the shards before this one of the plan.
-    fn complete_before(&mut self, set: &PlannedSet, shard: usize) -> Result<Vec<OpenShard<S::Sink>>> {
+    fn complete_before(&mut self, set: &PlannedSet, shard: usize) -> Result<Vec<OpenShard>> {
         let number = if shard < set.shards() { set.place(shard)?.0 } else { usize::MAX };
         Ok(self.open.take_before(number))
     }

@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_tfrecord::RecordBuffer;
 use tfrecord_framing::Compression;
 
-use crate::commit::local::LocalCommit;
 use crate::error::{ErrorKind, Result};
 use crate::write::input_queue::{InputQueue, Turn};
-use crate::write::open_shards::{OpenShard, OpenShards, ShardSinks};
+use crate::write::open_shards::{OpenShard, OpenShards};
 use crate::write::sharding::{Piece, ShardDeal, ShardRule};
 use crate::write::unit::{EncodedUnit, UnitRecords, UnitSize};
 
@@ -56,7 +55,7 @@ impl WriteListener for () {}
 /// together: a caller pauses an input while too many of its units are [waiting](Self::waiting) for the others.
 ///
 /// ```
-/// # use std::sync::Arc;
+/// use std::sync::Arc;
 /// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 /// # use arrow_tfrecord::{Encoder, Mapping, MappingOptions};
 /// use tfrecord_framing::{Compression, Level};
@@ -72,7 +71,7 @@ impl WriteListener for () {}
 /// # let mapping = Mapping::try_new(&batch.schema(), &options)?;
 /// # let encoder = Encoder::new(Arc::new(mapping.clone()));
 /// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
-/// let shards = OpenShards::new(commit.clone(), 0, Compression::None, Level::default());
+/// let shards = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
 /// let writer = SetWriter::new(shards, ShardRule::new(Sharding::Rows(2)), ());
 ///
 /// // The last row comes first, and waits.
@@ -86,26 +85,26 @@ impl WriteListener for () {}
 /// assert!(first.rest.is_none());
 ///
 /// let complete = first.complete.into_iter().chain(writer.finish()?);
-/// let staged = complete.map(|shard| shard.seal()).collect::<Result<_, _>>()?;
+/// let staged = complete.filter_map(|shard| shard.seal().transpose()).collect::<Result<_, _>>()?;
 /// let manifest = commit.publish(staged, SetDescription::new(&mapping, &options)?)?;
 /// assert_eq!(manifest.shards[1].rows, 1);
 /// # Ok(())
 /// # }
 /// ```
-pub struct SetWriter<S: ShardSinks = LocalCommit, L: WriteListener = ()> {
+pub struct SetWriter<L: WriteListener = ()> {
     listener: L,
     size: Arc<UnitSize>,
     /// Whether blocks are appended, not only whole units.
     in_blocks: bool,
     /// Empty buffers to reuse. The one that was used last may still be in the caches.
     free: Mutex<Vec<RecordBuffer>>,
-    state: Mutex<State<S>>,
+    state: Mutex<State>,
 }
 
 /// What threads share.
-struct State<S: ShardSinks> {
+struct State {
     /// `None` while a thread appends.
-    shards: Option<Shards<S>>,
+    shards: Option<Shards>,
     inputs: Vec<Arrived>,
 }
 
@@ -121,8 +120,8 @@ struct Arrived {
 }
 
 /// The open shards, and the units to append next. Owned by the thread that appends.
-struct Shards<S: ShardSinks> {
-    open: OpenShards<S>,
+struct Shards {
+    open: OpenShards,
     inputs: Vec<InputQueue>,
     /// The input whose records are next.
     turn: usize,
@@ -130,32 +129,32 @@ struct Shards<S: ShardSinks> {
 }
 
 /// The result of writing some rows.
-pub struct Written<S: ShardSinks = LocalCommit> {
+pub struct Written {
     /// Complete shards, to be finished by the caller.
-    pub complete: Vec<OpenShard<S::Sink>>,
+    pub complete: Vec<OpenShard>,
     /// Records to [append](SetWriter::append) once the complete shards are being finished: the limit of open shards
     /// was reached.
-    pub rest: Option<Rest<S>>,
+    pub rest: Option<Rest>,
 }
 
 /// A suspended append. No other thread appends meanwhile.
-pub struct Rest<S: ShardSinks = LocalCommit>(Shards<S>);
+pub struct Rest(Shards);
 
-impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
+impl<L: WriteListener> SetWriter<L> {
     /// Creates a writer of one input, whose rows are assigned by this rule. Shards are opened on demand.
-    pub fn new(open: OpenShards<S>, rule: ShardRule, listener: L) -> Self {
+    pub fn new(open: OpenShards, rule: ShardRule, listener: L) -> Self {
         Self::with_inputs(open, vec![InputQueue::new(rule, false)], listener)
     }
 
     /// Creates a writer of several inputs, whose rows are assigned to this many shards round-robin. Each input must be
     /// [ended](Self::end).
-    pub fn round_robin(open: OpenShards<S>, shards: NonZeroUsize, inputs: NonZeroUsize, listener: L) -> Self {
+    pub fn round_robin(open: OpenShards, shards: NonZeroUsize, inputs: NonZeroUsize, listener: L) -> Self {
         let rule = |input| ShardRule::Deal(ShardDeal::of_input(shards, input, inputs));
         let queue = |input| InputQueue::new(rule(input), inputs.get() > 1);
         Self::with_inputs(open, (0..inputs.get()).map(queue).collect(), listener)
     }
 
-    fn with_inputs(open: OpenShards<S>, inputs: Vec<InputQueue>, listener: L) -> Self {
+    fn with_inputs(open: OpenShards, inputs: Vec<InputQueue>, listener: L) -> Self {
         let is_sequential = inputs.iter().all(InputQueue::is_sequential);
         let arrived = inputs.iter().map(|_| Arrived::default()).collect();
         Self {
@@ -208,7 +207,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
         input: usize,
         rows_before: u64,
         encode: impl FnOnce(&mut UnitRecords<'_>) -> Result<(), E>,
-    ) -> Result<Written<S>, E> {
+    ) -> Result<Written, E> {
         let mut complete = Vec::new();
         let shards = if self.in_blocks { self.take_for(input, rows_before) } else { None };
         let shards = match shards {
@@ -225,7 +224,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn write_records(&self, input: usize, rows_before: u64, records: RecordBuffer) -> Result<Written<S>> {
+    pub fn write_records(&self, input: usize, rows_before: u64, records: RecordBuffer) -> Result<Written> {
         self.leave(input, EncodedUnit { rows_before, records });
         self.go_on(None, Vec::new())
     }
@@ -234,7 +233,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn append(&self, rest: Rest<S>) -> Result<Written<S>> {
+    pub fn append(&self, rest: Rest) -> Result<Written> {
         self.go_on(Some(rest.0), Vec::new())
     }
 
@@ -242,7 +241,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn end(&self, input: usize, rows: u64) -> Result<Written<S>> {
+    pub fn end(&self, input: usize, rows: u64) -> Result<Written> {
         if let Some(input) = self.state().inputs.get_mut(input) {
             input.end = Some(rows);
         }
@@ -253,7 +252,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     ///
     /// # Errors
     /// If units are missing before those that were written.
-    pub fn finish(&self) -> Result<Vec<OpenShard<S::Sink>>> {
+    pub fn finish(&self) -> Result<Vec<OpenShard>> {
         let mut state = self.state();
         match state.shards.take() {
             Some(mut shards) if state.is_complete(&shards) => Ok(shards.open.take_before(usize::MAX)),
@@ -262,7 +261,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     }
 
     /// Appends all units that are next.
-    fn go_on(&self, mut shards: Option<Shards<S>>, mut complete: Vec<OpenShard<S::Sink>>) -> Result<Written<S>> {
+    fn go_on(&self, mut shards: Option<Shards>, mut complete: Vec<OpenShard>) -> Result<Written> {
         loop {
             let Some(mut taken) = shards.take().or_else(|| self.take()) else {
                 return Ok(Written { complete, rest: None });
@@ -276,16 +275,16 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     }
 
     /// Takes the shards if records are next that have arrived.
-    fn take(&self) -> Option<Shards<S>> {
+    fn take(&self) -> Option<Shards> {
         let mut state = self.state();
         let shards = state.shards.take()?;
         state.refill(shards)
     }
 
     /// Takes the shards if the only input's row after these is next, and nothing else is.
-    fn take_for(&self, input: usize, rows_before: u64) -> Option<Shards<S>> {
+    fn take_for(&self, input: usize, rows_before: u64) -> Option<Shards> {
         let mut state = self.state();
-        let is_next = |shards: &mut Shards<S>| match shards.inputs.as_slice() {
+        let is_next = |shards: &mut Shards| match shards.inputs.as_slice() {
             [only] => input == 0 && only.is_empty() && only.rows() == rows_before,
             _ => false,
         };
@@ -303,7 +302,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<S>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,10 +323,10 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     /// must be finished first, the remaining records are kept for later.
     fn write_blocks<E: From<crate::Error>>(
         &self,
-        mut shards: Shards<S>,
+        mut shards: Shards,
         encode: impl FnOnce(&mut UnitRecords<'_>) -> Result<(), E>,
-        complete: &mut Vec<OpenShard<S::Sink>>,
-    ) -> Result<Shards<S>, E> {
+        complete: &mut Vec<OpenShard>,
+    ) -> Result<Shards, E> {
         let mut records = self.buffer();
         let capacity = records.capacity();
         let mut kept = Vec::new();
@@ -361,7 +360,7 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     }
 
     /// Appends the records that are next, up to a limit.
-    fn append_next(&self, shards: &mut Shards<S>, complete: &mut Vec<OpenShard<S::Sink>>) -> Result<()> {
+    fn append_next(&self, shards: &mut Shards, complete: &mut Vec<OpenShard>) -> Result<()> {
         let most = if shards.is_sequential { OpenShards::MAX_PIECES - complete.len() } else { usize::MAX };
         let mut next = Vec::new();
         let (mut pieces, mut bytes) = (0, 0);
@@ -395,9 +394,9 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     /// Appends pieces to their shards, and takes the shards that are then complete.
     fn append_pieces(
         &self,
-        shards: &mut Shards<S>,
+        shards: &mut Shards,
         records: &[(usize, &RecordBuffer, Vec<Piece>)],
-        complete: &mut Vec<OpenShard<S::Sink>>,
+        complete: &mut Vec<OpenShard>,
     ) -> Result<()> {
         let mut last = 0;
         for piece in records.iter().flat_map(|(.., pieces)| pieces) {
@@ -426,10 +425,10 @@ impl<S: ShardSinks, L: WriteListener> SetWriter<S, L> {
     }
 }
 
-impl<S: ShardSinks> State<S> {
+impl State {
     /// Passes units that have arrived to the queues of their inputs. Returns the shards if records are next; else keeps
     /// them for other threads.
-    fn refill(&mut self, mut shards: Shards<S>) -> Option<Shards<S>> {
+    fn refill(&mut self, mut shards: Shards) -> Option<Shards> {
         for (arrived, queue) in self.inputs.iter_mut().zip(&mut shards.inputs) {
             while let Some(unit) = arrived.units.remove(&queue.rows()) {
                 queue.push(unit.records);
@@ -444,7 +443,7 @@ impl<S: ShardSinks> State<S> {
     }
 
     /// Whether all units that were written are appended, and all rows of the inputs that have ended.
-    fn is_complete(&self, shards: &Shards<S>) -> bool {
+    fn is_complete(&self, shards: &Shards) -> bool {
         let is_complete = |(arrived, queue): (&Arrived, &InputQueue)| {
             arrived.waiting == 0 && arrived.end.is_none_or(|end| end == queue.rows())
         };
@@ -452,7 +451,7 @@ impl<S: ShardSinks> State<S> {
     }
 }
 
-impl<S: ShardSinks> Shards<S> {
+impl Shards {
     /// Moves on to the next input that has not ended, and returns whether it has records.
     fn has_next(&mut self) -> bool {
         for _ in 0..self.inputs.len() {
@@ -483,7 +482,7 @@ impl<S: ShardSinks> Shards<S> {
     }
 }
 
-impl<S: ShardSinks, L: WriteListener> fmt::Debug for SetWriter<S, L> {
+impl<L: WriteListener> fmt::Debug for SetWriter<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SetWriter").field("inputs", &self.state().inputs.len()).finish_non_exhaustive()
     }

@@ -201,7 +201,8 @@ impl ShardedWriterBuilder {
             Shards::AllRows(Box::new(shards))
         } else {
             let rule = (self.sharding.least_shards(), ShardRule::new(self.sharding));
-            Shards::AsRowsCome(DirectWriter::new((commit.clone(), 0), pool, rule, form)?)
+            let destination = (Arc::new(commit.clone()) as _, 0);
+            Shards::AsRowsCome(DirectWriter::new(destination, commit.out(), pool, rule, form)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),

@@ -151,7 +151,7 @@ impl SortedWriter {
             self.push(unit??)?;
         }
         let Self { pool, commit, sharding, form, sorter, input, .. } = self;
-        let open = || OpenShards::new(commit.clone(), 0, form.0, form.1);
+        let open = || OpenShards::new(Arc::new(commit.clone()), 0, form.0, form.1);
         let staged = pool.install(|| {
             input.finish()?;
             let plan = sorter.finish()?.cut(|totals| sharding.resolve(totals.bytes))?;
@@ -193,7 +193,7 @@ fn write_shards(set: &PlannedSet, mut writer: PlannedWriter, has_failed: &Atomic
 
 fn seal(complete: Vec<OpenShard>, staged: &mut Vec<StagedShard>) -> Result<()> {
     for shard in complete {
-        staged.push(shard.seal()?);
+        staged.extend(shard.seal()?);
     }
     Ok(())
 }

@@ -80,7 +80,13 @@ impl ShardedWriterBuilder {
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let area = StagingArea::join(at, AttemptId::new())?.with_indexes(self.indexed);
         let shards = (0, ShardRule::new(self.sharding));
-        let shards = DirectWriter::new((area.clone(), task), pool, shards, (self.compression, self.level))?;
+        let shards = DirectWriter::new(
+            (Arc::new(area.clone()), task),
+            area.out(),
+            pool,
+            shards,
+            (self.compression, self.level),
+        )?;
         Ok(TaskWriter { encoder: Encoder::new(Arc::new(mapping)), rows: 0, shards, area, task, failed: false })
     }
 
@@ -112,9 +118,9 @@ impl ShardedWriterBuilder {
     /// Stages the shard of a set without rows.
     fn stage_empty(&self, commit: &LocalCommit) -> Result<Option<StagedShard>> {
         let sinks = commit.clone().with_indexes(self.indexed);
-        let mut open = OpenShards::new(sinks, 0, self.compression, self.level);
+        let mut open = OpenShards::new(Arc::new(sinks), 0, self.compression, self.level);
         open.open(0)?;
-        open.take_before(usize::MAX).pop().map(|shard| shard.seal()).transpose()
+        open.take_before(usize::MAX).pop().map_or(Ok(None), |shard| shard.seal())
     }
 
     /// Rejects settings that need all rows in one process.
@@ -134,7 +140,7 @@ pub struct TaskWriter {
     encoder: Encoder,
     /// Number of rows written.
     rows: u64,
-    shards: DirectWriter<StagingArea>,
+    shards: DirectWriter,
     area: StagingArea,
     task: u32,
     failed: bool,

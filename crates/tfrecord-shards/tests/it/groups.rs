@@ -1,6 +1,7 @@
 //! Shards in the directories of partitions, and in splits.
 
 use std::fs;
+use std::sync::Arc;
 
 use tfrecord_framing::{Compression, Level};
 use tfrecord_shards::{
@@ -57,12 +58,12 @@ fn open_shards_know_their_groups() {
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
     let records = encode(&ids(0..4));
     let mut staged = Vec::new();
-    let mut open = OpenShards::new(commit.clone(), 0, Compression::None, Level::default());
+    let mut open = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
     for (shard, dt) in ["b", "a"].into_iter().enumerate() {
         let group = group(dt, "train");
         open.open_at(shard, ShardPlace { group: &group, index: 0, total: 1 }).unwrap();
         open.append(&records, &[tfrecord_shards::Piece { shard, records: shard..shard + 2 }]).unwrap();
-        staged.extend(open.take_before(usize::MAX).into_iter().map(|shard| shard.seal().unwrap()));
+        staged.extend(open.take_before(usize::MAX).into_iter().filter_map(|shard| shard.seal().unwrap()));
     }
     assert_eq!(staged[1].group, group("a", "train"));
     let manifest = commit.publish(staged, describe_grouped("new")).unwrap();

@@ -48,7 +48,7 @@ use crate::error::shards_error;
 use tfr_files::Location;
 
 pub(crate) use self::control::{ControlArea, end_dead_runs};
-pub(crate) use self::shard::{PartUploads, UploadSink, UploadSinks};
+pub(crate) use self::shard::PartUploads;
 pub(crate) use self::target::UploadTarget;
 
 /// Index files, stored locally until they are uploaded.

@@ -17,7 +17,9 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
-use tfrecord_shards::{IndexFile, ShardGroup, ShardPlace, ShardStats, StagedShard, StagedUpload};
+use tfrecord_shards::{
+    Destination, IndexFile, ShardGroup, ShardPlace, ShardSink, ShardStats, StagedShard, StagedUpload,
+};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -134,7 +136,7 @@ fn chunks_of(part: usize) -> usize {
 
 /// Receives the bytes of a shard, and cuts them into parts.
 #[derive(Debug)]
-pub(crate) struct UploadSink {
+struct UploadSink {
     parts: UnboundedSender<Part>,
     /// Full chunks of the current part.
     full: Vec<Chunk>,
@@ -148,7 +150,7 @@ pub(crate) struct UploadSink {
 
 /// A part that is ready to be sent.
 #[derive(Debug)]
-pub(super) struct Part {
+struct Part {
     index: usize,
     chunks: Vec<Chunk>,
     /// Declared after the chunks, as in [`UploadSink`].
@@ -164,21 +166,21 @@ impl Part {
     }
 }
 
-impl UploadSink {
-    /// Finishes the shard: the remaining bytes become its last part.
-    ///
-    /// # Errors
-    /// There are too many parts, or the run has failed.
-    pub(crate) fn end(mut self, stats: ShardStats) -> io::Result<()> {
+impl ShardSink for UploadSink {
+    /// The remaining bytes become the last part.
+    fn seal(mut self: Box<Self>, stats: ShardStats) -> tfrecord_shards::Result<Option<StagedShard>> {
         if self.chunk.len() > 0 {
             self.end_chunk();
         }
         let parts = self.index + usize::from(!self.full.is_empty());
         self.upload.progress().end = Some((stats, parts));
         // Sent even if it is empty: it marks the end, and an empty shard is an upload, too.
-        self.end_part()
+        self.end_part()?;
+        Ok(None)
     }
+}
 
+impl UploadSink {
     fn end_chunk(&mut self) {
         let empty = Chunk::new(&self.upload.set.buffers);
         self.full.push(mem::replace(&mut self.chunk, empty));
@@ -233,9 +235,9 @@ impl PartUploads {
         Self { set: Arc::clone(set), sender, parts, sending: FuturesUnordered::new(), most, staged: Vec::new() }
     }
 
-    /// Returns the factory for the partition's shards.
-    pub(crate) fn sinks(&self) -> UploadSinks {
-        UploadSinks { set: Arc::clone(&self.set), parts: self.sender.clone() }
+    /// Returns the destination of the partition's shards.
+    pub(crate) fn destination(&self) -> UploadDestination {
+        UploadDestination { set: Arc::clone(&self.set), parts: self.sender.clone() }
     }
 
     /// Starts to send the parts that are ready, as the limit of parts in flight permits.
@@ -286,38 +288,23 @@ impl PartUploads {
 }
 
 /// Creates the shards of a write partition as uploads, which start with their first part.
-#[derive(Debug, Clone)]
-pub(crate) struct UploadSinks {
+#[derive(Debug)]
+pub(crate) struct UploadDestination {
     set: Arc<UploadSet>,
     parts: UnboundedSender<Part>,
 }
 
-impl UploadSinks {
-    pub(crate) fn create_shard(&self, partition: u32, sequence: u32) -> tfrecord_shards::Result<UploadSink> {
-        self.create(self.set.names.name(partition, sequence), partition, sequence, ShardGroup::default())
-    }
-
-    pub(crate) fn create_shard_at(
-        &self,
-        partition: u32,
-        sequence: u32,
-        place: ShardPlace<'_>,
-    ) -> tfrecord_shards::Result<UploadSink> {
-        self.create(self.set.names.path(place), partition, sequence, place.group.clone())
-    }
-
-    /// Creates a file for the index of a shard, which is stored there until it is uploaded.
-    pub(crate) fn index_file(&self) -> tfrecord_shards::Result<Option<IndexFile>> {
-        Ok(self.set.index_file()?.map(IndexFile::from))
-    }
-
+impl Destination for UploadDestination {
     fn create(
         &self,
-        name: String,
         partition: u32,
         sequence: u32,
-        group: ShardGroup,
-    ) -> tfrecord_shards::Result<UploadSink> {
+        place: Option<ShardPlace<'_>>,
+    ) -> tfrecord_shards::Result<Box<dyn ShardSink>> {
+        let (name, group) = match place {
+            Some(place) => (self.set.names.path(place), place.group.clone()),
+            None => (self.set.names.name(partition, sequence), ShardGroup::default()),
+        };
         let upload = ShardUpload {
             key: self.set.place.key(&name)?,
             set: Arc::clone(&self.set),
@@ -328,13 +315,22 @@ impl UploadSinks {
             id: OnceCell::new(),
             progress: Mutex::default(),
         };
-        Ok(UploadSink {
+        Ok(Box::new(UploadSink {
             chunk: Chunk::new(&self.set.buffers),
             upload: Arc::new(upload),
             parts: self.parts.clone(),
             full: Vec::new(),
             index: 0,
-        })
+        }))
+    }
+
+    /// The file in which a shard's index is stored until it is uploaded.
+    fn index_file(&self, _: u32, _: u32) -> tfrecord_shards::Result<Option<IndexFile>> {
+        Ok(self.set.index_file()?.map(IndexFile::from))
+    }
+
+    fn takes_small_writes(&self) -> bool {
+        true
     }
 }
 

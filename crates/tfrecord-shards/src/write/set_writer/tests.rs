@@ -11,28 +11,39 @@ use proptest::prelude::*;
 use tfrecord_framing::{Level, RecordReader};
 
 use super::*;
+use crate::commit::publication::StagedShard;
 use crate::set::group::ShardPlace;
+use crate::write::open_shards::{Destination, ShardSink};
+use crate::write::shard_writer::ShardStats;
 use crate::write::sharding::Sharding;
 
-/// Shards in memory.
-struct InMemory;
+/// Shards in memory, once they are sealed.
+#[derive(Debug, Clone, Default)]
+struct InMemory(Arc<Mutex<Vec<SealedShard>>>);
 
-impl ShardSinks for InMemory {
-    type Sink = NumberedShard;
+/// The number and the bytes of a shard.
+#[derive(Debug)]
+struct SealedShard(usize, Vec<u8>);
 
-    fn create_shard(&self, _: u32, sequence: u32) -> Result<NumberedShard> {
-        Ok(NumberedShard { number: sequence as usize, bytes: Vec::new() })
-    }
-
-    fn create_shard_at(&self, partition: u32, sequence: u32, _: ShardPlace<'_>) -> Result<NumberedShard> {
-        self.create_shard(partition, sequence)
+impl Destination for InMemory {
+    fn create(&self, _: u32, sequence: u32, _: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>> {
+        Ok(Box::new(NumberedShard { number: sequence as usize, bytes: Vec::new(), sealed: self.clone() }))
     }
 }
 
 /// The bytes of a shard.
+#[derive(Debug)]
 struct NumberedShard {
     number: usize,
     bytes: Vec<u8>,
+    sealed: InMemory,
+}
+
+impl ShardSink for NumberedShard {
+    fn seal(self: Box<Self>, _: ShardStats) -> Result<Option<StagedShard>> {
+        self.sealed.0.lock().unwrap().push(SealedShard(self.number, self.bytes));
+        Ok(None)
+    }
 }
 
 impl io::Write for NumberedShard {
@@ -74,18 +85,19 @@ fn first_id(input: usize) -> usize {
 /// A writer at work.
 struct Work {
     encoder: Encoder,
-    writer: SetWriter<InMemory, ()>,
-    complete: Mutex<Vec<NumberedShard>>,
+    writer: SetWriter,
+    sealed: InMemory,
 }
 
 impl Work {
     fn begin(rule: Rule, compression: Compression) -> Self {
-        let open = OpenShards::new(InMemory, 0, compression, Level::default());
+        let sealed = InMemory::default();
+        let open = OpenShards::new(Arc::new(sealed.clone()), 0, compression, Level::default());
         let writer = match rule {
             Rule::Rows(most) => SetWriter::new(open, ShardRule::new(Sharding::Rows(most as u64)), ()),
             Rule::RoundRobin { shards, inputs } => SetWriter::round_robin(open, count(shards), count(inputs), ()),
         };
-        Self { encoder: encoder(), writer, complete: Mutex::default() }
+        Self { encoder: encoder(), writer, sealed }
     }
 
     /// Writes a unit, in two batches if its length is odd.
@@ -107,7 +119,7 @@ impl Work {
     }
 
     /// Finishes what is complete, and appends all that is left.
-    fn settle(&self, mut written: Written<InMemory>) {
+    fn settle(&self, mut written: Written) {
         loop {
             assert!(written.complete.len() <= OpenShards::MAX_PIECES, "{} shards at once", written.complete.len());
             self.close(written.complete);
@@ -116,19 +128,18 @@ impl Work {
         }
     }
 
-    fn close(&self, complete: Vec<OpenShard<NumberedShard>>) {
-        let mut all = self.complete.lock().unwrap();
-        all.extend(complete.into_iter().map(|shard| shard.finish().unwrap().0));
+    fn close(&self, complete: Vec<OpenShard>) {
+        complete.into_iter().for_each(|shard| assert!(shard.seal().unwrap().is_none()));
     }
 
     /// Returns the records of each shard, by its number, up to the last one that has any.
     fn finish(self) -> Vec<Vec<Vec<u8>>> {
         self.close(self.writer.finish().unwrap());
-        let complete = self.complete.into_inner().unwrap();
-        let mut all = vec![Vec::new(); complete.iter().map(|shard| shard.number + 1).max().unwrap_or(0)];
-        for shard in complete {
-            assert!(all[shard.number].is_empty(), "shard {} twice", shard.number);
-            all[shard.number] = records(&shard.bytes);
+        let sealed = self.sealed.0.lock().unwrap();
+        let mut all = vec![Vec::new(); sealed.iter().map(|SealedShard(number, _)| number + 1).max().unwrap_or(0)];
+        for SealedShard(number, bytes) in &*sealed {
+            assert!(all[*number].is_empty(), "shard {number} twice");
+            all[*number] = records(bytes);
         }
         all
     }
@@ -295,14 +306,15 @@ fn compressed_units_wait_for_their_turn() {
 /// The records of a row go to one shard.
 #[test]
 fn rows_of_several_records_stay_together() {
-    let open = OpenShards::new(InMemory, 0, Compression::None, Level::default());
+    let sealed = InMemory::default();
+    let open = OpenShards::new(Arc::new(sealed.clone()), 0, Compression::None, Level::default());
     let rule = ShardRule::new(Sharding::Count(count(2)));
     let writer = SetWriter::new(open, rule, ()).with_records_per_row(3);
     let encode =
         |records: &mut UnitRecords<'_>| Ok::<_, crate::Error>(encoder().encode(&rows(0, 0..12), records.buffer())?);
     assert!(writer.write(0, 0, encode).unwrap().rest.is_none());
-    let shards: Vec<_> =
-        writer.finish().unwrap().into_iter().map(|shard| records(&shard.finish().unwrap().0.bytes)).collect();
+    writer.finish().unwrap().into_iter().for_each(|shard| assert!(shard.seal().unwrap().is_none()));
+    let shards: Vec<_> = sealed.0.lock().unwrap().iter().map(|SealedShard(_, bytes)| records(bytes)).collect();
     let all = payloads(0, 12);
     let expected = [[&all[0..3], &all[6..9]].concat(), [&all[3..6], &all[9..12]].concat()];
     assert_eq!(shards, expected);
