@@ -291,7 +291,7 @@ fn a_plan_waits_for_its_tasks_and_can_be_abandoned() {
 #[test]
 fn a_publication_that_is_killed_or_fails_is_finished_later() {
     let job = Job::new();
-    for (mode, step) in [("error", 7), ("overwrite", 19), ("append", 19)] {
+    for (mode, step) in [("error", 13), ("overwrite", 29), ("append", 31)] {
         let arguments = ["--shard-rows", "500", "--emit", "index", "--mode", mode];
         let prepare = |key: &str| {
             if mode != "error" {

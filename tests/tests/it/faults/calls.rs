@@ -23,7 +23,7 @@ const LOOKS: &str = "openat,statx,getdents64";
 const ERRORS: [&str; 3] = ["ENOSPC", "EIO", "EACCES"];
 
 /// Of so many calls, the short form tries one.
-const STRIDE: usize = 7;
+const STRIDE: usize = 11;
 
 /// The n-th call of this name in a thread.
 pub type Point = (bool, String, usize);
