@@ -8,29 +8,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::physical_plan::execute_stream;
-use datafusion::prelude::SessionContext;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::FutureExt as _;
 use tfr_files::threads;
-use tokio::task::spawn_blocking;
 
-use crate::cli::{QueryArgs, QuerySource, ReportFormat, RowFormat, Target};
-use crate::cluster::{self, Cluster, ClusterQuery, Connect};
-use crate::dry_run::DryRun;
+use crate::cli::{QueryArgs, QuerySource, ReportFormat};
+use crate::cluster::{self, Cluster, Connect};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
+use crate::forms::{Job, form};
 use crate::interrupt::Interrupt;
-use crate::mapping::{self, Vocabularies};
 use crate::printer::Printer;
-use crate::progress::ShownProgress;
 use crate::query::Query;
 use crate::report::Report;
-use crate::rows::RowWriter;
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
-use crate::table::WriteTable;
-use crate::tasks::{self, TaskPlanning};
-use crate::write::{self, WriteShards};
+use crate::tasks;
 
 /// Runs the query of the command line. `interrupt` is called after the query text has been read.
 pub fn query(
@@ -55,7 +47,16 @@ pub fn query(
     let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
     let runtime = threads::start("query", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
-    let run = AssertUnwindSafe(run(args, arguments, &text, limits, cluster, &spill, printer, interrupt)).catch_unwind();
+    let started = Instant::now();
+    let run = async {
+        // Dropped before the threads end.
+        let interrupt = interrupt;
+        let context = session::open(limits, &spill, args.stores.options(), interrupt.stop())?;
+        let (text, spill, interrupt) = (&text, &spill, &interrupt);
+        let job = Job { args, arguments, text, limits, context, spill, printer, interrupt, started };
+        job.run(cluster).await
+    };
+    let run = AssertUnwindSafe(run).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
     let is_stopped = matches!(status, Ok(ExitStatus::Interrupted | ExitStatus::Terminated | ExitStatus::HungUp));
     if is_stopped && args.output.target().is_some() {
@@ -78,116 +79,46 @@ fn read_query(source: QuerySource) -> Result<String> {
     text.map_err(|source| Error::Read { path, source })
 }
 
-#[expect(clippy::too_many_arguments, reason = "each is used once")]
-async fn run(
-    args: &QueryArgs,
-    arguments: &[OsString],
-    text: &str,
-    limits: Limits,
-    cluster: Option<Arc<dyn Cluster>>,
-    spill: &SpillDirectory,
-    printer: &Printer,
-    interrupt: Interrupt,
-) -> Result<ExitStatus> {
-    let started = Instant::now();
-    let context = session::open(limits, spill, args.stores.options(), interrupt.stop())?;
-    if args.output.plan.is_some() {
-        tasks::prepare(&context);
-    }
-    if cluster.is_some() {
-        cluster::prepare(&context);
-    }
-    // Tables are doubtful when they are planned, too.
-    session::findings(&context).set_strict(args.mapping.declared.options().strict);
-    let planning = interrupt.plans();
-    let mut query = tokio::select! {
-        query = Query::plan(&context, args, text, spill) => match (query, interrupt.already()) {
-            // The request to stop explains the error, or makes it irrelevant.
-            (_, Some(status)) => return Ok(status),
-            (query, None) => query?,
-        },
-        status = interrupt.received() => return Ok(status),
-    };
-    drop(planning);
-    for note in &query.notes {
-        printer.note(note);
-    }
-    if args.output.writing.options().shuffle.is_some() && query.is_sorted_in_full() {
-        printer.note("--shuffle undoes the ORDER BY of the query");
-    }
-    if args.output.dry_run {
-        let schema = query.physical.schema();
-        let mapping = mapping::planned(mapping::options(&args.mapping, &schema)?, &schema);
-        query.check_strict(mapping.strict)?;
-        let plan = match args.output.target() {
-            Some(Target::Shards(out)) => {
-                let options = write::options(args, limits, &query, out, mapping);
-                tokio::select! {
-                    checked = write::check(&context, &query, options.clone()) => checked?,
-                    status = interrupt.received() => return Ok(status),
-                }
-                DryRun::new(&options, &query, limits)?
-            }
-            // The plan does not depend on the directory.
-            _ => DryRun::new(&write::options(args, limits, &query, &PathBuf::new().into(), mapping), &query, limits)?,
+impl Job<'_> {
+    /// Plans the query, and does with its rows what the command line asks for.
+    async fn run(&self, cluster: Option<Arc<dyn Cluster>>) -> Result<ExitStatus> {
+        let Self { args, context, printer, .. } = self;
+        if args.output.plan.is_some() {
+            tasks::prepare(context);
+        }
+        if cluster.is_some() {
+            cluster::prepare(context);
+        }
+        // Tables are doubtful when they are planned, too.
+        session::findings(context).set_strict(args.mapping.declared.options().strict);
+        let query = match self.plan().await? {
+            Ok(query) => query,
+            Err(status) => return Ok(status),
         };
-        let text = match args.rows.report {
-            Some(ReportFormat::Json) => plan.report().to_json(),
-            None => plan.to_string(),
-        };
-        printer.data(text.as_bytes()).map_err(Error::Stdout)?;
-        return Ok(ExitStatus::Done);
+        for note in &query.notes {
+            printer.note(note);
+        }
+        if args.output.writing.options().shuffle.is_some() && query.is_sorted_in_full() {
+            printer.note("--shuffle undoes the ORDER BY of the query");
+        }
+        match form(args, cluster).run(self, query).await? {
+            Ok(report) => report.map_or(Ok(()), |report| print_report(&report, args.rows.report, printer))?,
+            Err(status) => return Ok(status),
+        }
+        Ok(ExitStatus::Done)
     }
-    let written = match args.output.target() {
-        Some(Target::Shards(out)) => {
-            let mapping = mapping::options(&args.mapping, &query.physical.schema())?;
-            query.check_strict(mapping.strict)?;
-            let cluster = match &cluster {
-                None => None,
-                Some(cluster) => {
-                    let partitions = match args.resources.partitions {
-                        Some(partitions) => partitions,
-                        None => cluster::divide(&context, &mut query).await?,
-                    };
-                    let (cluster, context) = (cluster.as_ref(), &context);
-                    Some(ClusterQuery { cluster, context, arguments, text, partitions })
-                }
-            };
-            let collect = async |vocabularies: &mut Vocabularies| match &cluster {
-                Some(cluster) => cluster.collect_values(&query, vocabularies).await,
-                None => mapping::collect(&context, &query, vocabularies).await,
-            };
-            let mapping = tokio::select! {
-                mapping = mapping::with_vocabularies(mapping, &query, printer, collect) => mapping?,
-                status = interrupt.received() => return Ok(status),
-            };
-            session::findings(&context).set_strict(mapping.strict);
-            let options = write::options(args, limits, &query, out, mapping);
-            let write = WriteShards { options, printer, started };
-            if let Some(file) = &args.output.plan {
-                let partitions = limits.partitions;
-                let planning = TaskPlanning { arguments, text, partitions, write };
-                return tasks::plan(file, planning, &context, query, &interrupt).await;
-            }
-            match cluster {
-                Some(cluster) => cluster.write(write, query, &interrupt).await?,
-                None => write.run(&context, query, &interrupt).await?,
-            }
+
+    /// Plans the query. Returns the exit status instead after a signal.
+    async fn plan(&self) -> Result<Result<Query, ExitStatus>> {
+        let _planning = self.interrupt.plans();
+        tokio::select! {
+            query = Query::plan(&self.context, self.args, self.text, self.spill) => match self.interrupt.already() {
+                // The request to stop explains the error, or makes it irrelevant.
+                Some(status) => Ok(Err(status)),
+                None => query.map(Ok),
+            },
+            status = self.interrupt.received() => Ok(Err(status)),
         }
-        Some(Target::Table(target)) => {
-            let mode = args.output.writing.options().mode;
-            WriteTable { target, mode, limits, spill, printer, started }.run(&context, query, &interrupt).await?
-        }
-        None => {
-            return tokio::select! {
-                printed = print(args, &context, query, printer) => printed.map(|()| ExitStatus::Done),
-                status = interrupt.received() => Ok(status),
-            };
-        }
-    };
-    match written {
-        Ok(report) => print_report(&report, args.rows.report, printer).map(|()| ExitStatus::Done),
-        Err(status) => Ok(status),
     }
 }
 
@@ -200,52 +131,4 @@ fn print_report(report: &Report, format: Option<ReportFormat>, printer: &Printer
         Some(ReportFormat::Json) => printer.data(report.to_json().as_bytes()).map_err(Error::Stdout),
         None => Ok(()),
     }
-}
-
-async fn print(args: &QueryArgs, context: &SessionContext, query: Query, printer: &Printer) -> Result<()> {
-    let format = args.rows.format.unwrap_or_else(|| match printer.is_terminal() {
-        true => RowFormat::Table,
-        false => RowFormat::Csv,
-    });
-    if format == RowFormat::Arrow && printer.is_terminal() {
-        return Err(Error::ArrowOnTerminal);
-    }
-    let mut progress = Some(ShownProgress::of_plan(printer, Arc::clone(&query.physical))?);
-    let task = session::task_context(context, query.physical.as_ref());
-    let mut batches = execute_stream(query.physical, task)?;
-    let mut rows = RowWriter::new(format, batches.schema());
-    let mut begin = Vec::new();
-    rows.begin(&mut begin).map_err(Error::Format)?;
-    if !begin.is_empty() {
-        send(printer, begin).await?;
-    }
-    while let Some(batch) = batches.next().await {
-        let mut text = Vec::new();
-        rows.write(&batch?, &mut text).map_err(Error::Format)?;
-        if !text.is_empty() {
-            // From here on the rows themselves show progress, if they are text.
-            if format != RowFormat::Arrow {
-                progress = None;
-            }
-            send(printer, text).await?;
-        }
-    }
-    drop(progress);
-    for finding in session::findings(context).unreported() {
-        printer.warning(finding);
-    }
-    let mut text = Vec::new();
-    rows.finish(&mut text).map_err(Error::Format)?;
-    send(printer, text).await?;
-    if rows.rows() == 0 {
-        printer.note("the query yields no rows");
-    }
-    Ok(())
-}
-
-/// Writes to standard output on its own thread, because a pipe may block for as long as its reader likes.
-async fn send(printer: &Printer, text: Vec<u8>) -> Result<()> {
-    let printer = printer.clone();
-    let written = spawn_blocking(move || printer.data(&text)).await;
-    written.unwrap_or_else(|stopped| Err(io::Error::other(stopped))).map_err(Error::Stdout)
 }

@@ -62,18 +62,18 @@ pub fn prepare(context: &SessionContext) {
     optimizer.enable_aggregate_dynamic_filter_pushdown = false;
 }
 
-/// Plans tasks, and writes the plan file.
+/// Plans tasks, and writes the plan file. Returns the exit status instead after a signal.
 pub async fn plan(
     file: &Path,
     planning: TaskPlanning<'_>,
     context: &SessionContext,
     query: Query,
     interrupt: &Interrupt,
-) -> Result<ExitStatus> {
+) -> Result<Result<(), ExitStatus>> {
     let TaskPlanning { arguments, text, partitions, write } = planning;
     let options = match write.counted(context, &query, interrupt, async || count(context, &query).await).await? {
         Ok(options) => options,
-        Err(status) => return Ok(status),
+        Err(status) => return Ok(Err(status)),
     };
     let out = PathBuf::from(options.out.to_string());
     let commit = datafusion_tfrecord::plan_write(Arc::clone(&query.physical), options, &context.state())?;
@@ -108,13 +108,13 @@ pub async fn plan(
             write.printer.note(
                 Report::new(Outcome::Ignored(IgnoredReport::new(&out, found)), write.started.elapsed()).summary(),
             );
-            return Ok(ExitStatus::Done);
+            return Ok(Ok(()));
         }
         Err(error) => return Err(error),
     }
     let steps = if commit.sorts_in_tasks()? { "; all of them twice, with a cut between" } else { "" };
     write.printer.note(format!("{}: {}{steps}", file.display(), counted(tasks.into(), "task")));
-    Ok(ExitStatus::Done)
+    Ok(Ok(()))
 }
 
 /// `task`: runs an attempt of a task.

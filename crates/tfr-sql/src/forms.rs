@@ -1,0 +1,206 @@
+//! [`Form`]: what becomes of the rows of a query. They are printed, described, or written to shards or a table.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use datafusion::prelude::SessionContext;
+use datafusion_tfrecord::write::WriteTarget;
+
+use crate::cli::{QueryArgs, ReportFormat, TableTarget, Target};
+use crate::cluster::{self, Cluster, ClusterQuery};
+use crate::dry_run::DryRun;
+use crate::error::{Error, Result};
+use crate::exit::ExitStatus;
+use crate::interrupt::Interrupt;
+use crate::mapping::{self, Vocabularies};
+use crate::print::print;
+use crate::printer::Printer;
+use crate::query::Query;
+use crate::report::Report;
+use crate::session::{self, Limits};
+use crate::spill::SpillDirectory;
+use crate::table::WriteTable;
+use crate::tasks::{self, TaskPlanning};
+use crate::write::{self, WriteShards};
+
+/// A run of the main job.
+pub struct Job<'a> {
+    pub args: &'a QueryArgs,
+    /// The arguments of the command, from the program name on.
+    pub arguments: &'a [OsString],
+    /// The SQL text.
+    pub text: &'a str,
+    pub limits: Limits,
+    pub context: SessionContext,
+    pub spill: &'a SpillDirectory,
+    pub printer: &'a Printer,
+    pub interrupt: &'a Interrupt,
+    /// When the command started.
+    pub started: Instant,
+}
+
+/// What becomes of the rows of a query.
+#[async_trait(?Send)]
+pub trait Form {
+    /// Runs the query, if that is needed. Returns the report of what was written, if anything was; or the exit status
+    /// after a signal.
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>>;
+}
+
+/// Returns the form that the command line asks for.
+pub fn form(args: &QueryArgs, cluster: Option<Arc<dyn Cluster>>) -> Box<dyn Form + '_> {
+    let output = &args.output;
+    match (output.target(), &output.plan, cluster) {
+        (target, ..) if output.dry_run => Box::new(Described(target)),
+        (Some(Target::Shards(out)), Some(file), _) => Box::new(Planned { out, file }),
+        (Some(Target::Shards(out)), None, Some(cluster)) => Box::new(OnCluster { out, cluster }),
+        (Some(Target::Shards(out)), None, None) => Box::new(Written(out)),
+        (Some(Target::Table(target)), ..) => Box::new(Table(target)),
+        (None, ..) => Box::new(Printed),
+    }
+}
+
+/// The rows are printed.
+struct Printed;
+
+#[async_trait(?Send)]
+impl Form for Printed {
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        tokio::select! {
+            printed = print(job.args.rows.format, &job.context, query, job.printer) => printed.map(|()| Ok(None)),
+            status = job.interrupt.received() => Ok(Err(status)),
+        }
+    }
+}
+
+/// `--dry-run`: what would be written is printed.
+struct Described<'a>(Option<&'a Target>);
+
+#[async_trait(?Send)]
+impl Form for Described<'_> {
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        let schema = query.physical.schema();
+        let mapping = mapping::planned(mapping::options(&job.args.mapping, &schema)?, &schema);
+        query.check_strict(mapping.strict)?;
+        // The plan does not depend on the directory.
+        let anywhere = WriteTarget::from(PathBuf::new());
+        let out = match self.0 {
+            Some(Target::Shards(out)) => Some(out),
+            Some(Target::Table(_)) | None => None,
+        };
+        let options = write::options(job.args, job.limits, &query, out.unwrap_or(&anywhere), mapping);
+        if out.is_some() {
+            tokio::select! {
+                checked = write::check(&job.context, &query, options.clone()) => checked?,
+                status = job.interrupt.received() => return Ok(Err(status)),
+            }
+        }
+        let plan = DryRun::new(&options, &query, job.limits)?;
+        let text = match job.args.rows.report {
+            Some(ReportFormat::Json) => plan.report().to_json(),
+            None => plan.to_string(),
+        };
+        job.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
+        Ok(Ok(None))
+    }
+}
+
+/// The rows are written to a table in another format.
+struct Table<'a>(&'a TableTarget);
+
+#[async_trait(?Send)]
+impl Form for Table<'_> {
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        let &Job { limits, spill, printer, started, .. } = job;
+        let mode = job.args.output.writing.options().mode;
+        let write = WriteTable { target: self.0, mode, limits, spill, printer, started };
+        Ok(write.run(&job.context, query, job.interrupt).await?.map(Some))
+    }
+}
+
+/// The rows are written to shards.
+struct Written<'a>(&'a WriteTarget);
+
+#[async_trait(?Send)]
+impl Form for Written<'_> {
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        match job.shards(self.0, &query, job.collect(&query)).await? {
+            Ok(write) => Ok(write.run(&job.context, query, job.interrupt).await?.map(Some)),
+            Err(status) => Ok(Err(status)),
+        }
+    }
+}
+
+/// `--plan`: tasks of other processes write the rows to shards.
+struct Planned<'a> {
+    out: &'a WriteTarget,
+    file: &'a Path,
+}
+
+#[async_trait(?Send)]
+impl Form for Planned<'_> {
+    async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        let &Job { arguments, text, limits, .. } = job;
+        let write = match job.shards(self.out, &query, job.collect(&query)).await? {
+            Ok(write) => write,
+            Err(status) => return Ok(Err(status)),
+        };
+        let planning = TaskPlanning { arguments, text, partitions: limits.partitions, write };
+        Ok(tasks::plan(self.file, planning, &job.context, query, job.interrupt).await?.map(|()| None))
+    }
+}
+
+/// `--cluster`: the workers of a cluster write the rows to shards.
+struct OnCluster<'a> {
+    out: &'a WriteTarget,
+    cluster: Arc<dyn Cluster>,
+}
+
+#[async_trait(?Send)]
+impl Form for OnCluster<'_> {
+    async fn run(&self, job: &Job<'_>, mut query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
+        let (context, &Job { arguments, text, .. }) = (&job.context, job);
+        let schema = query.physical.schema();
+        // Before the query is planned again for the cluster.
+        query.check_strict(mapping::options(&job.args.mapping, &schema)?.strict)?;
+        let partitions = match job.args.resources.partitions {
+            Some(partitions) => partitions,
+            None => cluster::divide(context, &mut query).await?,
+        };
+        let on_cluster = ClusterQuery { cluster: self.cluster.as_ref(), context, arguments, text, partitions };
+        let collect = async |vocabularies: &mut Vocabularies| on_cluster.collect_values(&query, vocabularies).await;
+        match job.shards(self.out, &query, collect).await? {
+            Ok(write) => Ok(on_cluster.write(write, query, job.interrupt).await?.map(Some)),
+            Err(status) => Ok(Err(status)),
+        }
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Prepares to write the rows to shards at `out`. `collect` collects vocabularies that the mapping lacks. Returns the
+    /// exit status instead after a signal.
+    async fn shards(
+        &self,
+        out: &WriteTarget,
+        query: &Query,
+        collect: impl AsyncFnOnce(&mut Vocabularies) -> Result<()>,
+    ) -> Result<Result<WriteShards<'a>, ExitStatus>> {
+        let mapping = mapping::options(&self.args.mapping, &query.physical.schema())?;
+        query.check_strict(mapping.strict)?;
+        let mapping = tokio::select! {
+            mapping = mapping::with_vocabularies(mapping, query, self.printer, collect) => mapping?,
+            status = self.interrupt.received() => return Ok(Err(status)),
+        };
+        session::findings(&self.context).set_strict(mapping.strict);
+        let options = write::options(self.args, self.limits, query, out, mapping);
+        Ok(Ok(WriteShards { options, printer: self.printer, started: self.started }))
+    }
+
+    /// Collects vocabularies in this process.
+    fn collect<'b>(&'b self, query: &'b Query) -> impl AsyncFnOnce(&mut Vocabularies) -> Result<()> + 'b {
+        async move |vocabularies: &mut Vocabularies| mapping::collect(&self.context, query, vocabularies).await
+    }
+}
