@@ -3,6 +3,7 @@
 //! No other module decides how columns are encoded. Anything that would fail for every row is rejected here before the
 //! first byte is written, with an error that names the column.
 
+mod bounds;
 mod decide;
 mod extension;
 mod layout;
@@ -20,6 +21,7 @@ use crate::error::{ErrorKind, Result};
 use crate::feature::FeatureMapping;
 use crate::options::{Choice, MappingOptions, NullRule, RecordType};
 
+pub use bounds::ByteBounds;
 pub(crate) use decide::{Conversion, Rescale};
 pub(crate) use layout::{Leaf, Node, NodeKind};
 

@@ -7,15 +7,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use arrow::datatypes::DataType;
-use arrow_tfrecord::{
-    ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
-};
+use arrow_tfrecord::{ByteBounds, ColumnMapping, Mapping, NullPolicy, NullRule};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
 use datafusion_tfrecord::write::{SidecarKind, record_schema};
 use datafusion_tfrecord::{SplitOptions, WriteOptions};
-use tfrecord_framing::{FOOTER_LEN, HEADER_LEN};
 use tfrecord_shards::{ObjectNames, ShardName, Sharding, Splits};
 
 use crate::error::Result;
@@ -248,28 +244,17 @@ impl SizeEstimate {
     fn of(mapping: &Mapping, statistics: &Statistics) -> Self {
         let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
         let mut estimate = Self { exact_rows: statistics.num_rows.is_exact().unwrap_or(false), ..Self::default() };
-        let frame = (HEADER_LEN + FOOTER_LEN) as u64;
-        let longest = mapping.columns().iter().map(|column| row_bounds(column).1).fold(0, u64::saturating_add);
-        // An Example encloses its features in a tag and a length of at least one byte (example.proto, field 1). A
-        // SequenceExample does so for each of its two parts.
-        let around = |content| field_len(content) - content;
-        let (shortest, longest) = match mapping.record_type() {
-            RecordType::Bytes => (0, 0),
-            RecordType::SequenceExample => (0, 2 * around(longest)),
-            _ => (around(0), around(longest)),
-        };
-        let mut least = rows.map(|rows| rows.saturating_mul(frame + shortest));
-        let mut most = rows.map(|rows| rows.saturating_mul(frame + longest));
+        let record = mapping.byte_bounds();
+        let times = |bytes: u64| bytes.saturating_mul(rows.unwrap_or_default());
+        let mut sum = ByteBounds { least: times(record.least), most: times(record.most), is_open: false };
         for (i, column) in mapping.columns().iter().enumerate() {
-            let statistics = statistics.column_statistics.get(i);
-            let bounds = ColumnBounds::of(column, statistics, rows);
-            least = least.map(|sum| sum.saturating_add(bounds.least));
-            most = most.map(|sum| sum.saturating_add(bounds.most));
-            if bounds.is_unknown {
+            let bounds = column_bounds(column, statistics.column_statistics.get(i), rows.unwrap_or_default());
+            sum = sum + bounds;
+            if bounds.is_open {
                 estimate.unknown.push(column.column.clone());
             }
         }
-        Self { least, most, ..estimate }
+        Self { least: rows.map(|_| sum.least), most: rows.map(|_| sum.most), ..estimate }
     }
 }
 
@@ -289,94 +274,23 @@ impl fmt::Display for SizeEstimate {
     }
 }
 
-/// Bytes of a protobuf field of `content` bytes, with its tag and length. All fields of an Example have tags of one
-/// byte (example.proto, feature.proto).
-fn field_len(content: u64) -> u64 {
-    let bits = u64::from(u64::BITS - content.leading_zeros());
-    1 + bits.div_ceil(7).max(1) + content
-}
-
-/// Bytes of one entry of the feature map: a key, and a feature with a list of `content` bytes.
-fn entry_len(key: &str, content: u64) -> u64 {
-    field_len(field_len(key.len() as u64) + field_len(field_len(content)))
-}
-
-/// The maximum length of a 64-bit varint, in bytes.
-const MAX_VARINT_LEN: u64 = 10;
-
-/// Bytes of one column's features over all rows.
-struct ColumnBounds {
-    least: u64,
-    most: u64,
-    is_unknown: bool,
-}
-
-impl ColumnBounds {
-    fn of(column: &ColumnMapping, statistics: Option<&ColumnStatistics>, rows: Option<u64>) -> Self {
-        let rows = rows.unwrap_or_default();
-        let nulls = statistics.map_or(Precision::Absent, |statistics| statistics.null_count);
-        // Some rules write a value for a null, too.
-        let leaves_out =
-            matches!(column.nulls, NullRule::Policy(NullPolicy::Absent | NullPolicy::Error | NullPolicy::Drop));
-        let present_most = match (column.nullable, nulls) {
-            (true, Precision::Exact(nulls)) if leaves_out => rows.saturating_sub(nulls as u64),
-            _ => rows,
-        };
-        let present_least = match (column.nullable, nulls) {
-            (false, _) => rows,
-            (true, Precision::Exact(nulls)) => rows.saturating_sub(nulls as u64),
-            _ => 0,
-        };
-        let (least, most, is_unknown) = row_bounds(column);
-        Self { least: present_least.saturating_mul(least), most: present_most.saturating_mul(most), is_unknown }
-    }
-}
-
-/// Returns the minimum and maximum bytes of a column's features in a row with a value, and whether values of unbounded
-/// length are left out of the count.
-fn row_bounds(column: &ColumnMapping) -> (u64, u64, bool) {
-    let (mut least, mut most, mut is_unknown) = (0, 0, false);
-    for feature in &column.features {
-        let values = value_bounds(column, feature);
-        is_unknown |= values.is_none();
-        if feature.role == FeatureRole::Record {
-            continue;
-        }
-        let (shortest, longest) = values.map_or((0, 0), |(least, most)| (field_len(least), field_len(most)));
-        // Part of a column may be left out because of its own null.
-        let is_whole = column.features.len() == 1 && feature.name == column.column;
-        least += if is_whole { entry_len(&feature.name, shortest) } else { 0 };
-        most += entry_len(&feature.name, longest);
-    }
-    (least, most, is_unknown)
-}
-
-/// Returns the minimum and maximum bytes of a feature's values, or `None` if their length is unbounded.
-fn value_bounds(column: &ColumnMapping, feature: &FeatureMapping) -> Option<(u64, u64)> {
-    let (least, most) = match feature.kind {
-        FeatureKind::Float => (4, 4),
-        FeatureKind::Int64 => (1, longest_varint(&column.data_type)),
-        FeatureKind::Bytes => return None,
+/// Returns bounds on one column's features over all rows.
+fn column_bounds(column: &ColumnMapping, statistics: Option<&ColumnStatistics>, rows: u64) -> ByteBounds {
+    let nulls = statistics.map_or(Precision::Absent, |statistics| statistics.null_count);
+    // Some rules write a value for a null, too.
+    let leaves_out =
+        matches!(column.nulls, NullRule::Policy(NullPolicy::Absent | NullPolicy::Error | NullPolicy::Drop));
+    let present_most = match (column.nullable, nulls) {
+        (true, Precision::Exact(nulls)) if leaves_out => rows.saturating_sub(nulls as u64),
+        _ => rows,
     };
-    match feature.shape {
-        _ if feature.in_steps => None,
-        FeatureShape::Scalar => Some((least, most)),
-        FeatureShape::Fixed(len) => Some((least * len as u64, most * len as u64)),
-        FeatureShape::List => None,
-    }
-}
-
-/// Bytes of the longest varint for values of a type. Negative numbers take all ten.
-fn longest_varint(data_type: &DataType) -> u64 {
-    match data_type {
-        DataType::Boolean => 1,
-        DataType::UInt8 => 2,
-        DataType::UInt16 => 3,
-        DataType::UInt32 => 5,
-        DataType::UInt64 => MAX_VARINT_LEN,
-        DataType::Dictionary(_, value) => longest_varint(value),
-        _ => MAX_VARINT_LEN,
-    }
+    let present_least = match (column.nullable, nulls) {
+        (false, _) => rows,
+        (true, Precision::Exact(nulls)) => rows.saturating_sub(nulls as u64),
+        _ => 0,
+    };
+    let ByteBounds { least, most, is_open } = column.byte_bounds();
+    ByteBounds { least: present_least.saturating_mul(least), most: present_most.saturating_mul(most), is_open }
 }
 
 #[cfg(test)]

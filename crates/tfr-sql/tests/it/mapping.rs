@@ -388,7 +388,7 @@ fn index_numbers_the_strings_of_list_views() {
     -- stdout
     {"id": [1], "x": [1, 0]}
     {"id": [2]}
-    {"id": [3], "x": [0]}
+    {"id": [3], "x": [1]}
     "##);
     assert!(found.iter().all(|records| *records == found[0]), "{found:?}");
 }
