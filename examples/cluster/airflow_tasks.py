@@ -1,6 +1,7 @@
 """Tasks of a plan in Airflow 2.3 or newer: each partition is a mapped task, which Airflow runs again after a failure.
 
-All workers see /data. Exit code 75 means that trying again may help; after any other failure it does not.
+All workers see /data. Exit code 75 means that trying again may help, and so it may for a process that was killed, for want of
+memory or because its machine is drained. After any other failure it does not.
 """
 
 import json
@@ -17,8 +18,9 @@ OPTIONS = ["--out", "/data/train", "--shuffle", "--seed", "7", "--shards", "256"
 
 def tfr_sql(*arguments: str) -> None:
     code = subprocess.run(["tfr-sql", *arguments], check=False).returncode
-    if code == 75:
-        raise AirflowException("try again")
+    # Negative: ended by a signal. A shell between reports 128 and the signal.
+    if code == 75 or code < 0 or code > 128:
+        raise AirflowException(f"tfr-sql {arguments[0]} ended with exit code {code}: try again")
     if code != 0:
         raise AirflowFailException(f"tfr-sql {arguments[0]} ended with exit code {code}")
 
@@ -33,7 +35,7 @@ def train():
     def plan() -> list[int]:
         tfr_sql(QUERY, *OPTIONS, "--plan", PLAN)
         with open(PLAN) as file:
-            return list(range(json.load(file)["rows"]["tasks"]))
+            return list(range(json.load(file)["query"]["rows"]["tasks"]))
 
     @task
     def sort(index: int) -> None:

@@ -9,6 +9,7 @@ mod bytes;
 mod casts;
 mod choices;
 mod clauses;
+mod clock;
 mod comparable;
 mod constants;
 mod corrected;
@@ -74,6 +75,7 @@ use datafusion_expr::ScalarUDF;
 
 use leaf_expressions::StableLeafExpressions;
 
+pub use clock::at_time;
 pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 pub use numbers::literals::DoubleLiteral;

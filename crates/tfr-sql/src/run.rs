@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use chrono::Utc;
 use futures::FutureExt as _;
 use tfr_files::threads;
 
@@ -51,7 +52,7 @@ pub fn query(
     let run = async {
         // Dropped before the threads end.
         let interrupt = interrupt;
-        let context = session::open(limits, &spill, args.stores.options(), interrupt.stop())?;
+        let context = session::open(limits, &spill, args.stores.options(), Utc::now(), interrupt.stop())?;
         let (text, spill, interrupt) = (&text, &spill, &interrupt);
         let job = Job { args, arguments, text, limits, context, spill, printer, interrupt, started };
         job.run(cluster).await

@@ -1,6 +1,7 @@
 //! `schema`: prints the columns of a table, as a query would see them, in a choice of renderings.
 
 use arrow_tfrecord::Mapping;
+use chrono::Utc;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
 use tfr_files::{LocationText, threads, unreadable};
@@ -24,7 +25,7 @@ const FILL_IN: &str =
 pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
     let spill = SpillDirectory::create(None)?;
-    let context = session::open(limits, &spill, args.stores.options(), work.interrupt.stop())?;
+    let context = session::open(limits, &spill, args.stores.options(), Utc::now(), work.interrupt.stop())?;
     let runtime = threads::start("schema", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the threads that read", source })?;
     let (state, mut options) = (context.state(), input_options(&args.inference));

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
+use chrono::{DateTime, Utc};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -115,12 +116,16 @@ fn free_addresses(threads: NonZeroUsize) -> Option<u64> {
     Some(limit.saturating_sub(taken) / 2)
 }
 
+/// The time of the queries of a session: what `now()` returns.
+struct QueryTime(DateTime<Utc>);
+
 /// Creates a session with our formats and stores and without tables. It spills into the directory `spill`, and stops
-/// planning once `stop` is cancelled.
+/// planning once `stop` is cancelled. `now()` is `time`.
 pub fn open(
     limits: Limits,
     spill: &SpillDirectory,
     stores: StoreOptions,
+    time: DateTime<Utc>,
     stop: CancellationToken,
 ) -> Result<SessionContext> {
     let stores = Stores::new(stores);
@@ -130,6 +135,7 @@ pub fn open(
         .with_extension(Arc::clone(stores.uploads()))
         .with_extension(Arc::new(Findings::default()))
         .with_extension(Arc::new(PipedFiles::default()))
+        .with_extension(Arc::new(QueryTime(time)))
         .with_extension(Arc::new(TemporaryDirectory(spill.parent().to_owned())))
         .with_extension(Arc::clone(&files));
     let options = config.options_mut();
@@ -164,6 +170,7 @@ pub fn open(
         )
         .build();
     datafusion_tfrecord::functions::register(&mut state)?;
+    tfr_engine::at_time(&mut state, time)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
 }
@@ -171,6 +178,12 @@ pub fn open(
 /// Returns the findings of the session's scans.
 pub fn findings(context: &SessionContext) -> Arc<Findings> {
     Findings::of(context.state_ref().read().config()).unwrap_or_default()
+}
+
+/// Returns the time of the session's queries.
+pub fn time(context: &SessionContext) -> DateTime<Utc> {
+    let time = context.state_ref().read().config().get_extension::<QueryTime>();
+    time.map_or_else(Utc::now, |time| time.0)
 }
 
 /// Limits the bytes of all temporary files that the engine has at a time.

@@ -15,6 +15,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
@@ -86,7 +87,7 @@ pub async fn plan(
     }
     let (input, stored) = commit.task_input()?;
     partitions::check(&input, &query.logical)?;
-    let stored_query = StoredQuery::new(arguments, text, partitions, Rows::of(&input))?;
+    let stored_query = StoredQuery::new(arguments, text, session::time(context), partitions, Rows::of(&input))?;
     // Before there is anything to remove.
     let created = NewPlan::create(&plan_file::absolute(file)?)?;
     let written = async {
@@ -278,10 +279,11 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     } else {
         StoreOptions::default()
     };
-    let abandoned = with_session(Limits::new(&resources)?, &spill, stores, &work, async |context| {
-        let task = context.task_ctx();
-        until(&work.interrupt, async { Ok(plan.staging.abandon(&options.out, options.mode, &task).await?) }).await
-    })?;
+    let abandoned =
+        with_session(Limits::new(&resources)?, &spill, stores, plan.query.time(), &work, async |context| {
+            let task = context.task_ctx();
+            until(&work.interrupt, async { Ok(plan.staging.abandon(&options.out, options.mode, &task).await?) }).await
+        })?;
     if let Err(status) = abandoned {
         return Ok(status);
     }
@@ -301,7 +303,8 @@ fn with_plan<T>(
     log::info!("{limits}");
     let spill = SpillDirectory::create(resources.temp_dir.as_deref()).map_err(try_again)?;
     let (args, text) = plan.query.arguments_there()?;
-    with_session(limits, &spill, args.stores.options(), work, async |context| {
+    let (stores, time) = (args.stores.options(), plan.query.time());
+    with_session(limits, &spill, stores, time, work, async |context| {
         let interrupt = &work.interrupt;
         let commit = match until(interrupt, async {
             let query = Query::plan(context, &args, &text, &spill).await?;
@@ -327,13 +330,14 @@ fn with_session<T>(
     limits: Limits,
     spill: &SpillDirectory,
     stores: StoreOptions,
+    time: DateTime<Utc>,
     work: &Work<'_>,
     job: impl AsyncFnOnce(&SessionContext) -> Result<Result<T, ExitStatus>>,
 ) -> Result<Result<T, ExitStatus>> {
     let runtime = threads::start("task", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the task's threads", source })?;
     let done = runtime.block_on(async {
-        let context = session::open(limits, spill, stores, work.interrupt.stop())?;
+        let context = session::open(limits, spill, stores, time, work.interrupt.stop())?;
         prepare(&context);
         job(&context).await
     });

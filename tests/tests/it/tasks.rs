@@ -150,6 +150,51 @@ fn tasks_write_the_set_of_one_process() {
     assert_eq!(names(&job.path("together")), names(&job.path("alone")), "nothing is left over");
 }
 
+#[test]
+fn a_plan_keeps_its_time() {
+    let job = Job::new();
+    let (plan, out) = (job.path("now.tfrplan"), job.path("now"));
+    let query = format!(
+        "SELECT trip_id, CAST(now() AS VARCHAR) AS at, CAST(current_date AS VARCHAR) AS day FROM '{}/*.parquet' WHERE now() > TIMESTAMP '2020-01-01'",
+        job.path("trips").display()
+    );
+    let arguments = ["--partitions", "2", "--shuffle", "--shards", "2", "--quiet", "--plan"];
+    run(tfr_sql().arg(query).arg("--out").arg(&out).args(arguments).arg(&plan)).success();
+    for _ in ["sort", "write"] {
+        for index in 0..2 {
+            run(&mut task(&plan, index)).success();
+        }
+        tool("cut", &plan).success();
+    }
+    tool("finish", &plan).success();
+    let times = format!("SELECT count(*) AS rows, count(DISTINCT at) AS times FROM '{}'", out.display());
+    assert_eq!(run(tfr_sql().arg(times)).success().stdout, "rows,times\n16000,1\n");
+}
+
+/// Copies of inputs have the same size and time, and other inodes.
+#[test]
+fn copies_of_inputs_are_read() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[0];
+    let (plan, tasks) = job.plan(name, arguments);
+    for file in fs::read_dir(job.path("trips")).unwrap().map(|file| file.unwrap().path()) {
+        let (copy, time) = (file.with_extension("copy"), file.metadata().unwrap().modified().unwrap());
+        fs::copy(&file, &copy).unwrap();
+        fs::File::options().write(true).open(&copy).unwrap().set_modified(time).unwrap();
+        fs::rename(&copy, &file).unwrap();
+    }
+    for index in 0..tasks {
+        run(&mut task(&plan, index)).success();
+    }
+    tool("finish", &plan).success();
+    // Another time means other rows.
+    let (plan, _) = job.plan("changed", arguments);
+    let file = job.path("trips/0.parquet");
+    fs::File::options().write(true).open(file).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let refused = run(&mut task(&plan, 0)).exits_with(1);
+    assert!(refused.stderr.contains("changed since the tasks were planned"), "{}", refused.stderr);
+}
+
 /// Waits until a condition holds, or the child ends.
 fn until(child: &mut Child, condition: impl Fn() -> bool) {
     while !condition() && child.try_wait().unwrap().is_none() {

@@ -206,7 +206,8 @@ impl Worker {
             Limits::new(&Resources { threads, partitions: Some(plan.query().partitions()), memory_limit, temp_dir })?;
         let _directory = self.directory.lock().await;
         let (args, text) = plan.query().arguments_anywhere()?;
-        let context = session::open(limits, &self.spill, args.stores.options(), CancellationToken::new())?;
+        let (stores, time) = (args.stores.options(), plan.query().time());
+        let context = session::open(limits, &self.spill, stores, time, CancellationToken::new())?;
         let (sender, receiver) = oneshot::channel();
         let (runtime, worker) = (runtime::Handle::current(), Arc::clone(self));
         let planning = move || {

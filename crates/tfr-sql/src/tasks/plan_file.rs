@@ -13,7 +13,7 @@ use super::stored_query::StoredQuery;
 use crate::error::{Result, TaskError};
 
 /// Version of the file's format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 

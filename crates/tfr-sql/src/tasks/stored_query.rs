@@ -7,9 +7,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use clap::error::ErrorKind as UsageKind;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
 use tfr_files::redacted;
@@ -30,6 +32,8 @@ pub struct StoredQuery {
     arguments: Vec<String>,
     /// The SQL text.
     sql: String,
+    /// The time of the query, which `now()` returns.
+    time: DateTime<Utc>,
     partitions: NonZeroUsize,
     /// The rows to write or to examine.
     rows: Rows,
@@ -77,10 +81,36 @@ impl Rows {
         let lines = self.plan.iter().map(Some).chain([None]).zip(found.plan.iter().map(Some).chain([None]));
         let text = |line: Option<&String>| line.cloned().unwrap_or_default();
         match lines.into_iter().find(|(expected, found)| expected != found) {
-            Some((expected, found)) => Err(TaskError::Plan { expected: text(expected), found: text(found) }),
+            Some((expected, found)) => {
+                let (expected, found) = (text(expected), text(found));
+                log::debug!("planned: {expected}");
+                log::debug!("planned here: {found}");
+                let start = first_difference(&expected, &found);
+                Err(TaskError::Plan { expected: part(&expected, start), found: part(&found, start) })
+            }
             None => Ok(()),
         }
     }
+}
+
+/// The byte at which two texts begin to differ.
+fn first_difference(one: &str, other: &str) -> usize {
+    one.char_indices()
+        .zip(other.chars())
+        .find(|((_, one), other)| one != other)
+        .map_or(one.len().min(other.len()), |((at, _), _)| at)
+}
+
+/// The part of an operator around a byte, for messages: the line of an operator that reads 10,000 files takes a megabyte.
+fn part(line: &str, at: usize) -> String {
+    const BEFORE: usize = 200;
+    const AFTER: usize = 400;
+    let head = line.get(..at).unwrap_or(line);
+    let start = head.char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);
+    let tail = line.get(at..).unwrap_or_default();
+    let end = tail.char_indices().nth(AFTER).map_or(line.len(), |(end, _)| at + end);
+    let dots = |is_cut: bool| if is_cut { "\u{2026}" } else { "" };
+    format!("{}{}{}", dots(start > 0), line.get(start..end).unwrap_or_default(), dots(end < line.len()))
 }
 
 /// Collects the state of all files that a plan reads.
@@ -90,8 +120,12 @@ fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, Str
         for file in scan.file_groups.iter().flat_map(|group| group.files()) {
             let meta = &file.object_meta;
             let store = scan.object_store_url.as_str();
-            let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-")).join(" ");
-            let state = format!("{} bytes of {}, {version}", meta.size, meta.last_modified.to_rfc3339());
+            let mut state = format!("{} bytes of {}", meta.size, meta.last_modified.to_rfc3339());
+            // The tag of a local file contains its inode, which differs between copies, and between mounts.
+            if scan.object_store_url != ObjectStoreUrl::local_filesystem() {
+                let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-"));
+                state += &format!(", {}", version.join(" "));
+            }
             files.insert(redacted(&format!("{store}{}", meta.location)).into_owned(), state);
         }
     }
@@ -99,11 +133,17 @@ fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, Str
 }
 
 impl StoredQuery {
-    /// Describes a query: the arguments of the command, its text, the number of partitions, and its rows.
+    /// Describes a query: the arguments of the command, its text and time, the number of partitions, and its rows.
     ///
     /// # Errors
     /// The query contains a password, or an argument is not Unicode.
-    pub fn new(arguments: &[OsString], sql: &str, partitions: NonZeroUsize, rows: Rows) -> Result<Self> {
+    pub fn new(
+        arguments: &[OsString],
+        sql: &str,
+        time: DateTime<Utc>,
+        partitions: NonZeroUsize,
+        rows: Rows,
+    ) -> Result<Self> {
         let secret = |text: &str| redacted(text) != text;
         let text = |argument: &OsString| match argument.to_str() {
             Some(text) if secret(text) => Err(TaskError::NotStored { what: redacted(text).into_owned() }),
@@ -116,7 +156,7 @@ impl StoredQuery {
         }
         let here = |source| TaskError::Directory { path: PathBuf::from("."), source };
         let directory = env::current_dir().map_err(here)?;
-        Ok(Self { directory, arguments, sql: sql.to_owned(), partitions, rows })
+        Ok(Self { directory, arguments, sql: sql.to_owned(), time, partitions, rows })
     }
 
     /// Checks that a plan has the rows of this one.
@@ -127,6 +167,11 @@ impl StoredQuery {
     /// Returns the number of tasks.
     pub fn tasks(&self) -> u32 {
         self.rows.tasks
+    }
+
+    /// Returns the time of the query.
+    pub fn time(&self) -> DateTime<Utc> {
+        self.time
     }
 
     /// Returns the number of partitions of the query.
@@ -158,5 +203,23 @@ impl StoredQuery {
             TaskError::NotStored { what }
         })?;
         Ok((cli.query, self.sql.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_shown_around_their_first_difference() {
+        let line = |middle: &str| format!("{}{middle}{}", "é".repeat(5000), "z".repeat(5000));
+        let (one, other) = (line("one"), line("other"));
+        let at = first_difference(&one, &other);
+        assert_eq!(at, 10_001);
+        let shown = part(&one, at);
+        assert!(shown.starts_with('…') && shown.ends_with('…') && shown.contains("éonez"), "{shown}");
+        assert!(shown.chars().count() < 700, "{}", shown.len());
+        assert_eq!(part("short", first_difference("short", "shorter")), "short");
+        assert_eq!(part("", 0), "");
     }
 }

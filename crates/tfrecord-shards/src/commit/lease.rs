@@ -19,12 +19,17 @@ pub(crate) const LEASE_NAME: &str = "lease";
 /// How long a lease lasts after the last task has begun or ended.
 pub(crate) const LEASE_HOURS: i64 = 24;
 
-/// Extends the lease in `attempts`, or creates it.
+/// Extends the lease in `attempts`, or creates it. A lease that lasts longer is left as it is: the clock of a file system
+/// may be set back.
 pub(crate) fn extend(attempts: &Path) -> io::Result<()> {
     // Under another name first, because tasks extend it at the same time.
     let new = attempts.join(format!("{LEASE_NAME}.{}", AttemptId::new()));
     let mut file = File::create_new(&new)?;
     let until = created(&file)? + TimeDelta::hours(LEASE_HOURS);
+    if until_of(attempts).is_ok_and(|until_now| until_now.is_some_and(|until_now| until_now > until)) {
+        drop(file);
+        return fs::remove_file(&new);
+    }
     file.write_all(until.to_rfc3339_opts(SecondsFormat::Secs, true).as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, attempts.join(LEASE_NAME))
@@ -45,10 +50,16 @@ fn created(file: &File) -> io::Result<DateTime<Utc>> {
     Ok(file.metadata()?.modified()?.into())
 }
 
+/// Returns until when the lease in `attempts` lasts, or `None` if it contains no time.
+fn until_of(attempts: &Path) -> io::Result<Option<DateTime<Utc>>> {
+    let until = fs::read_to_string(attempts.join(LEASE_NAME))?;
+    Ok(DateTime::parse_from_rfc3339(&until).ok().map(|until| until.to_utc()))
+}
+
 /// Whether `attempts` contains a lease that has not expired. One that cannot be read may not have.
 pub(crate) fn is_current(attempts: &Path) -> bool {
-    match fs::read_to_string(attempts.join(LEASE_NAME)) {
-        Ok(until) => DateTime::parse_from_rfc3339(&until).is_ok_and(|until| until > now(attempts)),
+    match until_of(attempts) {
+        Ok(until) => until.is_some_and(|until| until > now(attempts)),
         Err(error) => {
             !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidData)
         }

@@ -20,6 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::commit::directory_scan::{DirectoryScan, Ours};
@@ -361,6 +362,17 @@ pub(crate) fn remove_empty(dir: &Path, directories: &[String]) {
 /// Whether a kernel or a file system does not support a flag of `renameat2`.
 pub(crate) fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
+}
+
+/// Renames a file to a path that does not exist.
+pub(crate) fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(error) if is_unsupported(error) => match to.symlink_metadata() {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        renamed => Ok(renamed?),
+    }
 }
 
 /// Gives `new` the permissions of `old`, if that exists.

@@ -13,6 +13,7 @@ use crate::commit::report::TaskReport;
 use crate::commit::settling::Settling;
 use crate::commit::shard_file::{ShardFile, ShardHome};
 use crate::commit::shared_staging::SharedStaging;
+use crate::commit::staging::rename_file;
 use crate::commit::staging_names;
 use crate::commit::uncached::{UncachedFile, UncachedStreams};
 use crate::error::{AtPath, Error, ErrorKind, Result};
@@ -181,13 +182,13 @@ impl StagingArea {
             let mut file = File::create_new(&new)?;
             file.write_all(bytes)?;
             file.sync_all()?;
-            // Fails if there is one.
-            let linked = fs::hard_link(&new, &path);
-            fs::remove_file(&new)?;
-            match linked {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read(&path),
-                linked => {
-                    linked?;
+            match rename_file(&new, &path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    fs::remove_file(&new)?;
+                    fs::read(&path)
+                }
+                renamed => {
+                    renamed?;
                     // Other processes read the runs that this attempt has added.
                     area.reported.store(true, Ordering::Relaxed);
                     File::open(&area.dir)?.sync_all()?;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicUsize;
 
+use chrono::Utc;
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{JoinType, NullEquality};
@@ -145,7 +146,7 @@ fn run(operator: &'static str, query: &str, damage: Damage) -> Result<usize, Str
     let spill = SpillDirectory::create(Some(dir.path())).unwrap();
     // One partition, so that nothing is exchanged.
     let limits = Limits { threads: NonZeroUsize::MIN, partitions: NonZeroUsize::MIN, memory: 8 << 20 };
-    let opened = session::open(limits, &spill, StoreOptions::default(), CancellationToken::new()).unwrap();
+    let opened = session::open(limits, &spill, StoreOptions::default(), Utc::now(), CancellationToken::new()).unwrap();
     let number = Arc::<AtomicUsize>::default();
     let meddler = Arc::new(Meddler { files: spill.files(), operator, damage, number: Arc::clone(&number) });
     let disk = DiskManagerBuilder::default().with_temp_file_factory(meddler);

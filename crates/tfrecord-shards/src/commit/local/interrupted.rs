@@ -9,11 +9,12 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use super::store::{rename_file, warn_unremoved};
+use super::store::warn_unremoved;
 use super::{LocalCommit, StagedSet};
 use crate::commit::publication::{Publication, Staging, directories};
 use crate::commit::settling::Settling;
 use crate::commit::shared_staging::SharedStaging;
+use crate::commit::staging::rename_file;
 use crate::commit::staging::{self, remove_empty};
 use crate::commit::staging_names::{self, SET_NAME, is_shard_name};
 use crate::error::{AtPath, AttemptError, ErrorKind, Result};

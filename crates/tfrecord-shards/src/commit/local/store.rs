@@ -11,7 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::StagedSet;
 use crate::commit::publication::{SaveMode, Staging, Store};
-use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, remove_empty};
+use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, remove_empty, rename_file};
 use crate::commit::staging_names::lock_name;
 use crate::commit::step::{Outcome, Place, Spot, Step};
 use crate::commit::{staging, target};
@@ -230,17 +230,6 @@ pub(super) fn warn_unremoved(dir: &Path, removed: Result<()>) {
             dir.display(),
             error.with_sources()
         );
-    }
-}
-
-/// Renames a file to a path that does not exist.
-pub(super) fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(error) if is_unsupported(error) => match to.symlink_metadata() {
-            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(_) => fs::rename(from, to),
-        },
-        renamed => Ok(renamed?),
     }
 }
 
