@@ -44,6 +44,11 @@ const LEAST_BATCH_ROWS: usize = 256;
 /// Minimum rows of a batch of long rows.
 const LEAST_LONG_ROWS: usize = 16;
 
+/// Bounds on the bytes of Parquet footers that a session keeps. The engine's default is the minimum, enough for some 3,000
+/// files.
+const LEAST_FOOTERS: usize = 50 << 20;
+const MOST_FOOTERS: usize = 1 << 30;
+
 /// Stack size in bytes of the engine's threads, which evaluate expressions recursively.
 pub const WORKER_STACK: usize = 32 << 20;
 
@@ -74,6 +79,13 @@ impl Limits {
     /// Returns the size limits of batches and values.
     fn bounds(&self) -> Bounds {
         Bounds { batch: batch_bytes(self.memory, self.partitions.get()), value: self.memory }
+    }
+
+    /// Bytes of Parquet footers to keep. Planning passes over all files several times: a footer that is forgotten in between
+    /// is read and decoded again.
+    fn footers(&self) -> usize {
+        let share = usize::try_from(self.memory / 8).unwrap_or(usize::MAX);
+        share.clamp(LEAST_FOOTERS, MOST_FOOTERS)
     }
 
     /// Bytes that each partition of a sort reserves for merging its spilled data. All of them together take a quarter
@@ -158,6 +170,7 @@ pub fn open(
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
         .with_disk_manager_builder(disk)
         .with_object_store_registry(Arc::new(stores))
+        .with_metadata_cache_limit(limits.footers())
         .build_arc()?;
 
     let corrected = tfr_engine::exact(
