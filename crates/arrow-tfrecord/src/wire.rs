@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_hold_the_whole_feature_header() {
+    fn template_matches_the_whole_feature_header() {
         let template = Template::new("a", FeatureKind::Int64).unwrap();
         let mut out = [0; Template::WIDTH];
         let end = template.put(&mut out, 0, 1);

@@ -31,7 +31,7 @@ fn an_empty_list_keeps_its_kind() {
 
 /// What the crate's documentation warns of: entries that TensorFlow's parser refuses.
 #[test]
-fn defaults_are_left_out_of_map_entries() {
+fn map_entries_omit_default_values() {
     assert_eq!(features([("a", Feature { kind: None })]).encode_to_vec(), [0x0a, 3, 0x0a, 1, b'a']);
     assert_eq!(features([("", int64(vec![]))]).encode_to_vec(), [0x0a, 4, 0x12, 2, 0x1a, 0]);
     let lists = FeatureLists { feature_list: [("a".to_owned(), FeatureList::default())].into() };

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_are_none() {
+    fn column_rule_rejects_unknown_policy_and_choice() {
         let message = |text: &str| text.parse::<ColumnRule>().unwrap_err().to_string();
         assert_eq!(
             message("null=zero"),

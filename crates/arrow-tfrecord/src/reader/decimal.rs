@@ -162,7 +162,7 @@ mod tests {
     use arrow_array::types::{Decimal32Type, Decimal128Type};
 
     #[test]
-    fn decimals_come_back_from_their_floats() {
+    fn decimal_round_trips_through_float() {
         for scale in [-2, 0, 2, 10, 30] {
             let texts = ["0", "999999", "-999999", "123456", "-1", "100001", "7"];
             let floats: Vec<f32> = texts.map(|text| format!("{text}e{}", -scale).parse().unwrap()).into();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_led_out_of_range_is_the_largest() {
+    fn decimal_rounded_out_of_range_becomes_the_largest_value() {
         let data_type = DataType::Decimal32(9, 2);
         let array = nearest::<Decimal32Type>(&[1e7, -1e7], None, &data_type).unwrap();
         assert_eq!(array.as_primitive::<Decimal32Type>().values(), &[999_999_999, -999_999_999]);

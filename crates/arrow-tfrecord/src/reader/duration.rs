@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_units_that_fit() {
+    fn duration_parser_accepts_whole_units_in_range() {
         assert_eq!(parse("PT5400S", 0), Some(5400));
         assert_eq!(parse("-PT0.25S", 3), Some(-250));
         assert_eq!(parse("P0D", 9), Some(0));

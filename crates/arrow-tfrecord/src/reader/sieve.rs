@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_never_unwanted() {
+    fn sieve_never_skips_requested_features() {
         let mut sieve = Sieve::default();
         let kept: Vec<String> =
             (0..20).map(|len| "n".repeat(len)).chain((0..20).map(|n| format!("feature_{n}"))).collect();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_entries_are_left_to_others() {
+    fn sieve_leaves_unusual_entries_to_the_full_parser() {
         let sieve = Sieve::default();
         for bytes in [&entry("a")[..7], &entry(&"n".repeat(128)), b"\x12\x01a\x0a\0\0\0\0\0\0\0\0", b""] {
             assert_eq!(sieve.unwanted_value(bytes, 0), None);

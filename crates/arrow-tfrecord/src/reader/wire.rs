@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn varints_that_are_none() {
+    fn varint_rejects_cut_and_too_long_numbers() {
         assert_eq!(varint(&[0x80; 9], 0).unwrap_err().reason, CUT_SHORT.0);
         assert_eq!(varint(&[0x80; 12], 0).unwrap_err().reason, TOO_LONG.0);
         let mut beyond = [0xff; 10];

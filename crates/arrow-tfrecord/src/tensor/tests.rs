@@ -38,7 +38,7 @@ fn int64s(lists: Vec<Vec<i64>>) -> ListArray {
 
 /// What TensorFlow 2.21 gives for the same values.
 #[test]
-fn tensors_are_those_of_tensorflow() {
+fn serialize_tensor_matches_tensorflow() {
     let texts = |values: Vec<&str>| {
         let mut builder = ListBuilder::new(builder::StringViewBuilder::new());
         builder.append_value(values.into_iter().map(Some));
@@ -124,7 +124,7 @@ fn column(rows: usize) -> BoxedStrategy<ArrayRef> {
 
 proptest! {
     #[test]
-    fn tensors_come_back(array in (0..6usize).prop_flat_map(column), skip in 0..3usize) {
+    fn tensor_round_trips(array in (0..6usize).prop_flat_map(column), skip in 0..3usize) {
         let skip = skip.min(array.len());
         let array = array.slice(skip, array.len() - skip);
         let tensors: ArrayRef = Arc::new(serialize_tensor(&array, None).unwrap());
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn parse_tensor_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let tensors: ArrayRef = Arc::new(BinaryArray::from_iter_values([&bytes]));
         let list = DataType::new_list(DataType::Int64, true);
         for data_type in [DataType::Utf8, list.clone(), DataType::new_list(list, true)] {
@@ -148,7 +148,7 @@ proptest! {
 
 /// As `tf.make_tensor_proto` and older writers put values beside the content.
 #[test]
-fn values_beside_the_content() {
+fn parse_tensor_reads_values_outside_tensor_content() {
     let list = |item: DataType| DataType::new_list(item, true);
     let dtype = |data_type: &DataType| i32::from(dtype(data_type).unwrap());
     let tensor = |data_type: &DataType, sizes: &[i64]| TensorProto {
@@ -189,7 +189,7 @@ fn values_beside_the_content() {
 
 /// As `arrow.variable_shape_tensor` has them.
 #[test]
-fn tensors_with_shapes_of_their_own() {
+fn serialize_tensor_accepts_variable_shape_structs() {
     let data = || int64s(vec![vec![1, 2, 3, 4, 5, 6], vec![]]).values().clone();
     let sizes = |sizes: [i32; 4]| {
         let sizes = Arc::new(Int32Array::from(sizes.to_vec())) as ArrayRef;
@@ -212,7 +212,7 @@ fn tensors_with_shapes_of_their_own() {
 }
 
 #[test]
-fn tensors_that_do_not_fit() {
+fn parse_tensor_rejects_mismatched_tensors() {
     let message = |tensor: TensorProto, data_type: &DataType| parsed(&[&tensor], data_type).unwrap_err().to_string();
     let list = |item: DataType| DataType::new_list(item, true);
     let int64s = |sizes: &[i64], values: Vec<i64>| TensorProto {
@@ -244,7 +244,7 @@ fn tensors_that_do_not_fit() {
 }
 
 #[test]
-fn values_that_are_no_tensor() {
+fn serialize_tensor_rejects_ragged_lists_and_nulls() {
     let message = |array: ArrayRef, shape: Option<&[i64]>| serialize_tensor(&array, shape).unwrap_err().to_string();
     let ragged = || Arc::new(int64s(vec![vec![1], vec![2, 3]])) as ArrayRef;
     assert_eq!(message(ragged(), None), "row 0: lists of different lengths, which make no tensor");

@@ -128,7 +128,7 @@ fn times_change_unit() {
 }
 
 #[test]
-fn text_forms() {
+fn text_choice_formats_dates_times_and_doubles() {
     assert_eq!(texts(Date32Array::from(vec![Some(0), None])), [Some("1970-01-01".to_owned()), None]);
     let at = TimestampMicrosecondArray::from(vec![1_700_000_000_000_001]).with_timezone("UTC");
     assert_eq!(texts(at), [Some("2023-11-14T22:13:20.000001Z".to_owned())]);
@@ -159,7 +159,7 @@ fn dictionaries_and_lists_take_the_choices_of_their_values() {
 proptest! {
     /// Whatever has a text comes back from it: years before 0 and after 9999 too.
     #[test]
-    fn dates_and_times_come_back_from_their_text(
+    fn text_choice_round_trips_dates_and_times(
         seconds in proptest::collection::vec(-8_334_000_000_000i64..8_210_000_000_000, 1..20),
         ticks in 0..1_000_000_000i64,
         near in any::<bool>(),

@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn tables_become_shorter_and_come_back(batch in tables::batch()) {
+    fn compact_form_shortens_encoded_tables(batch in tables::batch()) {
         let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap();
         let mut records = RecordBuffer::default();
         Encoder::new(Arc::new(mapping)).encode(&batch, &mut records).unwrap();
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_that_is_compact_comes_back(
+    fn compact_form_round_trips_any_compacted_record(
         rows in vec(vec((0..NAMES.len(), feature()), 0..6), 1..30),
         shuffled in any::<bool>(),
         damage in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..=255u8), 0..3),
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_compact_record_is_refused(
+    fn compact_form_rejects_damaged_records(
         features in vec(feature(), NAMES.len()),
         flip in any::<prop::sample::Index>(),
         change in 1..=255u8,
@@ -159,7 +159,7 @@ fn int(value: i64) -> Feature {
 }
 
 #[test]
-fn features_may_be_lacking_from_every_record() {
+fn compact_form_allows_features_missing_from_every_record() {
     // No record has all of them; which comes first is told by the third.
     let rows = [vec!["a"], vec!["b"], vec!["a", "b"], vec!["c"], vec!["b", "c"], vec![], vec!["a", "c"]];
     let payloads = rows.iter().map(|names| example(&names.iter().map(|name| entry(name, &int(7))).collect::<Vec<_>>()));
@@ -169,7 +169,7 @@ fn features_may_be_lacking_from_every_record() {
 }
 
 #[test]
-fn a_value_that_is_seen_late_has_no_known_kind() {
+fn compact_form_skips_records_whose_kind_appears_late() {
     let empty = example(&[entry("a_rather_long_name", &Feature { kind: None }), entry("b", &int(3))]);
     let form = CompactForm::of(&framed([empty.clone()]));
     let records = framed([empty, example(&[entry("a_rather_long_name", &int(1)), entry("b", &int(3))])]);
@@ -177,7 +177,7 @@ fn a_value_that_is_seen_late_has_no_known_kind() {
 }
 
 #[test]
-fn other_records_have_no_form() {
+fn compact_form_is_empty_for_other_records() {
     let features = |name: &str| Features { feature: [(name.to_owned(), int(5))].into() };
     let sequence = SequenceExample { context: Some(features("a")), feature_lists: Some(Default::default()) };
     let image = Feature { kind: Some(Kind::BytesList(BytesList { value: vec![vec![1; 1000]] })) };

@@ -38,7 +38,7 @@ fn refusal(data_type: &DataType, options: &MappingOptions, good: &[(&str, &[i64]
 }
 
 #[test]
-fn features_that_do_not_fit_together() {
+fn reader_rejects_inconsistent_features() {
     let int = |name: &str, nullable| Field::new(name, DataType::Int64, nullable);
     let list = |item: DataType| DataType::new_list(item, true);
     let fields: Fields = vec![int("x", true), int("y", false)].into();

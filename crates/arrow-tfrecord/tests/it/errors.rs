@@ -33,7 +33,7 @@ fn failure(field: Field, array: impl Array + 'static, options: &MappingOptions) 
 }
 
 #[test]
-fn errors_say_where() {
+fn error_reports_column_row_and_position() {
     let id = |data_type| Arc::new(Schema::new(vec![Field::new("id", data_type, true)]));
     let written = id(DataType::UInt64);
     let batch = |values: Vec<u64>| {
@@ -64,14 +64,14 @@ fn errors_say_where() {
 }
 
 #[test]
-fn types_without_a_place() {
+fn mapping_rejects_unsupported_types() {
     let refusals: Vec<_> =
         tables::refused().into_iter().map(|field| refusal(vec![field], &MappingOptions::default())).collect();
     assert_snapshot!(refusals.join("\n\n"));
 }
 
 #[test]
-fn options_that_do_not_fit() {
+fn mapping_rejects_unsuitable_options() {
     let fields = || {
         vec![
             Field::new("id", DataType::Int64, false),
@@ -93,7 +93,7 @@ fn options_that_do_not_fit() {
 }
 
 #[test]
-fn values_that_do_not_fit() {
+fn encoder_rejects_values_that_features_cannot_represent() {
     let options = MappingOptions::default;
     let field = |data_type| Field::new("c", data_type, true);
     let mut lists = ListBuilder::new(Int64Builder::new());
@@ -200,7 +200,7 @@ fn nested_columns_in_the_table() {
 
 /// Values under a null and unused values of a dictionary are unspecified.
 #[test]
-fn only_values_that_are_there_can_fail() {
+fn encoder_ignores_values_that_no_row_shows() {
     let hidden = UInt64Array::new(vec![u64::MAX, 1].into(), Some(NullBuffer::from(vec![false, true])));
     let keys = Int8Array::from(vec![Some(1), None]);
     let unused = DictionaryArray::<Int8Type>::new(keys, Arc::new(UInt64Array::from(vec![u64::MAX, 1])));

@@ -66,7 +66,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_filter_is_a_selection(
+    fn row_filter_equals_selection_after_reading(
         batch in tables::batch(),
         answers in [answers(), answers()],
         also_read in proptest::collection::vec(any::<Index>(), 0..3),
@@ -130,7 +130,7 @@ fn every(nth: i64) -> RowFilter {
 
 /// Rows that do not pass are not decoded: here, rows without the non-nullable name.
 #[test]
-fn columns_of_other_rows_are_not_decoded() {
+fn row_filter_skips_decoding_of_rejected_rows() {
     let (schema, file) = ids();
     let fields: Vec<_> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(false)).collect();
     let builder = ReaderBuilder::new(Arc::new(Schema::new(fields))).with_batch_size(100);
@@ -164,7 +164,7 @@ fn rows_are_counted_without_a_column() {
 
 /// A filter gets the columns in its own order, as the schema has them.
 #[test]
-fn a_filter_gets_what_it_asked_for() {
+fn row_filter_gets_the_requested_columns_in_order() {
     let (schema, file) = ids();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let filter = RowFilter::new(vec![1, 0, 1], {

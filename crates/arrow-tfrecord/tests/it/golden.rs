@@ -71,7 +71,7 @@ fn check_row(batch: &RecordBatch, row: usize, expected: &Value, file: &str) {
 }
 
 #[test]
-fn files_of_other_writers_are_read_as_tensorflow_reads_them() {
+fn golden_files_read_as_tensorflow_reads_them() {
     let golden = Path::new(GOLDEN);
     let Ok(readback) = fs::read(golden.join("readback/tf.json")) else {
         eprintln!("skipped: there is no {GOLDEN}");

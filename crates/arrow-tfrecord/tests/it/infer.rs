@@ -100,7 +100,7 @@ fn a_feature_without_a_name_has_no_column() {
 }
 
 #[test]
-fn what_has_no_type_is_told_with_its_place() {
+fn infer_reports_position_of_features_without_a_type() {
     let mut inference = SchemaInference::new();
     inference.observe(&record(&[("f", ints(&[1]))]), Position::default()).unwrap();
     let at = Position { record: 1, byte: 37 };
@@ -117,7 +117,7 @@ fn what_has_no_type_is_told_with_its_place() {
 
 /// Protobuf would take them for Examples and pass over what they hold.
 #[test]
-fn messages_of_other_types_are_refused() {
+fn infer_rejects_other_message_types() {
     let features = Example { features: Some(Features::default()) }.encode_to_vec();
     let refused = |record: &[u8]| {
         let position = Position { record: 3, byte: 64 };
@@ -205,7 +205,7 @@ fn context_and_feature_lists_are_columns_by_name() {
 
 /// Who reads Examples does not pass over what else there is, and `infer_schema` tells no mapping.
 #[test]
-fn sequences_are_not_taken_for_examples() {
+fn example_reader_rejects_sequence_examples() {
     let mut writer = RecordWriter::new(Vec::new());
     writer.write_record(&sequence(&[("id", ints(&[1]))], &[("q", &[ints(&[1])])])).unwrap();
     let file = writer.finish().unwrap();

@@ -331,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn lists_of_more_than_values_are_feature_lists(
+    fn sequence_examples_store_nested_lists_as_feature_lists(
         batch in nested_tables::batch(Nulls::OutsideOfLists),
         masks in any::<bool>(),
         named in any::<bool>(),
@@ -369,7 +369,7 @@ proptest! {
     }
 
     #[test]
-    fn masks_say_where_nulls_are(batch in nested_tables::batch(Nulls::Everywhere)) {
+    fn null_masks_round_trip_nested_columns(batch in nested_tables::batch(Nulls::Everywhere)) {
         let options = MappingOptions::default().with_nulls(NullPolicy::Mask);
         prop_assert_eq!(encoded(&batch, &options), framed(&batch, true));
         comes_back(&batch, &options);

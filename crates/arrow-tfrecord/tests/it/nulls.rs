@@ -172,7 +172,7 @@ fn structs() {
 
 /// A field that is never null determines whether the struct is null.
 #[test]
-fn structs_told_by_a_field() {
+fn struct_nulls_are_detected_by_a_required_field() {
     let fields = vec![Field::new("x", DataType::Int64, false), Field::new("y", DataType::Utf8, true)];
     let columns = vec![ints(vec![Some(1), Some(2)]), Arc::new(StringArray::from(vec![None, Some("b")])) as ArrayRef];
     let structs = StructArray::new(fields.into(), columns, Some(NullBuffer::from(vec![true, false])));
@@ -192,7 +192,7 @@ fn structs_in_lists() {
 }
 
 #[test]
-fn what_is_said_of_a_part_wins() {
+fn null_rule_of_a_part_overrides_the_column() {
     let structs: ArrayRef = Arc::new(point(vec![Some(1), None], vec![None, None], Some(vec![true, false])));
     let options = MappingOptions::default()
         .with_nulls(NullPolicy::Error)
@@ -203,7 +203,7 @@ fn what_is_said_of_a_part_wins() {
 
 /// The rules of children do not apply to a null parent: it is not lost, and all children agree on it.
 #[test]
-fn a_null_is_written_by_the_rule_of_the_part_that_is_null() {
+fn null_parent_is_written_by_its_own_rule() {
     let valid = Some(NullBuffer::from(vec![true, false]));
     let of_lists = StructArray::new(
         vec![Field::new("l", lists().data_type().clone(), false)].into(),
@@ -275,7 +275,7 @@ fn rules_that_do_not_fit() {
 
 /// A list of a length of 0 has no values either, null or not.
 #[test]
-fn lists_of_nothing() {
+fn null_lists_of_length_zero_have_no_values() {
     let none: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
     let valid = Some(NullBuffer::from(vec![true, false]));
     let lists = FixedSizeListArray::try_new_with_length(item(&none), 0, none, valid, 2).unwrap();
@@ -290,7 +290,7 @@ fn lists_of_nothing() {
 
 /// Only elements of lists of any length can be left out.
 #[test]
-fn what_could_be_dropped_is_told() {
+fn null_element_error_reports_whether_drop_applies() {
     let pairs = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])], 2);
     let lists_of_pairs = ListArray::new(item(&pairs), OffsetBuffer::from_lengths([1]), Arc::new(pairs.clone()), None);
     let points = point(vec![None], vec![None], None);
@@ -308,7 +308,7 @@ fn what_could_be_dropped_is_told() {
 
 /// A default is a value of the column's type like any other: in the form that was chosen, and in range.
 #[test]
-fn defaults_are_written_in_the_form_chosen() {
+fn null_default_uses_the_chosen_encoding() {
     let prices = Decimal128Array::from(vec![Some(150), None]).with_precision_and_scale(9, 2).unwrap();
     let options = MappingOptions::default()
         .with_choice("c", Choice::Unscaled)

@@ -112,14 +112,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_batch_is_the_messages_of_its_rows(batch in tables::batch()) {
+    fn encoder_matches_prost_for_any_batch(batch in tables::batch()) {
         let records = encoded(&batch);
         prop_assert_eq!(records.len(), batch.num_rows());
         prop_assert_eq!(records.bytes(), framed(&batch));
     }
 
     #[test]
-    fn rows_are_the_same_however_they_are_cut(batch in tables::batch(), cut in 0..40usize) {
+    fn encoder_output_is_independent_of_batch_cuts(batch in tables::batch(), cut in 0..40usize) {
         let whole = encoded(&batch);
         let cut = cut.min(batch.num_rows());
         let encoder = encoder(&batch);
@@ -138,7 +138,7 @@ proptest! {
 
 /// More rows than a block has, and rows longer than a block may be.
 #[test]
-fn blocks_leave_no_seam() {
+fn encoder_output_is_independent_of_blocks() {
     let rows = 700;
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(arrow_array::Int64Array::from_iter_values(0..rows))),

@@ -43,7 +43,7 @@ fn packed(batch: &RecordBatch, in_runs: bool) -> RecordBatch {
 
 proptest! {
     #[test]
-    fn values_are_written_and_come_back(batch in nested_tables::batch(Nulls::Everywhere), in_runs in any::<bool>()) {
+    fn packed_columns_encode_like_plain_ones_and_round_trip(batch in nested_tables::batch(Nulls::Everywhere), in_runs in any::<bool>()) {
         prop_assume!(batch.num_rows() > 0 || !in_runs);
         let options = MappingOptions::default().with_nulls(NullPolicy::Mask);
         let packed = packed(&batch, in_runs);
@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn equal_values_share_a_key() {
+fn reader_gives_equal_dictionary_values_one_key() {
     let words = StringArray::from_iter_values((0..300).map(|row| if row % 3 == 0 { "a, b" } else { "c" }));
     let structs = StructArray::try_from(vec![("word", Arc::new(words) as ArrayRef)]).unwrap();
     let keys = Int16Array::from_iter_values(0..300);

@@ -240,7 +240,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_wire_form_is_read_as_prost_reads_it(records in vec(record(), 0..12)) {
+    fn reader_matches_prost_for_any_wire_encoding(records in vec(record(), 0..12)) {
         let examples: Vec<_> = records.iter().map(|record| Example::decode(record.as_slice()).unwrap()).collect();
         let file = framed(&records);
         for scalars in [false, true] {

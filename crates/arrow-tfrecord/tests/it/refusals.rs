@@ -57,7 +57,7 @@ fn refusal(field: Field, choice: Option<Choice>, bad: Vec<u8>) -> String {
 }
 
 #[test]
-fn records_that_do_not_fit() {
+fn reader_rejects_features_of_another_kind_or_count() {
     let field = |data_type| Field::new("f", data_type, true);
     let list = |item| DataType::List(Field::new_list_field(item, true).into());
     let pair = |item| DataType::FixedSizeList(Field::new_list_field(item, true).into(), 2);
@@ -97,7 +97,7 @@ fn records_that_do_not_fit() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_before_reading() {
+fn reader_rejects_unsupported_schema_before_reading() {
     let item = Field::new_list_field(DataType::Null, true);
     let schema = Arc::new(Schema::new(vec![Field::new("f", DataType::List(item.into()), true)]));
     let nested = ReaderBuilder::new(schema).build_decoder().unwrap_err();
@@ -108,7 +108,7 @@ fn what_cannot_be_read_is_refused_before_reading() {
 
 /// Or a schema of some lines would take all memory.
 #[test]
-fn a_row_that_takes_more_than_a_batch_is_refused_before_reading() {
+fn reader_rejects_rows_larger_than_a_batch_before_reading() {
     let list = |item, len| DataType::FixedSizeList(Field::new_list_field(item, true).into(), len);
     let refused = |data_type| {
         let schema = Schema::new(vec![Field::new("x", DataType::Int64, true), Field::new("f", data_type, true)]);
@@ -163,7 +163,7 @@ fn a_reader_ends_with_its_first_error() {
 
 /// Absent and without a kind are null; empty is not.
 #[test]
-fn null_and_empty() {
+fn reader_distinguishes_null_from_empty_list() {
     let records = [Vec::new(), record(None), ints(&[]), ints(&[1])];
     let list = DataType::List(Field::new_list_field(DataType::Int32, true).into());
     let schema = Arc::new(Schema::new(vec![Field::new("f", list, true)]));

@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_batch_comes_back(batch in tables::batch()) {
+    fn default_mapping_round_trips_any_batch(batch in tables::batch()) {
         let options = MappingOptions::default();
         let file = encoded(&batch, &options);
         let back = joined(&decoded(ReaderBuilder::new(batch.schema()), &file), &batch);
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_projection_is_a_selection(
+    fn projection_equals_selecting_columns(
         batch in tables::batch(),
         picks in proptest::collection::vec(any::<proptest::sample::Index>(), 0..4),
         batch_size in 1..50usize,
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_are_the_same_however_bytes_come(batch in tables::batch(), pieces in proptest::collection::vec(1..200usize, 1..8)) {
+    fn decoder_output_is_independent_of_input_pieces(batch in tables::batch(), pieces in proptest::collection::vec(1..200usize, 1..8)) {
         let file = encoded(&batch, &MappingOptions::default());
         let whole = joined(&decoded(ReaderBuilder::new(batch.schema()), &file), &batch);
         let mut decoder = ReaderBuilder::new(batch.schema()).build_decoder().unwrap();
@@ -135,7 +135,7 @@ fn through(array: ArrayRef, choice: Choice) -> ArrayRef {
 }
 
 #[test]
-fn every_exact_choice_comes_back() {
+fn exact_choices_round_trip() {
     let doubles = vec![Some(0.1), None, Some(-1e300), Some(f64::MIN_POSITIVE / 2.0), Some(f64::INFINITY), Some(-0.0)];
     let double = || Arc::new(Float64Array::from(doubles.clone())) as ArrayRef;
     let lists = || {
@@ -218,7 +218,7 @@ fn every_exact_choice_comes_back() {
 
 /// Rounded down on the way out, and in the unit of the type again.
 #[test]
-fn coarser_times_come_back_as_what_was_written() {
+fn coarse_time_choices_round_down() {
     let nanos = Arc::new(TimestampNanosecondArray::from(vec![Some(1_999_999_999), None, Some(-1)]));
     let seconds = TimestampNanosecondArray::from(vec![Some(1_000_000_000), None, Some(-1_000_000_000)]);
     assert_eq!(through(nanos, Choice::Seconds).as_ref(), &seconds as &dyn Array);
@@ -234,7 +234,7 @@ fn short_decimals_survive_being_floats() {
 }
 
 #[test]
-fn names_of_the_parts_of_a_type_are_kept() {
+fn type_round_trip_keeps_names_of_nested_fields() {
     let runs = DataType::RunEndEncoded(
         Arc::new(Field::new("ends", DataType::Int16, false)),
         Arc::new(Field::new("value", DataType::Float64, true)),
@@ -267,7 +267,7 @@ fn names_of_the_parts_of_a_type_are_kept() {
 }
 
 #[test]
-fn compressed_files_are_told_by_their_content() {
+fn reader_detects_compression_by_content() {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20_000));
     let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
@@ -285,7 +285,7 @@ fn compressed_files_are_told_by_their_content() {
 
 /// Arrow does not parse the text that it gives durations.
 #[test]
-fn durations_come_back_from_their_text() {
+fn duration_text_round_trips() {
     let seconds = DurationSecondArray::from(vec![Some(0), None, Some(-5400), Some(i64::MAX / 1000)]);
     let nanos = DurationNanosecondArray::from(vec![Some(i64::MAX), Some(-1), None, Some(1_500_000_000)]);
     let columns = [("s", Arc::new(seconds) as ArrayRef, true), ("n", Arc::new(nanos) as ArrayRef, true)];

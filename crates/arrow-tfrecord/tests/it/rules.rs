@@ -313,7 +313,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_accepted_is_read_back_or_named((batch, options) in case()) {
+    fn mapping_options_round_trip_or_report_loss((batch, options) in case()) {
         check(&batch, options)?;
     }
 }

@@ -84,7 +84,7 @@ fn sequence() -> RecordBatch {
 }
 
 #[test]
-fn sequences_are_those_of_tensorflow() {
+fn sequence_examples_match_tensorflow() {
     if !Path::new(GOLDEN).exists() {
         return println!("skipped: no golden files beside the repository");
     }
@@ -160,7 +160,7 @@ fn null_lists_among_steps() {
 }
 
 #[test]
-fn columns_that_are_no_sequence() {
+fn sequence_option_rejects_unsuitable_columns() {
     let refused = |data_type: DataType, options: MappingOptions| {
         let schema = Arc::new(Schema::new(vec![Field::new("c", data_type, true)]));
         Mapping::try_new(&schema, &options).unwrap_err().to_string()
@@ -244,7 +244,7 @@ fn of_bytes() -> MappingOptions {
 }
 
 #[test]
-fn records_that_are_bytes() {
+fn bytes_record_type_writes_values_as_records() {
     let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["", "one", "a value that is longer than a view"]));
     let blobs: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values([&b"\xff"[..], &[7; 100_000], b""]));
     let keys = Int8Array::from(vec![1, 0, 1]);
@@ -263,7 +263,7 @@ fn records_that_are_bytes() {
 }
 
 #[test]
-fn the_table_of_records_of_bytes() {
+fn bytes_record_type_prints_its_mapping() {
     let schema = Arc::new(Schema::new(vec![Field::new("jpeg", DataType::Binary, false)]));
     assert_snapshot!(Mapping::try_new(&schema, &of_bytes()).unwrap().to_string(), @r"
     column  type    feature     class  nulls  read with
@@ -272,7 +272,7 @@ fn the_table_of_records_of_bytes() {
 }
 
 #[test]
-fn what_cannot_be_records_of_bytes() {
+fn bytes_record_type_rejects_other_tables() {
     let texts = || Arc::new(StringArray::from(vec![Some("a"), None])) as ArrayRef;
     let numbers = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
     let refused = |columns: Vec<(&str, ArrayRef)>| encoded(&batch(columns), &of_bytes()).unwrap_err().to_string();

@@ -126,7 +126,7 @@ fn tensors_of(kind: &Kind) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn a_shape_that_is_not_that_of_the_values() {
+fn tensor_choice_rejects_values_that_do_not_fill_the_shape() {
     let (field, array) = variable_shape();
     let short = ListArray::from_iter_primitive::<Float32Type, _, _>([Some(vec![Some(0.5)]), None, Some(vec![])]);
     let (fields, mut columns, nulls) = array.as_any().downcast_ref::<StructArray>().unwrap().clone().into_parts();
@@ -149,7 +149,7 @@ fn matrices(rows: &[Option<&[&[i32]]>]) -> ArrayRef {
 }
 
 #[test]
-fn lists_in_lists_are_tensors_where_they_are_dense() {
+fn tensor_choice_accepts_only_dense_nested_lists() {
     let dense = matrices(&[Some(&[&[1, 2], &[3, 4], &[5, 6]]), None, Some(&[])]);
     let field = Field::new("c", dense.data_type().clone(), true);
     let records = through(field.clone(), dense, &by_tensor());
@@ -185,7 +185,7 @@ fn tensors_in_nested_columns() {
 
 /// As a text is cast to a list: one element.
 #[test]
-fn a_tensor_in_place_of_nulls() {
+fn tensor_choice_writes_null_default_as_tensor() {
     let array: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.5), None]));
     let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
     let options = by_tensor().with_column_nulls("c", NullRule::Default("2.5".to_owned()));

@@ -17,7 +17,7 @@ fn mapping(batch: &RecordBatch) -> Arc<Mapping> {
 
 proptest! {
     #[test]
-    fn records_are_those_of_a_file(batch in nested_tables::batch(Nulls::Everywhere), skip in 0..4usize) {
+    fn serialize_equals_the_records_of_a_file(batch in nested_tables::batch(Nulls::Everywhere), skip in 0..4usize) {
         let mapping = mapping(&batch);
         let encoder = Encoder::new(Arc::clone(&mapping));
         let mut framed = RecordBuffer::default();
@@ -41,7 +41,7 @@ proptest! {
 
     /// A null stays null in either direction, whatever values are under it.
     #[test]
-    fn nulls_are_no_records(batch in nested_tables::batch(Nulls::Everywhere), valid in proptest::collection::vec(any::<bool>(), 12)) {
+    fn serialize_and_parse_keep_null_records(batch in nested_tables::batch(Nulls::Everywhere), valid in proptest::collection::vec(any::<bool>(), 12)) {
         let mapping = mapping(&batch);
         let (fields, columns, _) = StructArray::from(batch.clone()).into_parts();
         let valid = valid[..batch.num_rows()].to_vec();
@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn rows_in_errors_are_those_of_the_column() {
+fn serialize_errors_number_rows_of_the_column() {
     let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX, 7, u64::MAX, 7]));
     let field = Field::new("n", DataType::UInt64, false);
     let rows =

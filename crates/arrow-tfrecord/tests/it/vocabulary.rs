@@ -28,7 +28,7 @@ fn of(array: &ArrayRef) -> MappingOptions {
 }
 
 #[test]
-fn strings_come_back_from_their_ranks() {
+fn vocabulary_round_trips_strings() {
     let keys = Int8Array::from(vec![Some(1), None, Some(1), Some(0)]);
     let dictionary: ArrayRef =
         Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(vec!["b", "a", "unused"]))));
@@ -50,7 +50,7 @@ fn strings_come_back_from_their_ranks() {
 }
 
 #[test]
-fn ranks_are_whole_numbers() {
+fn vocabulary_ranks_are_whole_numbers() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["dog", "cat"]));
     let batch = batch(array);
     let options = MappingOptions::default().with_vocabulary("c", vec!["cat".to_owned(), "dog".to_owned()]);
@@ -61,7 +61,7 @@ fn ranks_are_whole_numbers() {
 }
 
 #[test]
-fn ranks_that_there_are_not() {
+fn vocabulary_rejects_unknown_values_and_ranks() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["cat", "emu"]));
     let batch = batch(ArrayRef::clone(&array));
     let told = |error: &Error| error.to_string();

@@ -13,7 +13,7 @@ fn batch(values: Vec<f64>) -> RecordBatch {
 }
 
 #[test]
-fn a_bad_value_leaves_the_file_as_it_was_and_names_the_row() {
+fn writer_error_names_row_and_leaves_the_file_unchanged() {
     let good = batch(vec![1.0, 2.0, 3.0]);
     let mut writer = WriterBuilder::new(good.schema()).build(Vec::new()).unwrap();
     writer.write(&good).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_the_file_system_refuses_stays_an_io_error() {
+fn shards_error_keeps_io_errors() {
     let full = io::Error::from(io::ErrorKind::StorageFull);
     let error = shards_error(tfrecord_shards::Error::from(full));
     assert!(

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_those_of_create_table() -> Result<(), String> {
+    fn columns_argument_parses_create_table_columns() -> Result<(), String> {
         let schema = columns("label BIGINT, \"Image/Name\" VARCHAR NOT NULL, UserId INT UNSIGNED, emb FLOAT[]")?;
         let columns: Vec<_> = schema
             .fields()
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_declares_no_columns_is_refused() {
+    fn columns_argument_rejects_text_without_columns() {
         for (text, reason) in [
             ("", "it declares no column"),
             ("a BIGINT) STORED AS CSV (b INT", "Expected: EOF, found: STORED"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_sql_or_of_arrow() -> Result<()> {
+    fn type_argument_accepts_sql_and_arrow_types() -> Result<()> {
         let function = Function("parse_tensor");
         for (text, data_type) in [
             ("FLOAT[]", "List(Float32)"),

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image() {
+    fn image_header_rejects_other_bytes() {
         let png = encoded(&DynamicImage::new_rgb8(2, 2), ImageFormat::Png);
         for (bytes, reason) in [
             (&b""[..], "no JPEG, PNG, GIF, BMP, WebP or TIFF image"),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_arranged() -> Result<()> {
+    fn options_parse_arrangement_of_rows() -> Result<()> {
         let options = parsed(&[
             ("tfrecord.shuffle", "true"),
             ("tfrecord.split", "train=0.9, val=0.1"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_tell_what_would_be_right() {
+    fn options_errors_suggest_corrections() {
         insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a whole number, 1 or more, or train=256,val=16"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_a_least_and_words_have_no_case() {
+    fn option_values_check_the_minimum_and_ignore_case() {
         assert_eq!(
             (number_or_all("7", 1), number_or_all("all", 1), number_or_all("0", 0)),
             (Ok(Some(7)), Ok(None), Ok(Some(0)))

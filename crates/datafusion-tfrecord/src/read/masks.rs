@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_told_by_their_names() {
+    fn null_masks_are_detected_by_feature_name() {
         for (feature, part) in [
             ("c/is_null", Some("c")),
             ("c/is_null_0", Some("c")),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_opens_for_all() -> Result<()> {
+    async fn barrier_opens_when_the_last_visitor_arrives() -> Result<()> {
         let mut visitors = visitors(3);
         let last = visitors.pop().expect("three");
         let mut waiting = Vec::new();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_those_that_wait_and_those_that_come_later() -> Result<()> {
+    async fn barrier_error_ends_waiting_and_later_visitors() -> Result<()> {
         let mut visitors = visitors(3);
         let (failing, late) = (visitors.pop().expect("three"), visitors.pop().expect("two"));
         let early = visitors.pop().expect("one");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_dropped_ends_those_that_wait() -> Result<()> {
+    async fn barrier_drop_ends_waiting_visitors() -> Result<()> {
         for has_arrived in [false, true] {
             let mut visitors = visitors(2);
             let (dropped, waiting) = (visitors.pop().expect("two"), visitors.pop().expect("one"));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_left_ends_nobody() -> Result<()> {
+    fn barrier_leave_ends_no_other_visitor() -> Result<()> {
         let mut visitors = visitors(2);
         let (first, second) = (visitors.pop().expect("two"), visitors.pop().expect("one"));
         assert!(!first.arrive()? && second.arrive()?);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_runs_twice_is_refused() -> Result<()> {
+    fn barrier_rejects_a_partition_that_runs_twice() -> Result<()> {
         let barrier = Arc::new(Barrier::<u32>::new(1));
         let (first, second) = (barrier.visitor(), barrier.visitor());
         assert!(first.arrive()?);

@@ -51,7 +51,7 @@ async fn a_division_by_zero_in_the_last_partition_leaves_nothing() -> Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_without_a_feature_leaves_nothing_and_tells_the_row() -> Result<()> {
+async fn failed_write_names_the_row_and_leaves_nothing() -> Result<()> {
     let context = session(&partitions(&[3000]), Pace::default())?;
     let query = "SELECT id, CASE WHEN id = 2990 THEN [id, NULL] ELSE [id] END AS list FROM t";
     for message in failures(&context, query).await? {
@@ -119,7 +119,7 @@ fn rows_written(plan: &Arc<dyn ExecutionPlan>) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_stream_leaves_nothing() -> Result<()> {
+async fn dropped_write_leaves_nothing() -> Result<()> {
     for sharding in [count(3), Sharding::Rows(1000), Sharding::default()] {
         let dir = tempdir()?;
         // Without an end, so that the run is unfinished whenever it is dropped.
@@ -226,7 +226,7 @@ async fn a_plan_can_be_run_again() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_node_without_its_committer_says_so() -> Result<()> {
+async fn write_plan_without_committer_is_rejected() -> Result<()> {
     let dir = tempdir()?;
     let context = session(&partitions(&[10]), Pace::default())?;
     let plan: Arc<TfRecordCommitExec> =

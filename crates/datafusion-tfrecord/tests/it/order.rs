@@ -56,7 +56,7 @@ async fn ranges_without_a_count_are_refused_before_any_work() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_count_leaves_nothing() -> Result<()> {
+async fn ordered_write_with_a_wrong_row_count_leaves_nothing() -> Result<()> {
     for expected in [1499, 1501] {
         let dir = tempdir()?;
         let out = dir.path().join("out");
@@ -72,7 +72,7 @@ async fn a_wrong_count_leaves_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limited_order_is_counted_by_the_plan_itself() -> Result<()> {
+async fn ordered_write_takes_the_row_count_from_the_plan() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let context = session(&shuffled(), Pace::default())?;

@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
-    fn rows_go_where_the_rule_says(
+    fn round_robin_assigns_rows_by_the_documented_rule(
         lengths in prop::collection::vec(prop_oneof![Just(0), 0..40usize, 0..6000usize], 1..6),
         shards in 1..20usize,
         batch_size in prop_oneof![Just(1), 1..300usize, Just(8192)],
@@ -63,7 +63,7 @@ proptest! {
 }
 
 #[test]
-fn partitions_that_are_far_ahead_wait() -> Result<()> {
+fn round_robin_holds_back_partitions_that_are_far_ahead() -> Result<()> {
     for (lengths, shards) in [([9000, 100, 9000], 2), ([50, 9000, 9000], 3), ([9000, 9000, 1], 7)] {
         check(&lengths, shards, Pace { batch_size: 1, seed: 7 })?;
     }
@@ -71,7 +71,7 @@ fn partitions_that_are_far_ahead_wait() -> Result<()> {
 }
 
 #[test]
-fn short_partitions_fill_all_shards() -> Result<()> {
+fn round_robin_fills_all_shards_from_short_partitions() -> Result<()> {
     for (lengths, shards, expected) in
         [(vec![10; 64], 16, 40..=40), (vec![6; 2], 12, 1..=1), (vec![7; 33], 16, 14..=15)]
     {

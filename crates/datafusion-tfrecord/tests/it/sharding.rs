@@ -9,7 +9,7 @@ use super::support::{Pace, count, files, options, partitions, shards, write};
 use datafusion_tfrecord::WriteOptions;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exactly_as_many_shards_as_asked_for() -> Result<()> {
+async fn shard_count_is_exact() -> Result<()> {
     for lengths in [&[0][..], &[1], &[7], &[0, 0], &[3, 0, 4], &[1000, 1, 300, 40], &[2000; 3]] {
         for asked in [1, 2, 3, 5, 8, 40] {
             let dir = tempdir()?;
@@ -81,7 +81,7 @@ async fn ten_runs_of_one_plan_give_the_same_bytes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn partitions_cut_their_own_shards_by_size() -> Result<()> {
+async fn shard_size_limits_apply_to_each_partition() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("rows");
     write(&partitions(&[250, 0, 120]), Pace::default(), options(&out, Sharding::Rows(100))).await?;
@@ -116,7 +116,7 @@ async fn no_rows_are_one_empty_shard() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_manifest_tells_how_the_set_came_about() -> Result<()> {
+async fn manifest_records_how_the_set_was_written() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let options = WriteOptions {

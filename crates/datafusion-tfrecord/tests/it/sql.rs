@@ -78,7 +78,7 @@ async fn copy_keeps_order() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_that_happen_to_be_ordered_are_dealt() -> Result<()> {
+async fn copy_assigns_presorted_rows_round_robin() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let source = dir.path().join("ids.csv");
@@ -99,7 +99,7 @@ async fn rows_that_happen_to_be_ordered_are_dealt() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn explain_does_nothing_but_tell() -> Result<()> {
+async fn explain_copy_writes_nothing() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let context = session(&partitions(&[10, 10]), Pace::default())?;
@@ -121,7 +121,7 @@ async fn explain_does_nothing_but_tell() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_tell_how_rows_find_their_shard() -> Result<()> {
+async fn explain_shows_how_rows_are_assigned_to_shards() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let context = session(&partitions(&[10, 10, 10]), Pace::default())?;
@@ -157,7 +157,7 @@ fn without_paths(text: &str, dir: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_refused_by_name() -> Result<()> {
+async fn copy_rejects_unsupported_options_by_name() -> Result<()> {
     let dir = tempdir()?;
     let path = dir.path().display();
     let context = session(&partitions(&[10]), Pace::default())?;

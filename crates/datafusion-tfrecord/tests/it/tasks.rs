@@ -213,7 +213,7 @@ async fn tasks_append_and_overwrite() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_rows_are_a_set_too() -> Result<()> {
+async fn tasks_write_a_set_without_rows() -> Result<()> {
     let dir = tempdir()?;
     for (name, options, _) in CASES {
         let (alone, together) = (dir.path().join("alone").join(name), dir.path().join("together").join(name));

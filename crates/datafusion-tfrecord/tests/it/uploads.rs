@@ -81,7 +81,7 @@ async fn ids(store: &InMemory) -> Result<Option<Vec<i64>>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_in_a_store_is_the_one_of_a_directory() -> Result<()> {
+async fn upload_equals_the_set_in_a_directory() -> Result<()> {
     let table = partitions(&[1500, 0, 700]);
     for sharding in [count(5), Sharding::Rows(300), Sharding::default()] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
@@ -115,7 +115,7 @@ async fn a_set_in_a_store_is_the_one_of_a_directory() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shards_without_rows_are_there_too() -> Result<()> {
+async fn upload_of_no_rows_makes_empty_shards() -> Result<()> {
     for (sharding, shards) in [(count(3), 3), (Sharding::default(), 1)] {
         let store = FaultyStore::default();
         let manifest = upload(&store, &partitions(&[0, 0]), to_store(sharding, SaveMode::Error)?).await?;
@@ -182,14 +182,14 @@ fn arranged(options: WriteOptions) -> Result<WriteOptions> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_fails_there_is_nothing_or_the_set() -> Result<()> {
+async fn upload_failing_at_any_request_leaves_nothing_or_the_set() -> Result<()> {
     let store = FaultyStore::default();
     one_fails(&store, || to_store(count(3), SaveMode::Error)).await?;
     one_fails(&store, || arranged(to_store(count(2), SaveMode::Error)?)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_fails_there_is_the_old_set_or_the_new() -> Result<()> {
+async fn upload_failing_at_any_request_leaves_the_old_or_the_new_set() -> Result<()> {
     let store = FaultyStore::default();
     upload(&store, &vec![vec![7, 8, 9]], to_store(count(2), SaveMode::Error)?).await?;
     one_fails(&store, || to_store(count(3), SaveMode::Overwrite)).await?;
@@ -203,7 +203,7 @@ fn by_day(options: WriteOptions) -> WriteOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whichever_request_fails_splits_and_directories_are_added_to_or_are_as_they_were() -> Result<()> {
+async fn append_failing_at_any_request_adds_to_splits_or_changes_nothing() -> Result<()> {
     // Rows of one day, so that appended rows go both to an existing directory and to new ones.
     let old = vec![vec![63, 66, 69, 72, 75]];
     let split = FaultyStore::default();
@@ -215,7 +215,7 @@ async fn whichever_request_fails_splits_and_directories_are_added_to_or_are_as_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn splits_and_directories_that_are_added_to_keep_what_they_have() -> Result<()> {
+async fn append_keeps_existing_shards_of_splits_and_directories() -> Result<()> {
     for is_partitioned in [false, true] {
         let store = FaultyStore::default();
         let options = |mode| {
@@ -242,7 +242,7 @@ async fn splits_and_directories_that_are_added_to_keep_what_they_have() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sorted_set_in_a_store_has_the_names_of_one_in_a_directory() -> Result<()> {
+async fn sorted_upload_has_the_names_of_a_directory_set() -> Result<()> {
     let table = partitions(&[700, 300]);
     let query = "SELECT id, id % 7 AS day FROM t";
     for sharding in [count(2), Sharding::Rows(40)] {
@@ -267,7 +267,7 @@ async fn a_sorted_set_in_a_store_has_the_names_of_one_in_a_directory() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_added_to_or_left_as_it_is() -> Result<()> {
+async fn append_adds_to_the_stored_set_or_leaves_it_unchanged() -> Result<()> {
     let store = FaultyStore::default();
     upload(&store, &vec![vec![1, 2]], to_store(count(1), SaveMode::Append)?).await?;
     let appended = upload(&store, &vec![vec![3], vec![4]], to_store(count(2), SaveMode::Append)?).await?;
@@ -292,7 +292,7 @@ async fn what_is_there_is_added_to_or_left_as_it_is() -> Result<()> {
 
 /// From some moment on the store does not respond, as if the machine were gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_goes_away_leaves_old_new_or_nothing() -> Result<()> {
+async fn upload_to_a_vanishing_store_leaves_old_new_or_nothing() -> Result<()> {
     let (vacant, occupied) = (FaultyStore::default(), FaultyStore::default());
     upload(&occupied, &vec![vec![7, 8, 9]], to_store(count(2), SaveMode::Error)?).await?;
     let table = partitions(&[40, 20]);
@@ -318,7 +318,7 @@ async fn a_store_that_goes_away_leaves_old_new_or_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_without_conditions_takes_sets_too() -> Result<()> {
+async fn upload_works_without_conditional_requests() -> Result<()> {
     let store = FaultyStore::default().fork(Some(Fault::Conditions));
     for ids_of_run in [vec![1, 2, 3], vec![4, 5]] {
         upload(&store, &vec![ids_of_run.clone()], to_store(count(2), SaveMode::Overwrite)?).await?;
@@ -329,7 +329,7 @@ async fn a_store_without_conditions_takes_sets_too() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_runs_at_once_one_fails_cleanly() -> Result<()> {
+async fn concurrent_uploads_let_one_fail_cleanly() -> Result<()> {
     for mode in [SaveMode::Error, SaveMode::Overwrite] {
         for _ in 0..20 {
             let store = FaultyStore::default();
@@ -450,7 +450,7 @@ async fn copy_writes_to_a_store() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_set_replaces_is_gone() -> Result<()> {
+async fn overwrite_deletes_the_replaced_objects() -> Result<()> {
     let store = FaultyStore::default();
     upload(&store, &vec![vec![7, 8, 9]], to_store(count(2), SaveMode::Error)?).await?;
     let manifest = upload(&store, &partitions(&[40]), to_store(Sharding::Rows(30), SaveMode::Overwrite)?).await?;

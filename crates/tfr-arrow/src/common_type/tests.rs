@@ -79,7 +79,7 @@ fn types_that_have_a_common_type() {
 }
 
 #[test]
-fn types_that_would_lose_values_have_none() {
+fn common_type_rejects_types_that_would_lose_values() {
     use DataType::{Boolean, Date32, Decimal128, Decimal256, Float32, Float64, Int32, Int64, UInt64, Utf8};
     let zoned = |zone: &str| DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
     let local = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -121,7 +121,7 @@ fn structs_gain_fields_by_name() {
 }
 
 #[test]
-fn a_conflict_says_where_it_is() {
+fn common_type_conflict_names_the_nested_field() {
     use DataType::{Int64, Utf8};
     let of = |x: DataType| DataType::new_list(fields(&[("id", Int64, true), ("x", x, true)]), true);
     let conflict = common_type(&of(Int64), &of(Utf8)).expect_err("a conflict");

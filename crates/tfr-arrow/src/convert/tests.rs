@@ -65,7 +65,7 @@ fn fixed(values: &[Option<&[u8; 2]>]) -> FixedSizeBinaryArray {
 }
 
 #[test]
-fn every_pair_that_can_be_converted_is() {
+fn convert_succeeds_for_every_convertible_pair() {
     let samples = samples();
     for from in &samples {
         for to in &samples {
@@ -87,7 +87,7 @@ fn every_pair_that_can_be_converted_is() {
 }
 
 #[test]
-fn a_common_type_holds_all_samples() {
+fn common_type_represents_all_samples() {
     let samples = samples();
     for left in &samples {
         for right in &samples {
@@ -100,7 +100,7 @@ fn a_common_type_holds_all_samples() {
 }
 
 #[test]
-fn a_value_that_is_not_exact_is_named() {
+fn convert_names_the_value_that_is_not_exact() {
     use DataType::{Date32, Decimal128, Float32, Float64, Int32, Int64, Timestamp, UInt64, Utf8};
     use TimeUnit::{Microsecond, Nanosecond, Second};
     let cases: Vec<(ArrayRef, DataType, &str)> = vec![
@@ -140,7 +140,7 @@ fn a_value_that_is_not_exact_is_named() {
 }
 
 #[test]
-fn what_no_conversion_is_for() {
+fn convert_rejects_unsupported_pairs() {
     use DataType::{Boolean, Float64, Int64, Utf8};
     let local = DataType::Timestamp(TimeUnit::Microsecond, None);
     let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
@@ -163,7 +163,7 @@ fn structs(fields: Vec<(Field, ArrayRef)>, nulls: Option<NullBuffer>) -> ArrayRe
 }
 
 #[test]
-fn structs_are_matched_by_name_and_hide_what_is_under_nulls() {
+fn convert_matches_struct_fields_by_name_and_ignores_hidden_values() {
     let required = |name: &str, data_type| Field::new(name, data_type, false);
     let nullable = |name: &str, data_type| Field::new(name, data_type, true);
     // Under the null is a value that an Int32 cannot represent.
@@ -185,7 +185,7 @@ fn structs_are_matched_by_name_and_hide_what_is_under_nulls() {
 }
 
 #[test]
-fn lists_of_every_kind_become_each_other() {
+fn convert_changes_any_list_layout_to_any_other() {
     let mut builder = ListBuilder::new(Int32Builder::new());
     builder.append_value([Some(1), None]);
     builder.append_null();
@@ -216,7 +216,7 @@ fn lists_of_every_kind_become_each_other() {
 }
 
 #[test]
-fn items_under_a_null_list_are_nobodys() {
+fn convert_ignores_items_under_null_lists() {
     let items = array(Int64Array::from(vec![1, i64::MAX, 3]));
     let item = Arc::new(Field::new("item", DataType::Int64, false));
     let nulls = Some(NullBuffer::from(vec![true, false, true]));

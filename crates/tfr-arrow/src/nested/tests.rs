@@ -75,7 +75,7 @@ fn widened_type(data_type: &DataType) -> DataType {
 }
 
 #[test]
-fn arrays_of_each_layout_are_rebuilt_around_other_children() {
+fn map_array_rebuilds_arrays_of_each_layout() {
     for array in arrays() {
         let data_type = array.data_type();
         assert!(any_type(data_type, |inner| *inner == DataType::Int32), "{data_type}");
@@ -103,7 +103,7 @@ fn arrays_of_each_layout_are_rebuilt_around_other_children() {
 }
 
 #[test]
-fn ranges_are_those_of_the_rows_of_each_list() {
+fn list_ranges_cover_the_items_of_each_row() {
     let found = arrays().into_iter().filter_map(|array| {
         let lists = Lists::of(&array)?;
         let ranges: Vec<_> = (0..3).map(|row| lists.range(row)).collect();

@@ -24,7 +24,7 @@ fn first(row: usize, value: &str) -> Option<(usize, String)> {
 
 /// The ends of each type, and the values behind them.
 #[test]
-fn values_at_the_ends() {
+fn values_without_text_are_found_at_the_range_limits() {
     assert_eq!(found(&Time32SecondArray::from(vec![0, 86_399])), None);
     assert_eq!(found(&Time32SecondArray::from(vec![0, 86_400])), first(1, "86400"));
     assert_eq!(found(&Time32MillisecondArray::from(vec![86_399_999, -1])), first(1, "-1"));
@@ -50,7 +50,7 @@ fn values_at_the_ends() {
 
 /// Whatever is not found, Arrow shows without an error.
 #[test]
-fn what_is_not_found_has_text() {
+fn values_not_reported_as_textless_have_text() {
     let edges: Vec<i64> = (0..63).flat_map(|bit| [1 << bit, (1 << bit) - 1, -(1 << bit)]).chain([i64::MIN]).collect();
     let small = || edges.iter().map(|edge| *edge as i32).collect::<Vec<_>>();
     let arrays: Vec<ArrayRef> = vec![
@@ -87,7 +87,7 @@ fn lists(rows: &[&[i32]]) -> ListArray {
 }
 
 #[test]
-fn values_inside_of_others() {
+fn values_without_text_are_found_in_nested_arrays() {
     let nested = lists(&[&[1], &[], &[], &[2, -1], &[-2]]);
     assert_eq!(found(&nested), first(3, "-1"));
     assert_eq!(found(&nested.slice(4, 1)), first(0, "-2"));
@@ -127,7 +127,7 @@ fn values_inside_of_others() {
 
 /// What no row shows does not matter.
 #[test]
-fn hidden_values_are_ignored() {
+fn values_without_text_are_ignored_if_hidden() {
     let nulls = || Some(NullBuffer::from(vec![true, false]));
     let times = Time32SecondArray::new(vec![1, -1].into(), nulls());
     assert_eq!(found(&times), None);

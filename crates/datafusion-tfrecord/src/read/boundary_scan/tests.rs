@@ -55,7 +55,7 @@ fn nested() -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn framed_records_in_payloads_fool_no_cut() {
+async fn boundary_scan_is_not_misled_by_records_in_payloads() {
     let dir = tempfile::tempdir().expect("a directory");
     let (payloads, file) = (nested(), dir.path().join("f"));
     std::fs::write(&file, framed(&payloads)).expect("written");
@@ -80,7 +80,7 @@ fn pieces_end_at_every_cut_and_occupy_all_threads() {
 }
 
 #[tokio::test]
-async fn what_has_no_chain_of_headers_is_read_in_one_piece() {
+async fn boundary_scan_reads_unsuitable_files_in_one_piece() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("f");
     let payloads = vec![vec![7; 100]; 50];

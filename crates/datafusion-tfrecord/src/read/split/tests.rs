@@ -26,7 +26,7 @@ fn shown(groups: &[FileGroup]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn files_nobody_knows_are_cut_anywhere() {
+fn split_cuts_files_without_manifest_anywhere() {
     assert_eq!(divided(&[file("a", 100)], 3), [["a[0..33]"], ["a[33..66]"], ["a[66..100]"]]);
     assert_eq!(
         divided(&[file("a", 30), file("b", 60), file("c", 10)], 2),
@@ -36,7 +36,7 @@ fn files_nobody_knows_are_cut_anywhere() {
 }
 
 #[test]
-fn shards_are_cut_where_their_manifest_says() {
+fn split_cuts_shards_at_manifest_offsets() {
     let offsets = [16, 32, 48, 64, 80];
     assert_eq!(divided(&[shard("a", 96, &offsets)], 2), [["a[0..48]"], ["a[48..96]"]]);
     assert_eq!(divided(&[shard("a", 100, &offsets)], 3), [["a[0..32]"], ["a[32..64]"], ["a[64..100]"]]);
@@ -46,7 +46,7 @@ fn shards_are_cut_where_their_manifest_says() {
 }
 
 #[test]
-fn a_file_that_cannot_be_cut_goes_where_most_of_it_belongs() {
+fn split_assigns_a_whole_file_to_the_group_with_most_of_it() {
     let whole = |name, size| shard(name, size, &[]);
     assert_eq!(divided(&[whole("a", 70), whole("b", 30)], 2), [["a"], ["b"]]);
     assert_eq!(divided(&[whole("a", 10), whole("b", 20), whole("c", 70)], 2), [vec!["a", "b"], vec!["c"]]);
@@ -55,7 +55,7 @@ fn a_file_that_cannot_be_cut_goes_where_most_of_it_belongs() {
 }
 
 #[test]
-fn parts_are_divided_again_as_the_files_that_they_are_of() {
+fn split_of_parts_equals_split_of_files() {
     let files = [file("a", 30), file("b", 60), shard("c", 96, &[40])];
     let whole = FileGroup::new(files.to_vec());
     for (first, second) in [(2, 5), (5, 2), (3, 3)] {

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_counts_against_the_quota_as_long_as_it_is_there() -> datafusion_common::Result<()> {
+    fn spill_quota_counts_files_while_they_exist() -> datafusion_common::Result<()> {
         let disk = Arc::new(DiskManagerBuilder::default().with_max_temp_directory_size(10).build()?);
         let store = DiskSpill::new(Arc::clone(&disk), &SessionConfig::new());
         let mut file = store.create()?;

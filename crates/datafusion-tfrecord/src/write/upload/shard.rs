@@ -340,7 +340,7 @@ mod tests {
 
     /// The limits of S3 and of Google Cloud Storage: 5 TiB for an object, 5 GiB for a part.
     #[test]
-    fn parts_grow_so_that_they_hold_the_longest_object() {
+    fn upload_parts_grow_to_fit_the_largest_object() {
         let lengths = (0..MAX_PARTS).map(|part| (chunks_of(part) * CHUNK_LEN) as u64);
         assert!(lengths.clone().sum::<u64>() > 5 << 40);
         assert!(lengths.clone().all(|len| len <= 5 << 30));

@@ -71,7 +71,7 @@ async fn later_records_that_contradict_the_first_are_errors() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sample_of_files_tells_the_columns() -> Result<()> {
+async fn infer_files_limits_the_sampled_files() -> Result<()> {
     let dir = tempdir()?;
     for file in 0..10 {
         let records = match file {
@@ -96,7 +96,7 @@ async fn a_sample_of_files_tells_the_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn declared_columns_are_what_is_read() -> Result<()> {
+async fn declared_columns_replace_inferred_columns() -> Result<()> {
     let dir = tempdir()?;
     let file = write_records(&dir.path().join("dt=2026-01-02/f"), &examples(0..3, |id| id as usize))?;
     let declared =
@@ -135,7 +135,7 @@ async fn declared_columns_are_what_is_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn directories_are_columns() -> Result<()> {
+async fn partition_directories_become_columns() -> Result<()> {
     let dir = tempdir()?;
     for (day, ids) in [("dt=1/k=a", 0..2), ("dt=2/k=b", 2..3), ("dt=2/k=__HIVE_DEFAULT_PARTITION__", 3..5)] {
         write_records(&dir.path().join(day).join("part-r-00000"), &examples(ids, |_| 0))?;
@@ -170,7 +170,7 @@ async fn a_column_in_file_and_path_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn files_without_records_tell_no_columns() -> Result<()> {
+async fn infer_finds_no_columns_in_empty_files() -> Result<()> {
     let dir = tempdir()?;
     let file = write_records(&dir.path().join("empty.tfrecord"), &[])?;
     insta::assert_snapshot!(shown(dir.path(), &file, "SELECT count(*) FROM r").await, @r"
@@ -223,7 +223,7 @@ async fn expressions_are_evaluated_by_the_scan() -> Result<()> {
 }
 
 #[tokio::test]
-async fn files_that_disagree_about_a_feature_have_no_columns() -> Result<()> {
+async fn infer_rejects_files_with_different_kinds_of_a_feature() -> Result<()> {
     let dir = tempdir()?;
     write_records(&dir.path().join("a.tfrecord"), &[example([("x", int64s(&[1]))])])?;
     write_records(&dir.path().join("b.tfrecord"), &[example([("x", floats(&[1.5]))])])?;
@@ -234,7 +234,7 @@ async fn files_that_disagree_about_a_feature_have_no_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_table_tells_how_much_its_columns_were_inferred_from() -> Result<()> {
+async fn table_records_how_much_was_sampled_for_inference() -> Result<()> {
     let dir = tempdir()?;
     for file in 0..4 {
         write_records(&dir.path().join(format!("f{file}.tfrecord")), &examples(0..10, |_| 1))?;

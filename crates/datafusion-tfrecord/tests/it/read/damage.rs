@@ -90,7 +90,7 @@ async fn a_compression_that_is_named_is_expected() -> Result<()> {
 }
 
 #[tokio::test]
-async fn checksums_can_be_passed_over() -> Result<()> {
+async fn crc_skip_reads_records_with_wrong_checksums() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
     let mut bytes = framed(&examples(0..3, |_| 2), Compression::None)?;
@@ -115,7 +115,7 @@ async fn checksums_can_be_passed_over() -> Result<()> {
 }
 
 #[tokio::test]
-async fn records_that_are_no_examples_are_refused() -> Result<()> {
+async fn read_rejects_records_that_are_not_examples() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
     let records = [example([("x", floats(&[1.5]))]), b"\xffno message".to_vec()];

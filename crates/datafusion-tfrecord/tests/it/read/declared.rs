@@ -43,7 +43,7 @@ async fn write_set(query: &str, out: &Path, options: &str) -> Result<PathBuf> {
 const ALL: &str = "SELECT * FROM r";
 
 #[tokio::test]
-async fn sequences_are_told_from_the_records() -> Result<()> {
+async fn declared_sequences_are_detected_from_the_records() -> Result<()> {
     let dir = tempdir()?;
     let record = sequence(
         [("id", int64s(&[1])), ("tags", texts(&["a", "b"]))],
@@ -80,7 +80,7 @@ async fn sequences_are_told_from_the_records() -> Result<()> {
 }
 
 #[tokio::test]
-async fn columns_that_stand_elsewhere_are_refused() -> Result<()> {
+async fn declared_columns_reject_data_under_other_features() -> Result<()> {
     let dir = tempdir()?;
     let record = example([
         ("Label", int64s(&[1])),
@@ -121,7 +121,7 @@ async fn columns_that_stand_elsewhere_are_refused() -> Result<()> {
 
 /// A feature that never occurs may also be null throughout.
 #[tokio::test]
-async fn columns_that_are_nowhere_are_warned_of() -> Result<()> {
+async fn declared_columns_warn_about_absent_features() -> Result<()> {
     let dir = tempdir()?;
     keep_warnings();
     let record = || example([("label", int64s(&[1])), ("s/x", int64s(&[1]))]);
@@ -163,7 +163,7 @@ async fn columns_that_are_nowhere_are_warned_of() -> Result<()> {
 }
 
 #[tokio::test]
-async fn records_of_other_messages_are_refused() -> Result<()> {
+async fn declared_columns_reject_records_of_other_messages() -> Result<()> {
     let dir = tempdir()?;
     // As TensorFlow Metadata writes statistics: numbers in place of a feature's name.
     let file = write_records(&dir.path().join("f.tfrecord"), &[vec![0x0a, 0x02, 0x10, 0x01]])?;
@@ -214,7 +214,7 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
 
 /// A struct is null if all its written fields are, whichever are declared.
 #[tokio::test(flavor = "multi_thread")]
-async fn some_fields_of_a_struct() -> Result<()> {
+async fn declared_struct_may_omit_fields() -> Result<()> {
     let dir = tempdir()?;
     let table = "SELECT * FROM (VALUES \
         (1, named_struct('x', 5, 'y', NULL, 'in', named_struct('a', 1, 'b', NULL)), [named_struct('p', 1, 'q', 'u')]), \
@@ -277,7 +277,7 @@ async fn some_fields_of_a_struct() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn masks_that_nobody_spoke_of() -> Result<()> {
+async fn null_masks_are_detected_without_options() -> Result<()> {
     let dir = tempdir()?;
     keep_warnings();
     let table = "SELECT 7 AS id, [1, NULL, 3] AS l, [[1], [NULL]] AS r, named_struct('x', [NULL, 2]) AS s";
@@ -330,7 +330,7 @@ async fn masks_that_nobody_spoke_of() -> Result<()> {
 
 /// A part counts as unmasked once its values were seen without a mask.
 #[tokio::test]
-async fn masks_of_parts_that_come_late() -> Result<()> {
+async fn null_masks_apply_to_parts_that_appear_late() -> Result<()> {
     let dir = tempdir()?;
     let first = || [("s/x", int64s(&[1])), ("s/x/is_null", int64s(&[0]))];
     let [x, x_is_null] = first();
@@ -351,7 +351,7 @@ async fn masks_of_parts_that_come_late() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ranks_are_told_by_their_vocabulary() -> Result<()> {
+async fn vocabulary_maps_declared_columns_of_ranks() -> Result<()> {
     let dir = tempdir()?;
     let table = "SELECT * FROM (VALUES ('dog', named_struct('kind', 'b, c')), ('cat', NULL)) AS t(label, s)";
     let out =

@@ -25,7 +25,7 @@ async fn scan(location: &std::path::Path, query: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_filter_goes_to_the_scan_where_it_saves_decoding() -> Result<()> {
+async fn filter_is_pushed_into_the_scan_if_it_saves_decoding() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("k=1/f.tfrecord");
     write_records(&file, &[example([("a", int64s(&[1])), ("b", floats(&[0.5])), ("c", texts(&["x"]))])])?;
@@ -50,7 +50,7 @@ async fn a_filter_goes_to_the_scan_where_it_saves_decoding() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filtered_rows_are_the_same_wherever_they_are_filtered() -> Result<()> {
+async fn filter_result_is_independent_of_pushdown() -> Result<()> {
     let dir = tempdir()?;
     let records: Vec<_> = (0..3000)
         .map(|id| {
@@ -102,7 +102,7 @@ async fn filtered_rows_are_the_same_wherever_they_are_filtered() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_filter_that_fails_is_an_error_of_the_query() -> Result<()> {
+async fn filter_error_names_the_file_and_record() -> Result<()> {
     let dir = tempdir()?;
     let file = write_records(&dir.path().join("f.tfrecord"), &examples(0..10, |_| 1))?;
     let context = opened(&file, &ReadOptions::default(), 1).await?;

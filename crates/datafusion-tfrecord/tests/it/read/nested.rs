@@ -30,7 +30,7 @@ async fn copy(query: &str, out: &Path, options: &str) -> Result<SessionContext> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_shape_comes_back() -> Result<()> {
+async fn nested_columns_round_trip() -> Result<()> {
     let dir = tempdir()?;
     let exact = "'tfrecord.map' 'point/y: bits', 'tfrecord.null' 'mask'";
     for (name, options) in [
@@ -55,7 +55,7 @@ async fn every_shape_comes_back() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sequences_come_back() -> Result<()> {
+async fn sequence_examples_round_trip() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("set");
     let query = format!("SELECT id, ragged, items, tags FROM ({NESTED}) WHERE id < 4");
@@ -90,7 +90,7 @@ async fn sequences_come_back() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_are_values() -> Result<()> {
+async fn bytes_records_read_as_one_column() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("set");
     copy("VALUES ('one'), ('two')", &out, "'tfrecord.record_type' 'bytes'").await?;
@@ -116,7 +116,7 @@ async fn records_are_values() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sets_with_other_masks_are_refused() -> Result<()> {
+async fn table_rejects_sets_with_different_null_masks() -> Result<()> {
     let dir = tempdir()?;
     let table = "SELECT 1 AS id, [1, 2] AS list";
     copy(table, &dir.path().join("day=1"), "'tfrecord.null' 'mask'").await?;

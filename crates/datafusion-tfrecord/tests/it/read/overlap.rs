@@ -31,7 +31,7 @@ async fn copied(location: &str, out: &Path) -> Result<()> {
 }
 
 #[tokio::test]
-async fn copy_does_not_write_into_what_it_reads() -> Result<()> {
+async fn copy_rejects_a_target_that_overlaps_its_input() -> Result<()> {
     let dir = tempdir()?;
     let input = dir.path().join("in");
     write_records(&input.join("a/f.tfrecord"), &examples(0..3, |_| 1))?;

@@ -67,7 +67,7 @@ async fn shards_are_read_in_parts() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn places_that_are_not_in_a_shard_are_errors() -> Result<()> {
+async fn part_read_rejects_offsets_outside_the_shard() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("set");
     let batch = |ids: std::ops::Range<i64>| {
@@ -118,7 +118,7 @@ async fn assert_refused(location: &Path, message: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_others_are_read_in_parts() -> Result<()> {
+async fn files_without_manifest_are_read_in_parts() -> Result<()> {
     let dir = tempdir()?;
     // Texts of framed records, which look like the records around them.
     let inner = String::from_utf8_lossy(&framed(&vec![vec![]; 20], Compression::None)?).into_owned();
@@ -151,7 +151,7 @@ async fn files_of_others_are_read_in_parts() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payloads_that_hold_records_fool_no_cut() -> Result<()> {
+async fn part_read_is_not_misled_by_records_in_payloads() -> Result<()> {
     let dir = tempdir()?;
     // Every byte of the middle could start a record, judging by bytes alone.
     let inner = framed(&examples(1000..1400, |_| 0), Compression::None)?;
@@ -172,7 +172,7 @@ async fn payloads_that_hold_records_fool_no_cut() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_is_named_by_its_place_in_the_file() -> Result<()> {
+async fn part_read_reports_damage_by_position_in_the_file() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
     // Ids of equal length.
@@ -194,7 +194,7 @@ async fn damage_is_named_by_its_place_in_the_file() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_changes_is_not_read_on() -> Result<()> {
+async fn read_rejects_a_file_that_changed() -> Result<()> {
     let dir = tempdir()?;
     let file = write_records(&dir.path().join("f.tfrecord"), &examples(0..1000, |_| 50))?;
     for partitions in [1, 3] {
@@ -208,7 +208,7 @@ async fn a_file_that_changes_is_not_read_on() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_reads_no_more_than_it_has_to() -> Result<()> {
+async fn limit_stops_reading_early() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
     let mut bytes = framed(&examples(0..20_000, |_| 100), Compression::None)?;

@@ -72,7 +72,7 @@ async fn context_and_feature_lists_are_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn records_that_turn_out_to_be_sequences_are_refused() -> Result<()> {
+async fn example_table_rejects_sequence_examples_found_later() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
     let later = sequence([("id", int64s(&[2]))], [("q", vec![int64s(&[1])])]);
@@ -95,7 +95,7 @@ async fn records_that_turn_out_to_be_sequences_are_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_name_of_both_kinds_is_no_column() -> Result<()> {
+async fn infer_rejects_a_name_in_both_context_and_feature_lists() -> Result<()> {
     let dir = tempdir()?;
     let record = sequence([("q", int64s(&[1]))], [("q", vec![int64s(&[1])])]);
     let file = write_records(&dir.path().join("f.tfrecord"), &[record])?;
@@ -106,7 +106,7 @@ async fn a_name_of_both_kinds_is_no_column() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_feature_is_no_sequence() -> Result<()> {
+async fn sequence_option_rejects_features_of_the_context() -> Result<()> {
     let dir = tempdir()?;
     let file = write_sequences(&dir.path().join("f.tfrecord"))?;
     let with = |column: &str| {
@@ -145,7 +145,7 @@ async fn masks_of_steps_are_found() -> Result<()> {
 
 /// A table created by the engine gets only a schema from the format.
 #[tokio::test]
-async fn tables_of_the_engine_have_to_be_told() -> Result<()> {
+async fn listing_table_of_the_engine_needs_record_type_options() -> Result<()> {
     let dir = tempdir()?;
     let file = write_sequences(&dir.path().join("f.tfrecord"))?;
     let create =

@@ -73,7 +73,7 @@ fn write_table(out: &Path, batch: &RecordBatch, mapping: MappingOptions, compres
 }
 
 #[tokio::test]
-async fn a_set_comes_back_in_its_types() -> Result<()> {
+async fn set_round_trips_with_its_types() -> Result<()> {
     let dir = tempdir()?;
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         let out = write_set(&dir.path().join(compression.to_string()), compression)?;
@@ -88,7 +88,7 @@ async fn a_set_comes_back_in_its_types() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_its_manifest_a_set_is_records() -> Result<()> {
+async fn set_without_manifest_is_read_as_plain_records() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     fs::remove_file(out.join("_manifest.json"))?;
@@ -125,7 +125,7 @@ async fn rows_are_counted_without_reading() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
+async fn read_rejects_incomplete_set() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     let shard = out.join("part-00001-of-00003.tfrecord");
@@ -161,7 +161,7 @@ async fn a_set_that_is_not_whole_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> {
+async fn damaged_manifest_fails_only_reads_that_need_it() -> Result<()> {
     let dir = tempdir()?;
     keep_warnings();
     let out = write_set(&dir.path().join("set"), Compression::None)?;
@@ -196,7 +196,7 @@ async fn a_manifest_that_cannot_be_read_stops_only_who_needs_it() -> Result<()> 
 }
 
 #[tokio::test]
-async fn only_the_shards_of_the_set_are_read() -> Result<()> {
+async fn read_ignores_files_that_the_manifest_does_not_list() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     let stray = write_records(&out.join("stray.tfrecord"), &examples(0..100, |_| 1))?;
@@ -207,7 +207,7 @@ async fn only_the_shards_of_the_set_are_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_shard_is_not_read_as_one() -> Result<()> {
+async fn read_rejects_pattern_with_files_outside_the_set() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     write_records(&out.join("stray.tfrecord"), &[example([("small", int64s(&[9]))])])?;
@@ -265,7 +265,7 @@ async fn sets_in_directories_are_one_table() -> Result<()> {
 }
 
 #[tokio::test]
-async fn sets_in_different_forms_are_refused() -> Result<()> {
+async fn table_rejects_sets_with_different_encodings() -> Result<()> {
     let dir = tempdir()?;
     write_set_as(&dir.path().join("day=1"), Compression::None, Choice::Bits)?;
     write_set_as(&dir.path().join("day=2"), Compression::None, Choice::String)?;
@@ -296,7 +296,7 @@ async fn a_set_without_rows_has_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn declared_columns_go_before_those_of_the_manifest() -> Result<()> {
+async fn declared_columns_override_the_manifest() -> Result<()> {
     let dir = tempdir()?;
     let out = write_set(&dir.path().join("set"), Compression::None)?;
     // `exact` in the form in which it was written, since its type is unchanged.
@@ -326,7 +326,7 @@ fn write_times(out: &Path) -> Result<PathBuf> {
 }
 
 #[tokio::test]
-async fn times_are_declared_in_the_unit_in_which_they_were_written() -> Result<()> {
+async fn declared_times_must_keep_the_written_unit() -> Result<()> {
     let dir = tempdir()?;
     let out = write_times(&dir.path().join("set"))?;
     let timestamp = |unit| DataType::Timestamp(unit, None);
@@ -365,7 +365,7 @@ async fn times_are_declared_in_the_unit_in_which_they_were_written() -> Result<(
 }
 
 #[tokio::test]
-async fn a_declared_column_of_the_path_is_none_of_the_set() -> Result<()> {
+async fn declared_column_is_rejected_in_both_file_and_path() -> Result<()> {
     let dir = tempdir()?;
     write_set(&dir.path().join("small=1"), Compression::None)?;
     let options = declared([("small", DataType::Int64), ("name", DataType::Utf8)]);

@@ -40,7 +40,7 @@ async fn ended(context: &SessionContext, plan: Arc<TfRecordCommitExec>) -> DataF
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_fails_in_one_partition_ends_all() -> Result<()> {
+async fn sorted_write_ends_when_one_partition_fails() -> Result<()> {
     // The last partition fails when the others wait for it, and the first when the others are at work.
     for failing in [8990, 10] {
         let query = format!("SELECT id, id % 10 AS bucket, 1 / (id - {failing}) AS x FROM t");
@@ -59,7 +59,7 @@ async fn a_query_that_fails_in_one_partition_ends_all() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_ends_all() -> Result<()> {
+async fn sorted_write_ends_on_a_panic() -> Result<()> {
     let context = made_by(|number| match number {
         0..20 => Some(batch(&[1, 2, 3])),
         _ => panic!("the source is broken"),
@@ -74,7 +74,7 @@ async fn a_panic_ends_all() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_stream_leaves_nothing() -> Result<()> {
+async fn dropped_sorted_write_leaves_nothing() -> Result<()> {
     let context = made_by(|number| Some(batch(&[number as i64; 500])))?;
     let dir = tempdir()?;
     for options in ways(options(&dir.path().join("out"), count(3))) {
@@ -93,7 +93,7 @@ async fn a_dropped_stream_leaves_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_dropped_while_shards_are_made_leaves_nothing() -> Result<()> {
+async fn sorted_write_dropped_while_making_shards_leaves_nothing() -> Result<()> {
     let dir = tempdir()?;
     // Far more shards than can be made before the first rows of one are seen to be written.
     for options in ways(options(&dir.path().join("out"), count(3000))).into_iter().take(3) {
@@ -118,7 +118,7 @@ async fn a_stream_that_is_dropped_while_shards_are_made_leaves_nothing() -> Resu
 
 /// Shards are created once all rows are sorted; a directory is in the way of one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_that_cannot_be_made_ends_all() -> Result<()> {
+async fn sorted_write_ends_when_a_shard_cannot_be_created() -> Result<()> {
     let dir = tempdir()?;
     let path = dir.path().to_owned();
     // The staging directory exists when the first rows are read.
@@ -142,7 +142,7 @@ async fn a_shard_that_cannot_be_made_ends_all() -> Result<()> {
 
 /// Partitions without a committer return an error instead of a partial set.
 #[tokio::test(flavor = "multi_thread")]
-async fn write_partitions_without_their_committer_say_so() -> Result<()> {
+async fn sorted_write_without_committer_is_rejected() -> Result<()> {
     let dir = tempdir()?;
     let context = session(&partitions(&[10, 10]), Pace::default())?;
     let options = WriteOptions { shuffle: Some(1), ..options(&dir.path().join("out"), count(1)) };

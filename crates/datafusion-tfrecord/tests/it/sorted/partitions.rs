@@ -56,7 +56,7 @@ const ALL_TYPES: &str = "SELECT column1 AS id, column2 AS word, CAST(column3 AS 
                   (4, NULL, NULL, NULL, NULL, NULL, NULL)) AS v";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_in_directories_reads_back_as_it_was() -> Result<()> {
+async fn partitioned_set_reads_back_all_columns() -> Result<()> {
     let columns = ["word", "small", "flag", "day", "time", "price", "code"];
     for keep in [false, true] {
         let dir = tempdir()?;
@@ -99,7 +99,7 @@ async fn directories_are_named_as_hive_names_them() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nulls_and_empty_texts_share_a_directory_and_records_tell_them_apart_if_kept() -> Result<()> {
+async fn partition_of_null_and_of_empty_text_share_a_directory() -> Result<()> {
     let query = "SELECT column1 AS id, column2 AS word FROM (VALUES (1, ''), (2, NULL), (3, 'x')) AS v";
     for keep in [false, true] {
         let dir = tempdir()?;
@@ -119,7 +119,7 @@ async fn nulls_and_empty_texts_share_a_directory_and_records_tell_them_apart_if_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_name_of_the_directory_of_nulls_is_no_value() -> Result<()> {
+async fn partition_value_rejects_the_name_of_the_null_directory() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let query = "SELECT column1 AS id, column2 AS word FROM (VALUES (1, 'x'), (2, '__HIVE_DEFAULT_PARTITION__')) AS v";

@@ -12,7 +12,7 @@ use super::super::support::{Pace, count, files, options, partitions, plan, run, 
 use super::support::{counted, small_session};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_shards_are_the_same_whatever_the_memory() -> Result<()> {
+async fn sharding_is_independent_of_memory_limit() -> Result<()> {
     for (lengths, compression) in [(&[30_000, 200, 9_000][..], Compression::None), (&[9_000], Compression::Gzip)] {
         let table = partitions(lengths);
         let mut first = None;
@@ -36,7 +36,7 @@ async fn a_thousand_shards_are_the_same_whatever_the_memory() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_shards_than_rows_are_there_all_the_same() -> Result<()> {
+async fn sharding_makes_more_shards_than_rows() -> Result<()> {
     let dir = tempdir()?;
     let table = partitions(&[3, 0, 4]);
     let mut sets = Vec::new();

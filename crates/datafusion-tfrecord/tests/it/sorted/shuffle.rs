@@ -70,7 +70,7 @@ async fn bytes_depend_on_rows_and_seed_alone() -> Result<()> {
 
 /// The library's writer, which has no engine: the same function of the rows and the seed.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_library_shuffles_alike() -> Result<()> {
+async fn shuffle_of_the_library_equals_that_of_the_engine() -> Result<()> {
     let table = spread(20_000, 2);
     let rows = batch(&table.concat())?;
     let hosts = Sharding::Hosts(NonZeroUsize::MIN);
@@ -91,7 +91,7 @@ async fn the_library_shuffles_alike() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_row_is_there_once_and_another_seed_is_another_order() -> Result<()> {
+async fn shuffle_keeps_every_row_and_depends_on_the_seed() -> Result<()> {
     let mut orders = Vec::new();
     for seed in [0, 1, u64::MAX] {
         let dir = tempdir()?;
@@ -151,7 +151,7 @@ fn chi_squared(order: &[i64]) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_row_was_does_not_show_in_where_it_is() -> Result<()> {
+async fn shuffle_position_is_independent_of_input_position() -> Result<()> {
     const ROWS: i64 = 20_000;
     for seed in 0..3 {
         let dir = tempdir()?;
@@ -217,7 +217,7 @@ async fn rows_of_one_boolean_are_shuffled_too() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_without_rows_has_the_shards_that_were_asked_for() -> Result<()> {
+async fn shuffle_of_no_rows_makes_the_requested_shards() -> Result<()> {
     for (sharding, expected) in [(count(3), 3), (Sharding::default(), 1), (Sharding::Rows(10), 1)] {
         let dir = tempdir()?;
         let out = dir.path().join("out");
@@ -229,7 +229,7 @@ async fn a_set_without_rows_has_the_shards_that_were_asked_for() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_get_ten_shards_each_if_there_is_enough_for_them() -> Result<()> {
+async fn hosts_sharding_keeps_small_data_in_one_shard() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let hosts = Sharding::Hosts(NonZeroUsize::new(4).expect("four"));
@@ -241,7 +241,7 @@ async fn hosts_get_ten_shards_each_if_there_is_enough_for_them() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shuffle_needs_no_more_memory_than_there_is() -> Result<()> {
+async fn shuffle_stays_within_the_memory_limit() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let table = spread(60_000, 2);

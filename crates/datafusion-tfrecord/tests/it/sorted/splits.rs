@@ -31,7 +31,7 @@ async fn written(table: &Partitions, query: &str, options: WriteOptions) -> Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_key_is_in_two_splits_and_rows_that_are_added_move_none() -> Result<()> {
+async fn split_keeps_keys_in_one_split_when_rows_are_added() -> Result<()> {
     let query = "SELECT *, CAST(id % 1000 AS SMALLINT) AS user FROM t";
     let mut before: Option<BTreeMap<i64, String>> = None;
     for (lengths, shuffle) in [(&[3000, 1000][..], None), (&[5000, 3000, 10], Some(3))] {
@@ -61,7 +61,7 @@ async fn no_key_is_in_two_splits_and_rows_that_are_added_move_none() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_split_by_records_keeps_their_order_and_has_its_own_shards() -> Result<()> {
+async fn split_by_record_keeps_order_and_its_own_shard_count() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("out");
     let six = NonZeroUsize::new(6).expect("six");
@@ -89,7 +89,7 @@ async fn a_split_by_records_keeps_their_order_and_has_its_own_shards() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_split_that_no_row_is_for_has_empty_shards() -> Result<()> {
+async fn split_without_rows_has_empty_shards() -> Result<()> {
     for (sharding, rows, expected) in [
         (count(2), 1, ["a-00000-of-00002", "a-00001-of-00002", "b-00000-of-00002", "b-00001-of-00002"].as_slice()),
         (count(1), 0, &["a-00000-of-00001", "b-00000-of-00001"]),
@@ -111,7 +111,7 @@ async fn a_split_that_no_row_is_for_has_empty_shards() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_and_splits_that_are_not_there_are_refused_by_name() -> Result<()> {
+async fn split_rejects_unknown_columns_and_splits() -> Result<()> {
     let dir = tempdir()?;
     let context = session(&partitions(&[10]), Pace::default())?;
     let options = || options(&dir.path().join("out"), count(2));
