@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_counted_wherever_they_are_named() {
+    fn depth_counts_tables_through_common_table_expressions() {
         let doubled = |levels: usize| {
             let more: Vec<_> =
                 (1..=levels).map(|n| format!("c{n} AS (SELECT * FROM c{0}, C{0} AS b)", n - 1)).collect();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_refused() {
+    fn depth_limit_rejects_deeply_nested_queries() {
         let chain = |term: &str, op: &str, terms| vec![term; terms].join(op);
         for (sql, what) in [
             (format!("SELECT {}", chain("a", " || ", 100_000)), "expressions are nested more than 1000"),

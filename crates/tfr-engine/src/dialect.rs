@@ -335,7 +335,7 @@ mod tests {
 
     /// What the default dialect takes and this one does not would be a method that is not passed on.
     #[test]
-    fn everything_else_is_as_in_the_default_dialect() {
+    fn dialect_otherwise_equals_the_default() {
         for sql in [
             "SELECT {a: 1}, MAP {'x': 1}, [1, 2][1], a::INT, b ILIKE 'x', extract(hour, c), `d`",
             "SELECT * EXCLUDE (a) FROM t",

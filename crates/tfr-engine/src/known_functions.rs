@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_the_engine_that_is_not_listed_is_removed() {
+    fn functions_missing_from_the_list_are_removed() {
         let of_engine = named(&["lower", "new_in_this_version"]).unwrap_or_default();
         let mut functions = named(&["lower", "new_in_this_version", "of_a_user"]);
         keep(&mut functions, &of_engine, "scalar", |name| name.as_str());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_functions_of_the_list_are_there() {
+    fn functions_of_the_list_are_registered() {
         let state = crate::exact(SessionStateBuilder::new().with_default_features()).build();
         assert!(state.udf("lower").is_ok() && state.udaf("sum").is_ok() && state.udwf("rank").is_ok());
         assert!(state.udf("arrow_metadata").is_err());

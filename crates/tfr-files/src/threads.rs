@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_threads_have_ended() {
+    fn runtime_end_waits_for_its_threads() {
         let runtime = start("work", 2, 1 << 20).unwrap();
         let held = Arc::new(());
         for _ in 0..4 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_blocked_does_not_block() {
+    fn runtime_end_does_not_wait_for_blocked_threads() {
         let runtime = start("work", 1, 1 << 20).unwrap();
         let (sender, receiver) = mpsc::channel::<()>();
         let (began, has_begun) = mpsc::channel();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_cannot_be_had_are_an_error() {
+    fn runtime_start_reports_threads_that_cannot_be_created() {
         // No address space has room for such a stack.
         assert!(start("work", 1, usize::MAX >> 1).is_err());
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_told_from_other_compressed_files() -> Result<(), Box<dyn std::error::Error>> {
+    fn content_detects_compressed_tfrecords() -> Result<(), Box<dyn std::error::Error>> {
         use tfrecord_framing::{Compression as Codec, Level, RecordWriter};
         for codec in [Codec::None, Codec::Gzip, Codec::Zlib] {
             let mut writer = RecordWriter::with_compression(Vec::new(), codec, Level::default());

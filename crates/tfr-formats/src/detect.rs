@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings() {
+    fn input_format_is_detected_by_file_name() {
         assert_eq!(InputFormat::of_file_name("x/part-0.PARQUET"), Some(InputFormat::Parquet));
         assert_eq!(InputFormat::of_file_name("x.parquet/000000_0"), None);
         assert_eq!(InputFormat::of_file_name("a.tsv"), Some(InputFormat::Csv));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn content_tells_before_the_ending() {
+    fn foreign_format_prefers_content_to_extension() {
         let zip = |entry: &str| {
             let mut zip = b"PK\x03\x04".to_vec();
             zip.extend([0; 22]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_count_where_the_content_is_no_text() {
+    fn foreign_format_uses_extensions_of_binary_files() {
         let name_of = |name, head| ForeignFormat::by_ending(name, head).map(|format| format.name);
         assert_eq!(name_of("d/a.msgpack", b"\x82\xa1a\x01"), Some("MessagePack files"));
         assert_eq!(name_of("a.tar.gz", b"\x1f\x8b\x08"), Some("tar archives"));

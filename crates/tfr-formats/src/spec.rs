@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn table_spec_rejects_invalid_text() {
         for (text, message) in [
             ("data.csv", "table \"data.csv\": expected NAME=URL"),
             ("=data.csv", "table \"=data.csv\": the name is empty"),

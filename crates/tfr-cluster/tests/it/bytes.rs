@@ -3,7 +3,7 @@
 use crate::processes::{ARRANGEMENTS, Cluster, assert_done, assert_same_files, rows};
 
 #[test]
-fn any_number_of_executors_writes_the_set_of_one_process() {
+fn cluster_write_is_independent_of_the_number_of_executors() {
     for executors in [1, 2, 3] {
         let cluster = Cluster::new(executors);
         for (name, arguments) in ARRANGEMENTS {
@@ -18,7 +18,7 @@ fn any_number_of_executors_writes_the_set_of_one_process() {
 }
 
 #[test]
-fn queries_that_exchange_rows_have_the_rows_of_one_process() {
+fn cluster_exchange_yields_the_rows_of_one_process() {
     let cluster = Cluster::new(2);
     let trips = cluster.trips();
     let queries = [
@@ -62,7 +62,7 @@ fn queries_that_exchange_rows_have_the_rows_of_one_process() {
 }
 
 #[test]
-fn an_ordered_query_keeps_its_order() {
+fn cluster_write_keeps_the_order_of_the_query() {
     let cluster = Cluster::new(2);
     let query = format!("SELECT trip_id, fare, zone_id FROM {} ORDER BY trip_id, fare, zone_id", cluster.trips());
     for (name, arguments) in [("size", ["--shard-rows", "5000"]), ("count", ["--shards", "3"])] {

@@ -110,7 +110,7 @@ fn remove_leftovers(out: &Path) {
 }
 
 #[test]
-fn the_tasks_of_a_killed_executor_run_elsewhere() {
+fn killed_executor_has_its_tasks_rerun_elsewhere() {
     for ((name, arguments), phases) in PHASES {
         let mut cluster = Cluster::new(2);
         let query = long_query(&cluster);
@@ -132,7 +132,7 @@ fn the_tasks_of_a_killed_executor_run_elsewhere() {
 }
 
 #[test]
-fn an_executor_that_was_stopped_changes_nothing_when_it_comes_back() {
+fn resumed_executor_changes_nothing() {
     for (name, arguments) in [ROWS, SHUFFLE] {
         let cluster = Cluster::new(2);
         let query = long_query(&cluster);
@@ -201,7 +201,7 @@ fn a_killed_driver_leaves_the_old_set_or_the_new_one() {
 }
 
 #[test]
-fn two_writes_of_one_set_at_once_leave_one_of_them() {
+fn concurrent_cluster_writes_leave_one_set() {
     let cluster = Cluster::new(2);
     let query = long_query(&cluster);
     let (alone, together) = (cluster.path("alone/set"), cluster.path("together/set"));
@@ -233,7 +233,7 @@ fn an_interrupted_driver_leaves_nothing() {
 }
 
 #[test]
-fn errors_of_workers_are_those_of_one_process() {
+fn cluster_errors_equal_those_of_one_process() {
     let cluster = Cluster::new(1);
     let query = format!("SELECT CAST(city AS INT) AS n FROM {}", cluster.trips());
     let out = cluster.path("together/set");

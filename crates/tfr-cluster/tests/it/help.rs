@@ -9,7 +9,7 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_help_shows_what_a_build_with_clusters_has() {
+fn help_lists_the_cluster_options() {
     for help in ["-h", "--help"] {
         let text = printed(&[help]);
         let has = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));

@@ -92,7 +92,7 @@ fn compare(cluster: &Cluster, name: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn queries_of_the_sql_tests_have_the_rows_of_one_process() {
+fn cluster_answers_equal_those_of_one_process() {
     let cluster = Cluster::new(2);
     let mut all = 0;
     for name in ["subqueries", "equal_values", "answers"] {

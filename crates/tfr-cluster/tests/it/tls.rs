@@ -26,7 +26,7 @@ fn certificates(dir: &Path) -> Environment {
 }
 
 #[test]
-fn only_processes_with_a_certificate_take_part() {
+fn tls_rejects_processes_without_a_certificate() {
     let [ours, others] = [(); 2].map(|()| TempDir::new().unwrap());
     let [ours, others] = [&ours, &others].map(|dir| certificates(dir.path()));
     let cluster = Cluster::with_environment(2, ours.clone());

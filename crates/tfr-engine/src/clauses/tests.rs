@@ -57,7 +57,7 @@ fn equivalents_replace_clauses() {
 }
 
 #[test]
-fn other_queries_are_left_alone() {
+fn clauses_leave_other_queries_unchanged() {
     for sql in [
         "WITH u AS (SELECT a FROM t) SELECT DISTINCT ON (a) a, sum(b) OVER w FROM u WINDOW w AS (ORDER BY c)",
         "SELECT count(*) FILTER (WHERE a), array_agg(DISTINCT b ORDER BY b), lag(c) IGNORE NULLS OVER (ORDER BY d) FROM t",

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_steps() {
+    fn json_path_parses_into_steps() {
         let key = |key: &str| Step::Key(key.to_owned());
         for (text, steps) in [
             ("$", vec![]),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_parts_of_the_text() {
+    fn json_path_values_keep_their_source_text() {
         let json =
             r#" { "a" : [ 1.10 , {"b":1e400}, "x\"]" ] ,"é":"\u00e9" , "n":12345678901234567890, "a.b":null,"":{} } "#;
         for (path, value) in [
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn deep_texts_need_no_stack() {
+    fn json_path_handles_deep_nesting_without_recursion() {
         let depth = 100_000;
         let json = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(found(&json, "$").map(str::len), Some(2 * depth + 1));
     }
 
     #[test]
-    fn other_texts_are_errors() {
+    fn json_check_rejects_invalid_text() {
         for text in ["", "{", "{\"a\":1", "{\"a\":1} x", "{'a':1}", "[1,]", "NaN", "\"\u{1}\"", "01", "tru"] {
             assert!(check(text).is_err(), "{text}");
         }

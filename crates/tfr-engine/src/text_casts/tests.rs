@@ -107,7 +107,7 @@ async fn values_with_text_are_cast() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_tried_is_null() {
+async fn try_cast_to_text_is_null_for_values_without_text() {
     for column in ["du", "di", "ti", "da", "ts", "de"] {
         for text in [format!("TRY_CAST({column} AS VARCHAR)"), format!("arrow_try_cast({column}, 'Utf8')")] {
             let found = texts(&format!("SELECT {text} FROM t ORDER BY id")).await.unwrap();
@@ -118,7 +118,7 @@ async fn what_cannot_be_tried_is_null() {
 
 /// The check does not show in names, and works in grouping, sorting, subqueries, joins and views.
 #[tokio::test]
-async fn names_stay() {
+async fn cast_check_keeps_column_names() {
     let (context, plain) = (context(), of(SessionStateBuilder::new().with_default_features()));
     let queries = [
         ("SELECT CAST(da AS VARCHAR), count(*) FROM t WHERE id % 2 = 0 GROUP BY CAST(da AS VARCHAR)", 2),

@@ -316,7 +316,7 @@ mod tests {
 
     /// Plans and configurations of the engine show stores this way.
     #[test]
-    fn users_in_what_is_for_programmers_are_hidden() {
+    fn redacted_hides_users_in_debug_output() {
         let url = ObjectStoreUrl::parse("https://me:pw@host:80").unwrap();
         let shown = redacted(&format!("{url:?} of {:?}", ObjectStoreUrl::local_filesystem())).into_owned();
         assert!(shown.contains(r#"username: "***", password: Some("***"), host: Some(Domain("host"))"#), "{shown}");

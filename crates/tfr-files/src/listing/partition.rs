@@ -300,14 +300,14 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_zero_makes_it_text() -> Result<()> {
+    fn partition_value_with_leading_zero_is_text() -> Result<()> {
         let columns = columns(&["m=01", "m=12"])?;
         assert_eq!(columns.values(0), [ScalarValue::from("01")]);
         Ok(())
     }
 
     #[test]
-    fn known_types_take_the_place_of_those_that_were_guessed() -> Result<()> {
+    fn partition_types_of_the_writer_override_inferred_types() -> Result<()> {
         let known = |name, data_type| Arc::new(Field::new(name, data_type, false));
         let types = [known("n", DataType::Int16), known("d", DataType::Date32), known("x", DataType::Utf8View)];
         let directories = ["n=7/d=2026-01-01/x=1", "n=-1/d=__HIVE_DEFAULT_PARTITION__/x=a%2Fb"];
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_types_are_those_of_the_values() -> Result<()> {
+    fn partition_values_are_parsed_as_the_declared_type() -> Result<()> {
         use DataType::{Boolean, Date32, Decimal128, Float64, Int8, Timestamp, UInt16, Utf8, Utf8View};
         use arrow_schema::TimeUnit::{Millisecond, Nanosecond};
         let typed = |value: &str, data_type: &DataType| {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_directories_are_refused_with_both_files() {
+    fn partition_directories_with_different_keys_are_rejected() {
         let message = columns(&["a=1", "a=1/b=2"]).expect_err("mismatch").to_string();
         assert_eq!(message, "file 1: partition directories [a, b], but file 0 has [a]");
     }

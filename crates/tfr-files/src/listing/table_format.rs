@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_transactional_tables_are_told_from_others() {
+    fn table_format_recognizes_directories_of_hive_acid_tables() {
         for name in [
             "base_0000001",
             "base_0000005_v0000009",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_iceberg_is_told_from_other_files() {
+    fn table_format_recognizes_iceberg_metadata() {
         for name in [
             "v1.metadata.json",
             "v12.gz.metadata.json",
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_have_too_are_no_sign() {
+    fn table_format_is_not_inferred_from_common_names() {
         assert_eq!(found("t", &["data", "snapshot", "schema", "dt=1", "_temporary"], &["part-0.parquet"]), []);
         let paimon = ["snapshot", "schema", "manifest", "bucket-0"];
         assert_eq!(found("t", &paimon, &[]), [Sign::Perhaps(TableFormat::Paimon, "snapshot")]);

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_query_itself_stay_as_they_are() {
+    fn scan_guard_keeps_errors_of_the_query() {
         let divided = || Err::<(), _>(DataFusionError::from(ArrowError::DivideByZero));
         let origin = Origin::of("f");
         let error = guard_origin(&origin, divided).expect_err("an error");

@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structs_of_other_names_are_other_types() {
+    fn same_type_compares_struct_field_names() {
         let list = |names: [&str; 2]| {
             let fields = names.map(|name| Field::new(name, DataType::Int64, true));
             DataType::new_list(DataType::Struct(fields.into_iter().collect()), true)
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_refused() {
+    fn merge_rejects_duplicate_column_names() {
         let twice = schema(&[("x", DataType::Int64, true), ("x", DataType::Int64, true)]);
         let message = merged(&[twice]).expect_err("duplicate").to_string();
         assert_eq!(message, "f0: column \"x\" occurs more than once");

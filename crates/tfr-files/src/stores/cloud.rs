@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_endpoint_goes_first() {
+    fn s3_endpoint_option_overrides_specific_and_general_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_CONFIG_FILE", "/none")];
         let told = |endpoint, more: [(&str, &str); 2]| {
             let all: [(&str, &str); 5] = [keys[0], keys[1], keys[2], more[0], more[1]];
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn azure_understands_the_variables_of_its_own_tools() {
+    fn azure_store_reads_the_variables_of_azure_tools() {
         let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
                     BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
         let built = azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).expect("a store");

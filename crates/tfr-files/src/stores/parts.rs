@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_that_changes_meanwhile_is_an_error() -> Result<()> {
+    async fn ranged_read_rejects_an_object_that_changed() -> Result<()> {
         let store = Arc::new(InMemory::new());
         let path = Path::from("f");
         store.put(&path, vec![1; 4 << 23].into()).await?;

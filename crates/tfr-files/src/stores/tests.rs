@@ -45,7 +45,7 @@ fn a_store_is_built_once_and_shows_no_secret() -> Result<(), DataFusionError> {
 }
 
 #[test]
-fn what_cannot_be_built_says_why() {
+fn store_error_explains_invalid_settings() {
     let stores = Stores::new(StoreOptions {
         s3_endpoint: Some("localhost:9000".to_owned()),
         environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
@@ -76,7 +76,7 @@ fn what_cannot_be_built_says_why() {
 }
 
 #[test]
-fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
+fn azure_key_error_does_not_show_the_key() {
     for name in ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"] {
         let environment = [("AZURE_STORAGE_ACCOUNT", "account"), (name, "hunter2-hunter2-hunter2")].into();
         let error = Stores::new(StoreOptions { s3_endpoint: None, environment }).get_store(&url("az://files/"));
@@ -88,7 +88,7 @@ fn a_key_of_azure_that_is_cut_is_told_and_not_shown() {
 }
 
 #[test]
-fn what_no_request_can_hold_is_named_and_not_shown() {
+fn store_error_names_the_variable_and_hides_its_value() {
     let environment = Environment::from([("AWS_ACCESS_KEY_ID", "sec\nret"), ("AWS_REGION", "us-east-1")]);
     let options = StoreOptions { environment, ..StoreOptions::default() };
     let error = Stores::new(options).get_store(&url("s3://bucket/")).expect_err("two lines").to_string();
@@ -98,7 +98,7 @@ fn what_no_request_can_hold_is_named_and_not_shown() {
 
 #[cfg(not(feature = "hdfs"))]
 #[test]
-fn without_the_feature_hdfs_names_it() {
+fn hdfs_url_is_rejected_without_the_feature() {
     let error = stores().get_store(&url("hdfs://namenode:8020/")).expect_err("left out");
     let DataFusionError::External(error) = error else { panic!("{error}") };
     let error = error.downcast::<Error>().expect("an error of stores");

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_its_code_and_harmless_words() {
+    fn store_answer_shows_the_code_and_no_secrets() {
         let answer = |body: &str| Answer::of(403, &HeaderMap::new(), body.as_bytes()).to_string();
         assert_eq!(
             answer("<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_file() {
+    fn range_header_parses_to_bounds() {
         assert_eq!(bounds("bytes=2-4", 10), Some((2, 5)));
         assert_eq!(bounds("bytes=2-", 10), Some((2, 10)));
         assert_eq!(bounds("bytes=-4", 10), Some((6, 10)));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_elsewhere_is_told_by_its_region() {
+    fn s3_region_is_read_from_the_error_body() {
         let body =
             b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>m</Message><Region>eu-west-1</Region></Error>";
         let answer = Answer::of(400, &HeaderMap::new(), body);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_its_strong_tag_or_else_its_length_and_time() {
+    fn file_version_is_the_strong_tag_or_length_and_time() {
         let change = |listed, found| Change::between(&listed, &found);
         assert_eq!(change(meta(7, 5000, Some("\"a\"")), meta(7, 9000, Some("\"a\""))), None);
         assert_eq!(change(meta(7, 5000, Some("a")), meta(7, 5000, Some("\"a\""))), None, "a listing of Azure");

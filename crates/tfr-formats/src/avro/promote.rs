@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_join_either_way() {
+    fn avro_promotion_is_symmetric() {
         use DataType::{Binary, Boolean, Date32, Float32, Float64, Int32, Int64, Null, Utf8};
         for (left, right, expected) in [
             (Int32, Int64, Some(Int64)),

@@ -124,7 +124,7 @@ mod tests {
 
     /// Each leaf has its own rule, and nulls stay null.
     #[test]
-    fn leaves_of_nested_types_have_rules_of_their_own() -> Result<(), ArrowError> {
+    fn rebase_rules_apply_to_each_nested_leaf() -> Result<(), ArrowError> {
         let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(-719_164), None, Some(0)]));
         let numbers: ArrayRef = Arc::new(Int32Array::from(vec![-719_164; 3]));
         let fields = Fields::from(vec![

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_have_names() {
+    fn java_zone_is_found_by_name_or_offset() {
         for name in ["Asia/Shanghai", "PST", "US/Pacific", "EST", "GMT"] {
             assert!(JavaZone::by_name(name).is_some(), "{name}");
         }

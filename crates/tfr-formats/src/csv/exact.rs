@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_type_holds_and_what_not() {
+    fn csv_exactness_check_accepts_only_lossless_cells() {
         use TimeUnit::{Microsecond, Nanosecond, Second};
         for (data_type, held, lost) in [
             (DataType::Decimal128(5, 2), &["1.23", "1.2300", "-7", ".5"][..], &["1.239", "1.5e3", "1.5000e3"][..]),

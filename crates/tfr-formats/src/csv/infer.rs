@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells() {
+    fn csv_cell_types_are_inferred() {
         use CellType::{Boolean, Date, Float64, Text};
         let int = |wide| CellType::Int64 { wide };
         let timestamp = |zoned, nanos| CellType::Timestamp { zoned, nanos, far: false };

@@ -82,7 +82,7 @@ mod tests {
 
     /// The result of Python's csv module with `skipinitialspace`, and of `strip()` after unquoted cells.
     #[test]
-    fn blanks_around_cells_are_left_out() {
+    fn csv_trim_removes_blanks_around_cells() {
         let options = CsvOptions { comment: Some(b'#'), escape: Some(b'\\'), ..CsvOptions::default() };
         for (text, expected) in [
             (" a , b c\t,d \r\n  1,2 ,3", "a,b c,d\r\n1,2,3"),

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_sort_is_told_once_with_its_first_place() -> Result<()> {
+    fn tally_reports_each_problem_once_with_its_first_line() -> Result<()> {
         let line = |number| Line { number, after_byte: None };
         let odd_cells = Count::new();
         let mut tally = Tally::new("f".into(), OnError::Null, odd_cells.clone(), Arc::default());

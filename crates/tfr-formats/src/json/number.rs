@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_end_where_the_grammar_says() {
+    fn json_number_ends_where_the_grammar_does() {
         for (text, expected) in [
             ("0", Some(1)),
             ("-0.0e-0 ", Some(7)),

@@ -335,7 +335,7 @@ mod tests {
 
         /// The state machine is the oracle.
         #[test]
-        fn a_plain_row_is_what_the_states_make_of_it(text in any_rows(), open in any::<bool>(), known in any::<bool>()) {
+        fn json_plain_row_equals_the_state_machine(text in any_rows(), open in any::<bool>(), known in any::<bool>()) {
             let keys = Arc::new(Keys::new(&["k", "a", "é"], &[2, 0], vec!["other".to_owned()], open, ColumnNames::default()));
             let keys = known.then_some(&keys);
             prop_assert_eq!(outcome(&text, text.len().max(1), keys), outcome(&text, 1, keys));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() -> Result<(), Wrong> {
+    fn libsvm_lines_are_parsed() -> Result<(), Wrong> {
         let plain = LibSvmOptions::default();
         let found = read(" -1.5\tqid:7 3:0.5  1:-2e3 3:0 # why", &plain)?;
         let expected = Example {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_a_place() {
+    fn libsvm_line_errors_report_the_position() {
         let plain = LibSvmOptions::default();
         let one = LibSvmOptions { index_base: IndexBase::One, ..LibSvmOptions::default() };
         for (line, options, at, reason) in [

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_columns_add_up() -> Result<()> {
+    fn map_option_accumulates_columns() -> Result<()> {
         let mut options = InputOptions::default();
         options.set("map", "price: string, id: wrap")?;
         options.set("map", "\"a, b\": bits")?;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hive_text_cannot_have_is_refused() {
+    fn hive_text_options_reject_unsupported_values() {
         let refused = |pairs: &[(&str, &str)]| {
             let mut options = InputOptions::default();
             options.set("format", "hive-text").expect("a format");

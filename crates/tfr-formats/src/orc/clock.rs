@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_a_writer_shows() -> Result<(), Box<dyn std::error::Error>> {
+    fn orc_clock_applies_the_zone_of_the_writer() -> Result<(), Box<dyn std::error::Error>> {
         let clock = Clock::new("America/Los_Angeles").ok_or("no such zone")?;
         let hour = 3600;
         for (instant, offset) in [

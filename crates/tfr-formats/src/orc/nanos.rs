@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_instant_stays() {
+    fn orc_nanoseconds_decode_every_instant() {
         let mut stored = (Vec::new(), Vec::new());
         let mut expected = Vec::new();
         // As written in C++: both numbers rounded towards zero.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_of_a_second_or_more_is_none() {
+    fn orc_nanoseconds_reject_a_second_or_more() {
         for stored in [1_000_000_000 << 3, -1_000_000_000_i64 << 3, 10 << 3 | 7] {
             assert!(fraction(stored as u64).is_err());
         }

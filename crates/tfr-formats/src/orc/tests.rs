@@ -89,7 +89,7 @@ fn long() -> Vec<Type> {
 const ONES: &[u8] = &[0x00, 0x02];
 
 #[tokio::test]
-async fn a_sound_file_is_read() -> Result<(), Box<dyn std::error::Error>> {
+async fn orc_reads_a_sound_file() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(read(file(long(), 3, &[(stream::DATA, 1, ONES)], |_| {})).await?, 4);
     Ok(())
 }
@@ -125,7 +125,7 @@ async fn footers_that_contradict_themselves_are_refused() {
 }
 
 #[tokio::test]
-async fn types_are_not_nested_without_end() {
+async fn orc_rejects_deeply_nested_types() {
     let lists = (1..200).map(|id| part(kind::LIST, &[id + 1]));
     let types = [part(kind::STRUCT, &[1])].into_iter().chain(lists).chain([part(kind::LONG, &[])]).collect();
     let message = refused(file(types, 0, &[], |_| {})).await;
@@ -134,7 +134,7 @@ async fn types_are_not_nested_without_end() {
 
 /// The library would take the rows without flags for values.
 #[tokio::test]
-async fn nulls_are_told_of_every_row() -> Result<(), Box<dyn std::error::Error>> {
+async fn orc_rejects_null_flags_that_do_not_cover_every_row() -> Result<(), Box<dyn std::error::Error>> {
     // The number 1 for every other of 20 rows, with null flags: for 24 rows, then for 16.
     let data = [0x07, 0x02];
     let (whole, cut) = ([0x00, 0xaa], [0xfe, 0xaa, 0xaa]);
@@ -146,7 +146,7 @@ async fn nulls_are_told_of_every_row() -> Result<(), Box<dyn std::error::Error>>
 }
 
 #[tokio::test]
-async fn a_list_has_no_more_items_than_memory_holds() -> Result<(), Box<dyn std::error::Error>> {
+async fn orc_rejects_list_lengths_beyond_memory() -> Result<(), Box<dyn std::error::Error>> {
     let types = || vec![part(kind::STRUCT, &[1]), part(kind::LIST, &[2]), part(kind::LONG, &[])];
     // One length of 2^40, then three of 2^24, as runs of eight and four bytes.
     let endless = [0x7e, 0x00, 0, 0, 1, 0, 0, 0, 0, 0];
@@ -162,7 +162,7 @@ async fn a_list_has_no_more_items_than_memory_holds() -> Result<(), Box<dyn std:
 }
 
 #[tokio::test]
-async fn a_dictionary_is_no_larger_than_memory() {
+async fn orc_rejects_dictionary_sizes_beyond_memory() {
     let types = vec![part(kind::STRUCT, &[1]), part(kind::STRING, &[])];
     let encodings = [(encoding::DIRECT, 0), (encoding::DICTIONARY_V2, u32::MAX)];
     let encodings = encodings.map(|(kind, dictionary_size)| ColumnEncoding { kind, dictionary_size });
@@ -171,7 +171,7 @@ async fn a_dictionary_is_no_larger_than_memory() {
 }
 
 #[test]
-fn blocks_are_looked_at_before_they_are_unpacked() {
+fn orc_checks_blocks_before_decompression() {
     let codec = |compression| {
         let postscript = PostScript { compression, ..PostScript::default() };
         Codec::try_new(&postscript).expect("a codec")

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_are_told_apart_by_their_version() {
+    fn parquet_writers_are_distinguished_by_version() {
         for (created_by, expected) in [
             ("parquet-mr version 1.2.5-cdh4.5.0 (build )", true),
             ("parquet-mr version 1.2.8 (build ab)", true),

@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_read_as_it_was_written() {
+    fn parquet_schema_round_trips() {
         let elements = vec![
             Element { name: b"root".to_vec(), children: Some(2), ..Element::default() },
             Element {

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_what_it_was_made_from() {
+    fn encoding_names_round_trip() {
         for name in ["utf-8", "UTF16", "utf_16_be", "utf-32le", "latin1", "windows-1252", "koi8_r", "shift_jis", "gbk"]
         {
             let encoding = Encoding::parse(name);

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_was_cut_is_noticed() {
+    async fn text_scan_rejects_a_truncated_file() {
         let pieces = [Ok(Bytes::from_static(b"abc"))];
         let read: io::Result<Vec<_>> = exactly(futures::stream::iter(pieces).boxed(), 5).try_collect().await;
         let message = read.err().map(|error| error.to_string());

@@ -170,7 +170,7 @@ async fn dictionaries_that_grow_or_are_replaced() -> Result<()> {
 
 /// A stream from before 0.15 begins with the length of its schema, which may exceed the bytes probed.
 #[tokio::test]
-async fn old_streams_are_told_from_text() -> Result<()> {
+async fn arrow_ipc_distinguishes_old_streams_from_text() -> Result<()> {
     use datafusion::arrow::ipc::MetadataVersion;
     for columns in [1, 300] {
         let columns: Vec<_> = (0..columns).map(|column| (format!("a long name {column}"), numbers(0..2))).collect();
@@ -260,7 +260,7 @@ async fn damage_is_an_error_that_names_the_file() -> Result<()> {
 
 /// The length before a compressed buffer is not trusted.
 #[tokio::test]
-async fn a_file_of_another_format_is_told_by_its_name() -> Result<()> {
+async fn arrow_ipc_names_files_of_other_formats() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let arrow = file(&[batch(&[("n", numbers(0..3))])?], IpcWriteOptions::default())?;
     for (other, format) in [
@@ -277,7 +277,7 @@ async fn a_file_of_another_format_is_told_by_its_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nothing_is_allocated_for_what_a_buffer_cannot_hold() -> Result<()> {
+async fn arrow_ipc_checks_compressed_lengths_before_allocation() -> Result<()> {
     for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
         let options = IpcWriteOptions::default().try_with_compression(Some(codec))?;
         let zeros: ArrayRef = Arc::new(Int32Array::from(vec![0; 1000]));
@@ -292,7 +292,7 @@ async fn nothing_is_allocated_for_what_a_buffer_cannot_hold() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_behind_a_stream_is_not_dropped() -> Result<()> {
+async fn arrow_ipc_rejects_bytes_after_the_stream() -> Result<()> {
     let one = stream(&[batch(&[("n", numbers(0..2))])?], IpcWriteOptions::default())?;
     let error = table(&[one.clone(), one].concat()).await.expect_err("refused");
     assert!(chain(&error).contains("bytes behind the end of the stream"), "{error}");

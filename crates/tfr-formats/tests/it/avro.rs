@@ -59,7 +59,7 @@ async fn refused(content: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn unions() -> Result<()> {
+async fn avro_unions_are_read() -> Result<()> {
     let schema = record(json!([
         {"name": "n", "type": ["null", "int", "long"]},
         {"name": "f", "type": ["int", "float", "double", "null"]},
@@ -139,7 +139,7 @@ async fn decimals_of_more_digits_than_arrow_has() -> Result<()> {
 }
 
 #[tokio::test]
-async fn values_that_are_no_records() -> Result<()> {
+async fn avro_reads_values_that_are_not_records() -> Result<()> {
     let content = file(&json!(["null", "string"]), &[(3, [long(0), long(1), string(b"x"), long(0)].concat())]);
     assert_eq!(table(&content).await?.1, [["NULL"], ["x"], ["NULL"]]);
     Ok(())
@@ -161,7 +161,7 @@ async fn a_field_of_a_record_that_is_null_is_null() -> Result<()> {
 
 /// The engine converts values of the other types to null, which a column without nulls must not contain.
 #[tokio::test]
-async fn a_cast_of_a_union_loses_nothing_in_silence() -> Result<()> {
+async fn avro_union_cast_rejects_loss() -> Result<()> {
     let schema = record(json!([{"name": "x", "type": ["long", "double"]}]));
     let data = [long(0), long((1 << 53) + 1), long(1), 0.5_f64.to_le_bytes().to_vec()].concat();
     let dir = tempfile::tempdir()?;
@@ -176,7 +176,7 @@ async fn a_cast_of_a_union_loses_nothing_in_silence() -> Result<()> {
 }
 
 #[tokio::test]
-async fn bytes_of_a_fixed_size_of_none_are_bytes() -> Result<()> {
+async fn avro_fixed_of_size_zero_is_binary() -> Result<()> {
     let none = json!({"type": "fixed", "name": "none", "size": 0});
     let schema = record(
         json!([{"name": "f", "type": none}, {"name": "n", "type": ["null", "none"]}, {"name": "i", "type": "int"}]),
@@ -188,7 +188,7 @@ async fn bytes_of_a_fixed_size_of_none_are_bytes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn names_are_found_in_their_namespace() -> Result<()> {
+async fn avro_names_are_resolved_in_their_namespace() -> Result<()> {
     let schema = json!({"type": "record", "name": "r", "namespace": "a.b", "fields": [
         {"name": "x", "type": {"type": "record", "name": "c.Point", "fields": [
             {"name": "p", "type": {"type": "fixed", "name": "Two", "size": 2}}]}},
@@ -201,7 +201,7 @@ async fn names_are_found_in_their_namespace() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_damaged_or_meant_to_harm_is_refused() {
+async fn avro_rejects_damaged_and_hostile_files() {
     let plain =
         record(json!([{"name": "s", "type": "string"}, {"name": "n", "type": {"type": "array", "items": "null"}}]));
     let sound = file(&plain, &[(1, [string(b"x"), long(0)].concat())]);
@@ -394,7 +394,7 @@ async fn every_avro_file() -> Result<()> {
 }
 
 #[tokio::test]
-async fn folders() -> Result<()> {
+async fn corpus_folders_have_all_their_rows() -> Result<()> {
     let Some(corpus) = corpus() else { return Ok(()) };
     let text = std::fs::read_to_string(corpus.join("DATASETS.json"))?;
     let datasets: Vec<Value> = serde_json::from_str(&text).expect("DATASETS.json is JSON");
@@ -451,7 +451,7 @@ async fn types_are_promoted_between_files() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_value_that_is_none_of_the_common_type_has_a_row() -> Result<()> {
+async fn avro_promotion_error_names_the_row() -> Result<()> {
     let of = |data_type: &str| record(json!([{"name": "x", "type": data_type}]));
     let block = |from: i64| (1000, (from..from + 1000).flat_map(long).collect::<Vec<_>>());
     let blocks: Vec<_> = (0..20).map(|index| block(index * 1000)).collect();
@@ -473,7 +473,7 @@ async fn a_value_that_is_none_of_the_common_type_has_a_row() -> Result<()> {
 }
 
 #[tokio::test]
-async fn fields_of_records_may_come_go_and_change_places() -> Result<()> {
+async fn avro_record_fields_may_be_added_removed_and_reordered() -> Result<()> {
     let list = |fields: Value| {
         let item = json!({"type": "record", "name": "i", "fields": fields});
         record(json!([{"name": "l", "type": {"type": "array", "items": item}}]))

@@ -26,7 +26,7 @@ async fn refused(name: &str, content: &[u8], options: &str) -> String {
 }
 
 #[tokio::test]
-async fn dialects() -> Result<()> {
+async fn csv_reads_dialects() -> Result<()> {
     let expected = [["a", "b"], ["1", "x,y"]];
     assert_eq!(table("t.csv", b"a,b\n1,\"x,y\"\n", "").await?, expected);
     assert_eq!(table("t", b"a,b\r\n1,\"x,y\"", "").await?, expected);
@@ -78,7 +78,7 @@ async fn long_rows_of_compressed_files() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_is_not_part_of_the_first_name() -> Result<()> {
+async fn csv_header_excludes_the_byte_order_mark() -> Result<()> {
     assert_eq!(table("t.csv", b"\xef\xbb\xbfa,b\n1,2\n", "").await?, [["a", "b"], ["1", "2"]]);
     assert_eq!(table("t.csv", b"\xef\xbb\xbf\"a\",b\n1,2\n", "").await?, [["a", "b"], ["1", "2"]]);
     Ok(())
@@ -113,7 +113,7 @@ async fn encodings() -> Result<()> {
 
 /// A byte order mark and a quote resemble the length of a message and the root of a FlatBuffer.
 #[tokio::test]
-async fn utf32_with_a_quote_at_its_start_is_no_arrow_stream() -> Result<()> {
+async fn csv_in_utf32_is_not_mistaken_for_arrow() -> Result<()> {
     for name in ["t.csv", "t"] {
         for rows in [1, 4000] {
             let text = format!("\u{feff}\"a\",b\n{}", "1,é\n".repeat(rows));
@@ -146,7 +146,7 @@ async fn text_of_blank_cells_can_be_cast() -> Result<()> {
 }
 
 #[tokio::test]
-async fn null_is_what_the_options_say() -> Result<()> {
+async fn csv_null_option_defines_null_cells() -> Result<()> {
     let text = b"i,s\n1,NA\n,\nNA,x\n";
     assert_eq!(table("t.csv", text, ",null=NA").await?[1..], [["1", "NULL"], ["NULL", ""], ["NULL", "x"]]);
     assert_eq!(table("t.csv", text, "").await?[1..], [["1", "NA"], ["NULL", "NULL"], ["NA", "x"]]);
@@ -159,7 +159,7 @@ async fn null_is_what_the_options_say() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_empty_text_in_quotes_is_no_null() -> Result<()> {
+async fn csv_quoted_empty_text_is_not_null() -> Result<()> {
     let text = b"s,n,t\n\"\",\"\",x\n,,\n\"\"\"\",1,\"\"\n";
     let expected = [["", "NULL", "x"], ["NULL", "NULL", "NULL"], ["\"", "1", ""]];
     assert_eq!(table("t.csv", text, "").await?[1..], expected);
@@ -172,7 +172,7 @@ async fn an_empty_text_in_quotes_is_no_null() -> Result<()> {
 }
 
 #[tokio::test]
-async fn types_are_inferred_so_that_nothing_is_lost() -> Result<()> {
+async fn csv_inference_loses_no_value() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t.csv");
     std::fs::write(
@@ -260,7 +260,7 @@ async fn numbers_and_times_that_a_type_would_change_are_text() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_column_of_the_path_must_not_stand_in_the_file() -> Result<()> {
+async fn csv_rejects_a_partition_column_in_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("a=1/1.csv", b"b\n3\n"), ("a=1/2.csv", b"b,a\n3,2\n")])?;
     let message = chain(&read(&dir.path().display().to_string()).await.expect_err("refused"));
@@ -322,7 +322,7 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn compression_is_told_from_the_content_and_every_member_is_read() -> Result<()> {
+async fn csv_detects_compression_and_reads_every_member() -> Result<()> {
     let text: String = (0..10_000).map(|row| format!("{row},x\n")).collect();
     let text = format!("a,b\n{text}");
     let compressed = gzip(text.as_bytes())?;
@@ -363,7 +363,7 @@ async fn a_file_without_line_ends_in_cells_is_read_in_parts() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_line_end_in_a_cell_breaks_the_promise_that_there_is_none() -> Result<()> {
+async fn csv_rejects_line_end_in_a_cell_if_declared_impossible() -> Result<()> {
     let text = format!("s,n\n{}\"a\nb\",1\n", "c,1\n".repeat(2000));
     let message = refused("t.csv", text.as_bytes(), ",newlines_in_values=false").await;
     assert_eq!(message, "t.csv: line 2002: a line end in a cell, although newlines_in_values=false");

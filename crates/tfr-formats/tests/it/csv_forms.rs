@@ -47,7 +47,7 @@ async fn lines_before_the_header_are_skipped() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_first_line_may_name_the_delimiter() -> Result<()> {
+async fn csv_sep_line_sets_the_delimiter() -> Result<()> {
     let expected = [["a", "b"], ["1", "x,y"]];
     assert_eq!(table("t.csv", b"sep=;\r\na;b\r\n1;x,y\r\n", "").await?, expected);
     assert_eq!(table("t.csv", b"\xef\xbb\xbf\"sep=|\"\na|b\n1|x,y\n", "").await?, expected);
@@ -92,7 +92,7 @@ async fn cells_that_records_lack_are_null() -> Result<()> {
 }
 
 #[tokio::test]
-async fn blanks_around_cells_are_left_out_where_asked() -> Result<()> {
+async fn csv_trim_option_removes_blanks_around_cells() -> Result<()> {
     let text = b"a , b\n 1,\" x, \" \n2 ,\ty z\n";
     assert_eq!(table("t.csv", text, ",trim=true").await?, [["a", "b"], ["1", " x, "], ["2", "y z"]]);
     // Without it they are text, and a blank before a quote makes the quoted cell text, too.
@@ -102,7 +102,7 @@ async fn blanks_around_cells_are_left_out_where_asked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_quote_without_an_end_is_told_before_the_file_is_read() -> Result<()> {
+async fn csv_record_limit_stops_at_an_unclosed_quote() -> Result<()> {
     let rows = "1,x\n".repeat(30_000);
     let text = format!("a,b\n2,\"y\n{rows}");
     let message = refused("t.csv", text.as_bytes(), ",record_limit=64KiB").await;
@@ -130,7 +130,7 @@ async fn gzip_files_that_are_padded_with_zeros_are_whole() -> Result<()> {
 }
 
 #[tokio::test]
-async fn bytes_with_zeros_are_not_taken_for_csv() -> Result<()> {
+async fn csv_rejects_binary_files() -> Result<()> {
     let expected = "reading bytes that are not text, with a zero among them, is not supported";
     let binary: Vec<u8> = (0..=255).collect();
     for (name, content) in [("nameless", &binary), ("t.bin", &binary), ("t.csv", &b"a,b\n1,\0\n".to_vec())] {

@@ -103,7 +103,7 @@ async fn a_single_thread_is_enough() -> Result<()> {
 
 /// The extensions of a plan's files are lost if the plan passes through another process.
 #[tokio::test]
-async fn files_are_read_one_by_one_where_nothing_is_known_of_the_others() -> Result<()> {
+async fn files_function_reads_without_plan_extensions() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let files = some_files(dir.path(), 9)?;
     let ctx = session(2);
@@ -142,7 +142,7 @@ async fn batches_are_bounded_by_bytes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_the_listing_answers_reads_no_file() -> Result<()> {
+async fn files_function_answers_from_the_listing() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().display();
     write(dir.path(), &[("label=cat/1.jpg", b"a"), ("label=dog/2.jpg", b"bb"), ("label=dog/3.png", b"ccc")])?;
@@ -181,7 +181,7 @@ async fn directories_of_partitions_are_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_that_changes_meanwhile_is_an_error() -> Result<()> {
+async fn files_function_rejects_a_file_that_changed() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("1", b"a"), ("2", b"b")])?;
     let frame = session(1).sql(&format!("SELECT content FROM files('{}')", dir.path().display())).await?;

@@ -39,7 +39,7 @@ async fn escaped_line_ends_are_line_ends() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_format_is_told_by_its_separator_and_columns_are_texts() -> Result<()> {
+async fn hive_text_is_detected_by_its_separator() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t/000000_0", b"1\x01a\x02b\n\\N\x01\n"), ("t/000001_0", b"2\x01c\x01d\n")])?;
     let found = rows(&format!(
@@ -54,7 +54,7 @@ async fn the_format_is_told_by_its_separator_and_columns_are_texts() -> Result<(
 }
 
 #[tokio::test]
-async fn types_are_those_of_the_declaration() -> Result<()> {
+async fn hive_text_types_follow_the_declaration() -> Result<()> {
     let schema = "schema=\"id BIGINT, tags ARRAY<STRING>, props MAP<STRING,INT>, p STRUCT<x:DOUBLE,y:DATE>, u UNIONTYPE<INT,STRING>\"";
     let text = b"7\x01a\x02\\N\x02\x01k\x033\x02l\x03\x01.5\x022024-02-29\x011\x02z\n\\N\x01\x01\\N\x01\x01\\N\n8\n";
     let found = table(text, &format!(",format=hive-text,{schema}")).await?;
@@ -101,7 +101,7 @@ async fn statements_declare_columns_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn dialects() -> Result<()> {
+async fn hive_text_reads_dialects() -> Result<()> {
     let schema = "schema=\"a string, b array<string>\"";
     for (text, options) in [
         (&b"x;y\x01p\x02q\n"[..], ""),
@@ -143,7 +143,7 @@ async fn cells_that_do_not_fit_are_null_or_errors() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_whole_number_that_no_double_is_is_told_of() -> Result<()> {
+async fn hive_text_reports_integers_that_no_double_represents() -> Result<()> {
     let options = ",format=hive-text,schema=x DOUBLE";
     assert_eq!(table(b"9007199254740993\n", options).await?, [["9007199254740992.0"]]);
     let message = refused(b"0.1\n9007199254740993\n", &format!("{options},on_error=error")).await;
@@ -152,7 +152,7 @@ async fn a_whole_number_that_no_double_is_is_told_of() -> Result<()> {
 }
 
 #[tokio::test]
-async fn options_say_which_text_it_is() -> Result<()> {
+async fn hive_text_is_selected_by_options() -> Result<()> {
     assert_eq!(table(b"1,a\n", ",delimiter=\",\",schema=\"n INT, s STRING\"").await?, [["1", "a"]]);
     assert_eq!(table(b"n\x01s\n1\x01a\n", ",delimiter=\\x01,header=true").await?, [["1", "a"]]);
     let message = chain(&table(b"1\n", ",format=hive-text,schema=n FOO").await.expect_err("no type"));
@@ -161,7 +161,7 @@ async fn options_say_which_text_it_is() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_format_is_told_in_whatever_compression_and_encoding() -> Result<()> {
+async fn hive_text_is_detected_in_any_compression_and_encoding() -> Result<()> {
     use async_compression::tokio::write::{BzEncoder, XzEncoder, ZstdEncoder};
     use tokio::io::AsyncWriteExt;
     macro_rules! packed {

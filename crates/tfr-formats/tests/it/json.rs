@@ -32,7 +32,7 @@ async fn refused(content: &str, options: &str) -> String {
 }
 
 #[tokio::test]
-async fn types_are_those_that_hold_every_value() -> Result<()> {
+async fn json_inferred_types_represent_every_value() -> Result<()> {
     let text = br#"{"i": 1, "f": 1, "b": true, "t": "x", "big": 1, "n": null, "o": {"k": 1}, "l": [], "m": 1, "e": {}}
         {"i": -2, "f": 2.5, "b": null, "t": "\u00e9\n", "big": 18446744073709551616, "o": {"k": null, "z": "q"}, "l": [1], "m": {"a": [true, null]}, "e": {}}"#;
     let (columns, found) = table("t.json", text, "").await?;
@@ -68,7 +68,7 @@ async fn types_are_those_that_hold_every_value() -> Result<()> {
 }
 
 #[tokio::test]
-async fn layouts() -> Result<()> {
+async fn json_reads_lines_arrays_and_pretty_printed_objects() -> Result<()> {
     let pretty = "{\n  \"a\": 1,\n  \"b\": [\n    \"x\"\n  ]\n}\n{\"a\": 2,\n\"b\": []}";
     let array = "\u{feff}[{\"a\": 1, \"b\": [\"x\"]},\r\n {\"a\": 2, \"b\": []}]\r\n";
     let lines = "\r\n{\"a\":1,\"b\":[\"x\"]}\r\n\r\n  {\"a\":2,\"b\":[]}";
@@ -83,7 +83,7 @@ async fn layouts() -> Result<()> {
 
 /// Pieces of any size: each gzip member is a separate piece.
 #[tokio::test]
-async fn values_that_are_cut_anywhere() -> Result<()> {
+async fn json_values_may_be_cut_anywhere() -> Result<()> {
     let text =
         "{\"k\\u00e9y\": \"a\\\\\\ud83e\\udd80é\", \"n\": -12.50e+3, \"t\": true, \"z\": null, \"l\": [[1], []]}\n";
     let expected = ["a\\🦀é", "-12500.0", "true", "NULL", "[[1], []]"];
@@ -111,7 +111,7 @@ async fn encodings() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_refused_at_its_place() {
+async fn json_syntax_errors_report_the_position() {
     for (text, message) in [
         ("{\"a\": 1}\n{\"a\": tru}", "t.json: line 2, character 10: expected true, found }"),
         ("{\"é\": 'x'}", "t.json: line 1, character 7: expected a value, found '"),
@@ -134,7 +134,7 @@ async fn what_is_no_json_is_refused_at_its_place() {
 }
 
 #[tokio::test]
-async fn what_inference_did_not_see_is_refused_at_its_place() {
+async fn json_values_outside_the_inferred_schema_report_the_position() {
     for (value, message) in [
         ("{\"a\": 1.5, \"o\": {}}", "t.json: line 2, character 7: column \"a\": expected Int64, found 1.5"),
         ("{\"a\": \"1\", \"o\": {}}", "t.json: line 2, character 7: column \"a\": expected Int64, found \"1\""),
@@ -154,7 +154,7 @@ async fn what_inference_did_not_see_is_refused_at_its_place() {
 }
 
 #[tokio::test]
-async fn all_files_together_tell_the_columns() -> Result<()> {
+async fn json_columns_are_inferred_from_all_files() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let files: [(&str, &[u8]); 3] =
         [("a.json", b"{\"x\": 1}\n"), ("b.jsonl", b"{\"y\": \"q\"}\n{\"x\": 2.5}"), ("c.json", b"[]")];
@@ -165,7 +165,7 @@ async fn all_files_together_tell_the_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_last_of_a_key_that_stands_twice_counts() -> Result<()> {
+async fn json_duplicate_key_keeps_the_last_value() -> Result<()> {
     assert_eq!(table("t.json", b"{\"a\": 1, \"o\": {\"k\": 1, \"k\": 2}, \"a\": 3}", "").await?.1, [["3", "{k: 2}"]]);
     Ok(())
 }
@@ -324,7 +324,7 @@ proptest! {
 
     /// serde_json is the oracle: its output, in any layout, is read unchanged.
     #[test]
-    fn every_object_is_read_as_it_was_written(rows in proptest::collection::vec(any_object(any_value()), 1..6)) {
+    fn json_objects_round_trip(rows in proptest::collection::vec(any_object(any_value()), 1..6)) {
         let rows: Vec<Value> = rows.into_iter().map(Value::Object).collect();
         let texts = |write: fn(&Value) -> serde_json::Result<String>| {
             rows.iter().map(|row| write(row).expect("JSON")).collect::<Vec<_>>().join("\n")
@@ -372,7 +372,7 @@ proptest! {
 
     /// serde_json is the oracle: text that it rejects is rejected with its position, and never by a panic.
     #[test]
-    fn what_is_nearly_json_is_read_or_refused_at_its_place(text in any_text()) {
+    fn json_matches_serde_json_on_malformed_text(text in any_text()) {
         let is_objects = serde_json::Deserializer::from_str(&text).into_iter::<Value>().all(|value| {
             value.is_ok_and(|value| match value {
                 Value::Object(_) => true,

@@ -45,7 +45,7 @@ async fn lines_are_rows() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_wrong_has_a_line_and_a_byte() {
+async fn libsvm_errors_report_line_and_byte() {
     let late = format!("{}1 qid:3\n", "1 1:1\n".repeat(1000));
     for (text, options, message) in [
         ("1 1:1\npython 2:2\n", "", "line 2, byte 1: expected a number as label, found \"python\""),
@@ -104,7 +104,7 @@ async fn labels_may_be_declared_as_integers() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_format_is_told_by_labels_and_pairs() -> Result<()> {
+async fn libsvm_is_detected_by_labels_and_pairs() -> Result<()> {
     let long = format!("1 {}", (1..2000).map(|index| format!("{index}:0.5 ")).collect::<String>());
     let dir = tempfile::tempdir()?;
     for (text, options, columns) in [
@@ -132,7 +132,7 @@ async fn the_format_is_told_by_labels_and_pairs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_row_of_many_features_does_not_fill_a_batch_with_them() -> Result<()> {
+async fn libsvm_wide_rows_make_small_batches() -> Result<()> {
     let text = "1 0:1\n".repeat(100);
     let batches = {
         let dir = tempfile::tempdir()?;

@@ -28,7 +28,7 @@ async fn refused(dir: &TempDir, location: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_directory_is_read_as_hadoop_tools_leave_it() -> Result<()> {
+async fn listing_skips_files_of_hadoop_tools() -> Result<()> {
     let dir = directory(&[
         "t/000000_0",
         "t/part-0.csv",
@@ -47,7 +47,7 @@ async fn a_directory_is_read_as_hadoop_tools_leave_it() -> Result<()> {
 
 /// The CSV reader would take the first object of a JSON file for a header.
 #[tokio::test]
-async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
+async fn listing_rejects_a_mix_of_text_formats() -> Result<()> {
     let dir = directory(&["t/a.csv", "t/b.csv"])?;
     write(dir.path(), &[("t/c.json", b"{\"name\": 1}\n{\"name\": 2}\n")])?;
     let error = read(&format!("\"{}\"", dir.path().join("t").display())).await.expect_err("two formats");
@@ -58,7 +58,7 @@ async fn texts_of_several_formats_are_no_one_table() -> Result<()> {
 
 /// Files of Hive and Spark have no extensions.
 #[tokio::test]
-async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> {
+async fn listing_detects_mixed_text_formats_without_extensions() -> Result<()> {
     let json: &[u8] = b"\xef\xbb\xbf{\"a\": 1}\n";
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut gzip, json)?;
@@ -89,7 +89,7 @@ async fn texts_without_endings_are_told_apart_by_how_they_begin() -> Result<()> 
 
 /// Of many files some are probed, from the first to the last.
 #[tokio::test]
-async fn the_last_of_many_texts_is_looked_at() -> Result<()> {
+async fn listing_probes_the_last_of_many_files() -> Result<()> {
     let dir = tempfile::tempdir()?;
     for number in 0..100 {
         write(dir.path(), &[(&format!("t/{number:03}"), b"a\n1\n")])?;
@@ -103,7 +103,7 @@ async fn the_last_of_many_texts_is_looked_at() -> Result<()> {
 /// Links are followed, but not in cycles: two that lead back would make a tree of 2^40 directories.
 #[cfg(unix)]
 #[tokio::test]
-async fn links_that_lead_back_are_not_followed() -> Result<()> {
+async fn listing_does_not_follow_links_in_cycles() -> Result<()> {
     use std::os::unix::fs::symlink;
     let dir = directory(&["t/a/1.csv", "t/b/2.csv", "elsewhere/3.csv"])?;
     for (target, link) in [("..", "t/a/up"), ("../../t", "t/b/up"), ("../elsewhere", "t/c")] {
@@ -125,7 +125,7 @@ async fn links_that_lead_back_are_not_followed() -> Result<()> {
 /// As git-annex and DVC leave them for files that were not fetched. Their rows would be missing without a word.
 #[cfg(unix)]
 #[tokio::test]
-async fn links_without_a_target_are_errors_if_they_would_be_read() -> Result<()> {
+async fn listing_rejects_broken_links_that_would_be_read() -> Result<()> {
     use std::os::unix::fs::symlink;
     let dir = directory(&["t/a.csv", "t/p1/b.csv"])?;
     let links = ["t/c.csv", "t/p1/d.csv", "t/.hidden", "t/README.md", "t/e"];
@@ -161,7 +161,7 @@ async fn links_without_a_target_are_errors_if_they_would_be_read() -> Result<()>
 /// One file with an odd name does not block the others, unless it would be read.
 #[cfg(unix)]
 #[tokio::test]
-async fn names_that_are_not_supported_are_errors_if_they_would_be_read() -> Result<()> {
+async fn listing_rejects_unsupported_names_that_would_be_read() -> Result<()> {
     let dir = directory(&["t/a.csv", "t/b\n.csv"])?;
     std::os::unix::fs::symlink("loop", dir.path().join("t/loop"))?;
     assert_eq!(found(&dir, "t/a*").await?, ["t/a.csv"]);
@@ -176,7 +176,7 @@ async fn names_that_are_not_supported_are_errors_if_they_would_be_read() -> Resu
 }
 
 #[tokio::test]
-async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
+async fn listing_skips_files_that_describe_records() -> Result<()> {
     let descriptions =
         ["t/a.idx", "t/a.tfindex", "t/dataset_info.json", "t/features.json", "t/label.labels.txt", "t/schema.pbtxt"];
     let dir = directory(&[descriptions.as_slice(), &["t/a"]].concat())?;
@@ -191,7 +191,7 @@ async fn what_describes_records_is_not_taken_for_records() -> Result<()> {
 /// Notes next to data files are not rows. A file that may be a table of its own is not a note merely because of its
 /// extension.
 #[tokio::test]
-async fn notes_are_passed_over() -> Result<()> {
+async fn listing_skips_notes() -> Result<()> {
     let dir = directory(&["t/README.md", "t/part-0.csv", "t/part-1.json", "t/part-2.txt", "t/card.html"])?;
     assert_eq!(found(&dir, "t").await?, ["t/part-0.csv", "t/part-1.json", "t/part-2.txt"]);
     assert_eq!(found(&dir, "t/*.md").await?, ["t/README.md"]);
@@ -201,7 +201,7 @@ async fn notes_are_passed_over() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
+async fn listing_reads_hidden_files_named_explicitly() -> Result<()> {
     let dir = directory(&["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv"])?;
     for name in ["_part", ".hidden", "x.crc", "a[1].csv", "50% #2 ä=b.csv", "_p*", ".h*", "*.crc"] {
         assert_eq!(found(&dir, name).await?.len(), 1, "{name}");
@@ -210,7 +210,7 @@ async fn a_name_that_is_spelled_out_is_taken() -> Result<()> {
 }
 
 #[tokio::test]
-async fn patterns() -> Result<()> {
+async fn listing_matches_patterns() -> Result<()> {
     let dir = directory(&["a/x1.csv", "a/x2.csv", "a/b/x1.csv", "a/b/c/y1.txt", "d1/x1.csv", "a/_x1.csv"])?;
     for (pattern, expected) in [
         ("a/x?.csv", vec!["a/x1.csv", "a/x2.csv"]),
@@ -240,7 +240,7 @@ async fn several_locations_are_one_table() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() -> Result<()> {
+async fn listing_explains_missing_files() -> Result<()> {
     let dir = directory(&["t/_SUCCESS", "t/.x.crc", "t/y.crc", "t/_a/b", "file"])?;
     write(dir.path(), &[("t/zero", b"")])?;
     std::fs::create_dir(dir.path().join("void"))?;
@@ -262,7 +262,7 @@ async fn what_is_not_there_is_said() -> Result<()> {
 }
 
 #[tokio::test]
-async fn directories_of_keys_are_columns() -> Result<()> {
+async fn listing_turns_key_directories_into_columns() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(
         dir.path(),
@@ -288,7 +288,7 @@ async fn directories_of_keys_are_columns() -> Result<()> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_device_or_socket_is_no_file() -> Result<()> {
+async fn listing_rejects_devices_and_sockets() -> Result<()> {
     let message = chain(&read("/dev/null").await.expect_err("refused"));
     assert!(message.ends_with("/dev/null: not a regular file"), "{message}");
     let dir = tempfile::tempdir()?;

@@ -235,7 +235,7 @@ async fn columns_are_matched_by_name_across_files() -> Result<()> {
 }
 
 #[tokio::test]
-async fn columns_without_names_are_those_declared_by_position() -> Result<()> {
+async fn orc_positional_columns_take_declared_names() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let partition = dir.path().join("dt=2024-01-01");
     std::fs::create_dir(&partition)?;
@@ -282,7 +282,7 @@ async fn a_file_is_read_by_every_partition_stripe_by_stripe() -> Result<()> {
 }
 
 #[tokio::test]
-async fn footers_answer_what_they_can() -> Result<()> {
+async fn orc_footers_answer_counts_and_bounds() -> Result<()> {
     let dir = tempfile::tempdir()?;
     for file in 0..3 {
         let batch = RecordBatch::try_from_iter([("x", ints(file * 10..file * 10 + 10))])?;
@@ -299,7 +299,7 @@ async fn footers_answer_what_they_can() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_case_of_names_may_be_of_no_matter() -> Result<()> {
+async fn orc_column_names_may_ignore_case() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write_orc(&dir.path().join("1"), &RecordBatch::try_from_iter([("userId", ints([1])), ("B", ints([2]))])?)?;
     write_orc(&dir.path().join("2"), &RecordBatch::try_from_iter([("b", ints([4])), ("USERID", ints([3]))])?)?;
@@ -390,7 +390,7 @@ fn stripes_skipped(plan: &dyn ExecutionPlan) -> usize {
 
 /// The same rows in memory, where nothing is pruned, are the oracle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn filters_over_the_corpus_lose_no_row() -> Result<()> {
+async fn orc_filters_lose_no_row_of_the_corpus() -> Result<()> {
     use datafusion::prelude::{ident, lit};
     use datafusion::scalar::ScalarValue;
     let Some(corpus) = corpus() else { return Ok(()) };

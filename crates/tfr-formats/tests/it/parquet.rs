@@ -171,7 +171,7 @@ async fn one_big_file_is_read_by_every_partition() -> Result<()> {
 }
 
 #[tokio::test]
-async fn footers_answer_what_they_can() -> Result<()> {
+async fn parquet_footers_answer_counts_and_bounds() -> Result<()> {
     let dir = tempfile::tempdir()?;
     for file in 0..3 {
         write_parquet(&dir.path().join(format!("{file}.parquet")), &column("x", ints(file * 10..file * 10 + 10))?)?;
@@ -287,7 +287,7 @@ async fn filters_keep_the_rows_with_nan() -> Result<()> {
 }
 
 #[tokio::test]
-async fn other_filters_still_prune_row_groups() -> Result<()> {
+async fn parquet_prunes_row_groups_by_other_filters() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t.parquet");
     let batch = RecordBatch::try_from_iter([("id", ints(0..8)), ("x", floats((0..8).map(f64::from)))])?;
@@ -312,7 +312,7 @@ async fn a_file_without_rows_has_no_partition_value_to_give() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_column_of_the_path_may_stand_in_the_file_with_the_same_value() -> Result<()> {
+async fn parquet_partition_column_may_repeat_in_the_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
     std::fs::create_dir(dir.path().join("a=1"))?;
     std::fs::create_dir(dir.path().join("a=2"))?;
@@ -332,7 +332,7 @@ async fn a_column_of_the_path_may_stand_in_the_file_with_the_same_value() -> Res
 }
 
 #[tokio::test]
-async fn the_case_of_names_may_be_of_no_matter() -> Result<()> {
+async fn parquet_column_names_may_ignore_case() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let names = ["userId", "B"];
     write_parquet(&dir.path().join("1"), &RecordBatch::try_from_iter(names.into_iter().zip([ints([1]), ints([2])]))?)?;
@@ -390,7 +390,7 @@ async fn decimals_of_every_physical_type_and_old_dates() -> Result<()> {
 }
 
 #[tokio::test]
-async fn declared_columns_are_those_of_some_file() -> Result<()> {
+async fn parquet_declared_columns_must_exist_in_some_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("t.parquet");
     let small: ArrayRef = Arc::new(Int32Array::from(vec![7]));
@@ -434,7 +434,7 @@ async fn declared_columns_are_those_of_some_file() -> Result<()> {
 
 /// As writers before 2018 wrote it: the bounds of `a`, `é`, `b` are `é` and `b`.
 #[tokio::test]
-async fn bounds_in_the_order_of_signed_bytes_are_not_believed() -> Result<()> {
+async fn parquet_ignores_bounds_in_signed_byte_order() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("t.parquet", include_bytes!("data/legacy-bounds.parquet"))])?;
     let table = format!("'{}'", dir.path().join("t.parquet").display());

@@ -79,7 +79,7 @@ async fn every_type_is_right() -> Result<()> {
 }
 
 #[tokio::test]
-async fn other_types_are_refused_by_name_and_block_no_other_column() -> Result<()> {
+async fn parquet_unsupported_type_fails_only_its_column() -> Result<()> {
     for (name, reason) in [
         ("int128", "an integer of 128 bits is not supported"),
         ("decimal_of_77_digits", "is not supported"),
@@ -111,7 +111,7 @@ async fn values_that_do_not_fit_are_named_by_row() {
 }
 
 #[tokio::test]
-async fn the_unit_of_int96_may_be_asked_for() -> Result<()> {
+async fn parquet_int96_unit_is_an_option() -> Result<()> {
     let far = path("int96_far").display().to_string();
     let message = chain(&read(&format!("\"{far}\",timestamps=ns")).await.expect_err("beyond 2262"));
     assert!(message.contains("row 0: column \"u\": 253402214400.000000000 seconds since 1970"), "{message}");

@@ -24,7 +24,7 @@ fn numbers_of_parts(text: &str) -> impl Iterator<Item = usize> {
 }
 
 #[tokio::test]
-async fn rows_are_those_of_the_whole() -> Result<()> {
+async fn part_reads_yield_the_rows_of_the_whole_file() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let hive = ",format=hive-text,\"schema=n INT, l ARRAY<STRING>, s STRING\"";
     for (name, options, text, first, rows) in [
@@ -62,7 +62,7 @@ async fn rows_are_those_of_the_whole() -> Result<()> {
 
 /// A reader in the middle of a file cannot detect whether a line end is in quotes.
 #[tokio::test]
-async fn a_line_end_in_quotes_is_never_taken_for_the_end_of_a_row() -> Result<()> {
+async fn part_reads_do_not_cut_at_line_ends_in_quotes() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let text = "s,n\na,1\n\"b\nb\",2\n\"c,\n\n3\",3\nd,4\n";
     write(dir.path(), &[("t.csv", text.as_bytes())])?;

@@ -10,7 +10,7 @@ async fn refused(query: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_path_that_leads_nowhere_is_not_a_missing_table() -> Result<()> {
+async fn missing_path_is_not_reported_as_a_missing_table() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().display();
     let message = refused(&format!("SELECT * FROM '{path}/x.parquet'")).await;
@@ -91,7 +91,7 @@ async fn a_cell_that_a_declared_type_would_change_is_refused() -> Result<()> {
 
 /// A fraction is rounded to the nearest float, as everywhere; an integer may be an identifier.
 #[tokio::test]
-async fn a_whole_number_that_no_float_is_is_refused() -> Result<()> {
+async fn declared_double_rejects_integers_it_cannot_represent() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ctx = session(1);
     let table = async |format: &str, data_type: &str, cell: &str| {
@@ -127,7 +127,7 @@ async fn a_whole_number_that_no_float_is_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_empty_path_is_said_to_be_empty() {
+async fn empty_path_is_rejected() {
     let message = refused("SELECT * FROM ''").await;
     assert!(message.ends_with("'': not a usable path: it is empty"), "{message}");
 }
@@ -148,7 +148,7 @@ async fn a_declared_column_without_header_is_matched_by_position() -> Result<()>
 }
 
 #[tokio::test]
-async fn declared_partitions_are_those_of_the_directories() -> Result<()> {
+async fn declared_partitions_must_match_the_directories() -> Result<()> {
     let dir = tempfile::tempdir()?;
     write(dir.path(), &[("dt=2024-01-01/n=1/f.csv", b"x\n5\n")])?;
     let ctx = session(2);
@@ -239,7 +239,7 @@ async fn tfrecord_tables_have_declared_partition_columns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn files_are_left_out_by_the_declared_type_of_their_path() -> Result<()> {
+async fn declared_partition_types_prune_files() -> Result<()> {
     let dir = tempfile::tempdir()?;
     days(dir.path())?;
     // Reading the text fails, which shows whether the file was pruned.
@@ -262,7 +262,7 @@ async fn files_are_left_out_by_the_declared_type_of_their_path() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_no_value_of_the_declared_type_is_refused() -> Result<()> {
+async fn declared_partition_type_rejects_other_directory_values() -> Result<()> {
     let dir = tempfile::tempdir()?;
     days(dir.path())?;
     write(dir.path(), &[("dt=latest/h=05/f.csv", b"x\n5\n")])?;

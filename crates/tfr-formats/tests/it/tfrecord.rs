@@ -24,7 +24,7 @@ async fn refused(query: &str) -> String {
 }
 
 #[tokio::test]
-async fn records_are_known_whatever_the_name() -> Result<()> {
+async fn tfrecord_is_detected_whatever_the_file_name() -> Result<()> {
     let dir = tempdir()?;
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         for name in ["train-00000-of-01024", "x.tfrecord-00000-of-00001", "part-r-00000", "x.tfrecord", "x.tfrecord.gz"]
@@ -38,7 +38,7 @@ async fn records_are_known_whatever_the_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_of_another_format_is_refused_by_its_name() -> Result<()> {
+async fn tfrecord_table_rejects_files_of_another_format() -> Result<()> {
     let dir = tempdir()?;
     let parquet: &[u8] = b"PAR1 and so on";
     let zip: &[u8] = b"PK\x03\x04 and so on";
@@ -64,7 +64,7 @@ async fn a_file_of_another_format_is_refused_by_its_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn empty_files_and_stray_ones_are_passed_over() -> Result<()> {
+async fn tfrecord_listing_skips_empty_and_stray_files() -> Result<()> {
     let dir = tempdir()?;
     let records = file(2, Compression::None)?;
     write(
@@ -79,7 +79,7 @@ async fn empty_files_and_stray_ones_are_passed_over() -> Result<()> {
 }
 
 #[tokio::test]
-async fn options_say_how_records_are_read() -> Result<()> {
+async fn tfrecord_options_control_reading() -> Result<()> {
     let dir = tempdir()?;
     let mut records = file(3, Compression::None)?;
     let last = records.len() - 1;
@@ -107,7 +107,7 @@ async fn options_say_how_records_are_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_schema_file_tells_the_columns() -> Result<()> {
+async fn tfrecord_columns_come_from_a_schema_file() -> Result<()> {
     let dir = tempdir()?;
     let schema =
         r#"feature { name: "a" type: INT value_count { min: 0 max: 9 } } feature { name: "b" type: FLOAT shape { } }"#;

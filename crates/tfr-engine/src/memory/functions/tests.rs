@@ -14,7 +14,7 @@ async fn outcome(sql: &str) -> Result<usize, String> {
 }
 
 #[tokio::test]
-async fn results_beyond_the_bound_are_refused_before_they_are_made() {
+async fn function_result_above_the_limit_is_rejected_before_allocation() {
     // A constant is computed by planning.
     assert_eq!(
         outcome("SELECT repeat('x', 2100000000)").await.expect_err("an error"),
@@ -48,7 +48,7 @@ async fn results_beyond_the_bound_are_refused_before_they_are_made() {
 }
 
 #[tokio::test]
-async fn results_within_the_bound_are_computed_whatever_their_number() {
+async fn function_results_below_the_limit_are_computed_in_any_number() {
     // 64 results of 64 KiB are four times the bound, and come 4 at a time.
     let rows = "FROM (SELECT unnest(range(64)) AS v)";
     assert_eq!(outcome(&format!("SELECT repeat('x', 65536 + v * 0) {rows}")).await, Ok(64));

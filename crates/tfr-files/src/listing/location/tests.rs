@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn relative_paths_are_named_as_they_were_given() -> Result<()> {
+fn location_names_relative_files_as_given() -> Result<()> {
     let location = Location::parse("./data//x=1/*.csv")?;
     let file = Path::parse(format!("{}/a b.csv", location.prefix)).expect("a path");
     assert_eq!(location.file_names().name(&file), "data/x=1/a b.csv");
@@ -12,7 +12,7 @@ fn relative_paths_are_named_as_they_were_given() -> Result<()> {
 }
 
 #[test]
-fn urls() -> Result<()> {
+fn location_splits_urls_into_store_prefix_and_pattern() -> Result<()> {
     for (text, store, prefix, patterns) in [
         ("file:///a%20b/c?.csv", "file:///", "a b", 1),
         ("file:///a/b", "file:///", "a/b", 0),
@@ -42,7 +42,7 @@ fn unusable_texts_are_refused() {
 }
 
 #[test]
-fn keys_are_taken_as_they_stand_and_shown_so() -> Result<()> {
+fn location_takes_and_shows_store_keys_verbatim() -> Result<()> {
     for (text, key) in [
         ("s3://b/dt=10%3A30/a b#1.csv", "dt=10%3A30/a b#1.csv"),
         ("gs://b/x=é/%25", "x=é/%25"),
@@ -64,7 +64,7 @@ fn keys_are_taken_as_they_stand_and_shown_so() -> Result<()> {
 }
 
 #[test]
-fn urls_of_the_web_are_decoded_and_keep_their_query_to_themselves() -> Result<()> {
+fn location_decodes_web_urls_and_hides_their_query() -> Result<()> {
     let location = Location::parse("https://host:81/a%20b/c.csv?X-Amz-Signature=s%2F1&x=+#part")?;
     assert_eq!(location.literal.as_ref(), "a b/c.csv");
     assert_eq!(location.to_string(), "https://host:81/a%20b/c.csv?***");
@@ -86,7 +86,7 @@ fn urls_of_the_web_are_decoded_and_keep_their_query_to_themselves() -> Result<()
 }
 
 #[test]
-fn credentials_have_no_place_in_the_url_of_a_store() {
+fn location_rejects_credentials_in_store_urls() {
     for (text, shown) in [
         ("s3://key:secret@b/x", "s3://***@b/x"),
         ("s3://key:sec/ret@b/x", "s3://***@b/x"),

@@ -19,7 +19,7 @@ fn group(metas: &[ObjectMeta]) -> FileGroup {
 }
 
 #[tokio::test]
-async fn files_ahead_are_there_before_they_are_asked_for() -> Result<()> {
+async fn read_ahead_fetches_files_before_they_are_requested() -> Result<()> {
     let (store, metas) = store(100).await?;
     let ahead = ReadAhead::new(Arc::clone(&store) as _, &[group(&metas)]);
     assert_eq!(ahead.get_range(&metas[0].location, 0..7).await?, "content");
@@ -39,7 +39,7 @@ async fn files_ahead_are_there_before_they_are_asked_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn no_more_is_held_than_said() -> Result<()> {
+async fn read_ahead_bounds_the_files_it_holds() -> Result<()> {
     let (store, metas) = store(100).await?;
     let groups: Vec<_> = metas.chunks(25).map(group).collect();
     let ahead = ReadAhead::new(store, &groups);
@@ -55,7 +55,7 @@ async fn no_more_is_held_than_said() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_only_the_store_can_tell_is_asked_of_it() -> Result<()> {
+async fn read_ahead_forwards_conditional_requests() -> Result<()> {
     let (store, metas) = store(3).await?;
     let ahead = ReadAhead::new(Arc::clone(&store) as _, &[group(&metas)]);
     ahead.get(&metas[0].location).await?;

@@ -103,7 +103,7 @@ async fn tags_without_quotes_are_quoted_for_azure() -> Result<(), Box<dyn std::e
 
 /// A server that sends an entity tag without quotes may compare it as it is.
 #[test]
-fn other_tags_are_sent_as_they_came() {
+fn entity_tags_are_sent_verbatim_except_to_azure() {
     for (service, tag, expected) in [
         (Service::Azure, "0x8D", "\"0x8D\""),
         (Service::Azure, "\"0x8D\"", "\"0x8D\""),

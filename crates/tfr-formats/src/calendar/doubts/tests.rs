@@ -34,7 +34,7 @@ fn old_dates_are_found_in_unions_and_in_the_columns_after_them() {
 }
 
 #[test]
-fn old_dates_of_list_views_belong_to_the_row_of_the_list() {
+fn old_dates_in_list_views_report_the_row_of_the_list() {
     let dates: ArrayRef = Arc::new(Date32Array::from(vec![0, OLD]));
     let item = Arc::new(Field::new_list_field(DataType::Date32, true));
     let views = ListViewArray::new(item, vec![0, 1, 0].into(), vec![1, 1, 2].into(), dates, None);

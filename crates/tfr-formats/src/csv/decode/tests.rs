@@ -40,7 +40,7 @@ fn records_and_their_lines_in_pieces_of_any_size() -> Result<()> {
 }
 
 #[test]
-fn a_blank_line_is_an_empty_cell_where_there_is_one_column() -> Result<()> {
+fn blank_line_is_an_empty_cell_in_single_column_files() -> Result<()> {
     let options = CsvOptions { comment: Some(b'#'), ..CsvOptions::default() };
     let text = "\n#\n\"\n\"\r\n\r\n\n#x\nb\n\n";
     let expected =
@@ -62,7 +62,7 @@ fn dialects() -> Result<()> {
 }
 
 #[test]
-fn what_is_wrong_has_a_line() {
+fn csv_errors_report_the_line() {
     for (text, message) in [
         ("a,b\n1,\"x\n\"\n1\n", "f.csv: line 4: expected 2 cells, found 1"),
         ("a,b\n1,2,3\n", "f.csv: line 2: expected 2 cells, found 3"),
@@ -78,7 +78,7 @@ fn what_is_wrong_has_a_line() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_have_a_line_and_cell() {
+fn csv_invalid_utf8_reports_line_and_cell() {
     let mut records = Records::new("f.csv".into(), &Arc::default(), None, Start::default());
     let text = b"a,b\n1,\xc3\n\xa9,2\n";
     assert_eq!(records.read(text, 10).ok(), Some(text.len()));
@@ -87,7 +87,7 @@ fn bytes_that_are_not_utf8_have_a_line_and_cell() {
 }
 
 #[test]
-fn empty_cells_in_quotes_are_told_from_bare_ones_in_pieces_of_any_size() -> Result<()> {
+fn csv_distinguishes_quoted_empty_cells_in_any_pieces() -> Result<()> {
     let options = CsvOptions { escape: Some(b'\\'), comment: Some(b'#'), ..CsvOptions::default() };
     let text = "\"\",,\"a\\\",\"\"b\"\r\n#\"\",\n,\"\",\"\"\"\"\r\n\n\"x\"\"\",\"\"\"\",\"\"y\r\n\"\",\"\"";
     let text = format!("{text},");

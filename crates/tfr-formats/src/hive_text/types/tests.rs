@@ -8,7 +8,7 @@ fn types(text: &str) -> Result<Vec<String>, String> {
 }
 
 #[test]
-fn declarations() -> Result<(), String> {
+fn hive_types_parse_declarations() -> Result<(), String> {
     assert_eq!(
         types("a BIGINT, `b c` array<string> COMMENT 'what, it is', d: decimal(5,2), e timestamp , f varchar(10)")?,
         ["a Int64", "b c List(Utf8)", "d Decimal128(5, 2)", "e Timestamp(µs)", "f Utf8"]
@@ -25,7 +25,7 @@ fn declarations() -> Result<(), String> {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn hive_types_reject_invalid_declarations() {
     let deep = format!("a {}int{}", "array<".repeat(100_000), ">".repeat(100_000));
     for (text, message) in [
         ("", "expected a name at its end"),

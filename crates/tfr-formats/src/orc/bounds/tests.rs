@@ -93,7 +93,7 @@ async fn may_pass(
 }
 
 #[tokio::test]
-async fn stripes_are_told_by_bounds_that_can_be_believed() -> Outcome {
+async fn stripes_are_pruned_by_trusted_bounds() -> Outcome {
     let int = || (kind::INT, DataType::Int32);
     let told = || vec![integers(0, 9), integers(10, 19), ValueStatistics::default()];
     for (filter, expected) in [
@@ -133,7 +133,7 @@ fn counted(plan: &dyn ExecutionPlan, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn stripes_without_rows_that_pass_are_not_fetched() -> Outcome {
+async fn stripes_without_matching_rows_are_not_fetched() -> Outcome {
     let values: Vec<Vec<i64>> = (0..5).map(|stripe| (stripe * 10..stripe * 10 + 10).collect()).collect();
     let told = values.iter().map(|values| (values.as_slice(), vec![integers(values[0], values[9])]));
     let (store, _) = stored(file(&[kind::LONG], 6, &told.collect::<Vec<_>>())).await?;

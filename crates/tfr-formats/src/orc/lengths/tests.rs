@@ -10,7 +10,7 @@ fn signed(bytes: &[u8], is_v2: bool) -> Vec<i64> {
 
 /// The examples of the ORC specification, "Run Length Encoding".
 #[test]
-fn runs_of_the_specification() {
+fn run_lengths_match_the_specification() {
     let of_version_1: [(&[u8], Vec<u64>); 3] = [
         (&[0x61, 0x00, 0x07], vec![7; 100]),
         (&[0x61, 0xff, 0x64], (1..=100).rev().collect()),
@@ -48,7 +48,7 @@ fn runs_with_a_sign() {
 }
 
 #[test]
-fn a_window_is_never_underrated() {
+fn window_sums_are_never_underestimated() {
     // Ten lengths of 10 000 in two runs.
     let bytes = [0x0a, 0x27, 0x10, 0x0a, 0x27, 0x10];
     let sums = Lengths::new(bytes.as_slice(), true).sums(10, 3);
