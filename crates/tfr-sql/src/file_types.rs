@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_units_cannot_hold_is_refused() {
+    fn parquet_times_outside_the_unit_are_rejected() {
         let long = Arc::new(TimestampSecondArray::from(vec![i64::MAX])) as ArrayRef;
         let noon = Arc::new(Date64Array::from(vec![-43_200_000])) as ArrayRef;
         for (column, expected) in
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut() {
+    fn large_batches_are_cut_by_bytes() {
         let lengths = [3, 0, 9, 4, 1, 20, 2];
         let batch = one_column(Arc::new(StringViewArray::from_iter_values(lengths.map(|len| "x".repeat(len)))));
         let mut pieces = Vec::new();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_received_as_often_as_it_is_waited_for() {
+    fn interrupt_is_received_by_every_waiter() {
         let interrupt = Interrupt::default();
         assert_eq!(interrupt.already(), None);
         assert!(interrupt.request(ExitStatus::Terminated));

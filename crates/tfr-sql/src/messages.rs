@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clap_errors_have_a_message_and_a_hint() {
+    fn clap_errors_become_message_and_hint() {
         let text = "error: unexpected argument '--shard' found\n\n  tip: a similar argument exists: '--shards'\n\nUsage: \
                     tfr-sql\n\nFor more information, try '--help'.\n";
         let expected = json!({"event": "error", "kind": "usage", "message": "unexpected argument '--shard' found",

@@ -173,7 +173,7 @@ mod tests {
     use super::{counted, escape_controls, escape_names, grouped};
 
     #[test]
-    fn a_terminal_obeys_nothing_in_the_data() {
+    fn printer_escapes_control_characters() {
         assert_eq!(escape_controls("tab\tand\nline stay"), "tab\tand\nline stay");
         assert_eq!(escape_controls("\u{1b}[31mred\u{7} \r\u{9b}2J é"), "\\u{1b}[31mred\\u{7} \\r\\u{9b}2J é");
     }

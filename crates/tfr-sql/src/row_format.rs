@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_hive_text_are_those_of_hive() {
+    fn hive_ddl_columns_become_the_schema_option() {
         let text = r"
             CREATE EXTERNAL TABLE IF NOT EXISTS db.t (Id BIGINT COMMENT 'no ;', `Aß` MAP<STRING,ARRAY<INT>>, b BINARY, -- the last
                 c VARCHAR(2))
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hive_prints_is_read() {
+    fn hive_show_create_table_is_parsed() {
         let text = r"CREATE EXTERNAL TABLE `w`(
               `id` int,
               `st` string)
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn other_statements_are_left_alone() {
+    fn row_format_leaves_other_statements_unchanged() {
         assert!(options("SELECT 1 AS row").is_empty());
         assert!(parse("SELECT ROW FORMAT DELIMITED").is_err());
         let text = "CREATE EXTERNAL TABLE t STORED AS TEXTFILE LOCATION 'ROW FORMAT DELIMITED'";
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn row_format_rejects_unsupported_clauses() {
         let serde = "CREATE EXTERNAL TABLE t ROW FORMAT SERDE 'a.B' STORED AS TEXTFILE LOCATION 'x'";
         assert!(matches!(parse(serde), Err(Error::RowFormatSerde { class }) if class == "a.B"));
         let several =

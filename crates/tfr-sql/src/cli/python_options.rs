@@ -91,7 +91,7 @@ fn python(name: &str, class: &str, options: &Options, others: &Options) -> Strin
 }
 
 #[test]
-fn the_package_has_the_options_of_the_command() {
+fn python_options_match_the_command() {
     let mut command = Cli::command();
     command.build();
     let writing = of_command(&command);

@@ -34,7 +34,7 @@ fn a_rule_names_a_column_or_a_part_of_one() {
 }
 
 #[test]
-fn sequences_are_listed_or_repeated() {
+fn sequence_option_takes_lists_and_may_be_repeated() {
     let arguments = ["--out", "x", "--sequence", r#"a,"b, c""#, "--sequence", "d"];
     assert_eq!(
         query(&arguments).mapping.declared.options().sequences.into_iter().collect::<Vec<_>>(),
@@ -44,7 +44,7 @@ fn sequences_are_listed_or_repeated() {
 }
 
 #[test]
-fn shards_are_counted_sized_or_filled() {
+fn shard_options_set_count_size_or_rows() {
     let sharding = |arguments: &[&str]| query(&[&["--out", "x"], arguments].concat()).output.writing.options().sharding;
     assert_eq!(sharding(&[]), Sharding::default());
     assert_eq!(sharding(&["--shards", "16"]), Sharding::Count(16.try_into().unwrap()));
@@ -53,7 +53,7 @@ fn shards_are_counted_sized_or_filled() {
 }
 
 #[test]
-fn samples_are_counted_or_all() {
+fn infer_files_option_takes_a_count_or_all() {
     let sample = |text: &str| query(&["--infer-files", text]).inference.options().infer_files;
     assert_eq!((sample("7"), sample("all")), (Some(7), None));
     assert!(parse(&["SELECT 1", "--infer-files", "0"]).is_err());
@@ -69,7 +69,7 @@ fn a_prefix_is_the_start_of_a_visible_file_name() {
 }
 
 #[test]
-fn a_target_is_a_local_path() {
+fn out_option_takes_a_local_path() {
     let out = |text: &str| values::out(text.into()).map(|path| path.display().to_string());
     for (text, path) in [("a/b", "a/b"), ("./s3:/x", "./s3:/x"), ("file:///a%20b/c#1?", "/a b/c#1?")] {
         assert_eq!(out(text).unwrap(), path);
@@ -80,7 +80,7 @@ fn a_target_is_a_local_path() {
 }
 
 #[test]
-fn a_query_writes_shards_to_a_url() {
+fn out_option_takes_a_url_for_shards() {
     for url in ["s3://bucket/train/", "abfss://c@a.dfs.core.windows.net/x", "gs://bucket/train.d"] {
         let args = query(&["--out", url]);
         let Some(Target::Shards(target)) = args.output.target() else { panic!("{url}") };
@@ -102,7 +102,7 @@ fn a_query_writes_shards_to_a_url() {
 }
 
 #[test]
-fn the_name_of_the_output_tells_its_form() {
+fn output_name_determines_the_table_format() {
     let target = |out: &str| query(&["--out", out]).output.target().cloned().unwrap();
     for (out, format, gzip, is_directory) in [
         ("x.parquet", TableFormat::Parquet, false, false),
@@ -128,7 +128,7 @@ fn the_name_of_the_output_tells_its_form() {
 }
 
 #[test]
-fn a_directory_of_that_name_is_one() {
+fn output_is_a_directory_if_one_of_that_name_exists() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.parquet");
     std::fs::create_dir(&out).unwrap();
@@ -137,7 +137,7 @@ fn a_directory_of_that_name_is_one() {
 }
 
 #[test]
-fn the_name_of_a_tool_is_no_query() {
+fn tool_name_is_not_a_query() {
     assert!(matches!(parse(&["verify", "x"]).unwrap().tool, Some(Tool::Verify(_))));
     assert!(matches!(parse(&["-q", "verify", "x"]).unwrap().tool, Some(Tool::Verify(_))));
     assert!(parse(&["verify"]).is_err());

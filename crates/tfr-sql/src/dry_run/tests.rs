@@ -28,7 +28,7 @@ fn estimate(batch: &RecordBatch, statistics: &Statistics) -> SizeEstimate {
 }
 
 #[test]
-fn what_is_written_lies_between_the_bounds() {
+fn dry_run_bounds_contain_the_written_size() {
     let columns: [(&str, ArrayRef); 3] = [
         ("a", Arc::new(Int64Array::from(vec![Some(0), Some(i64::MIN), Some(i64::MAX), None]))),
         ("flag", Arc::new(BooleanArray::from(vec![Some(true), None, None, Some(false)]))),
@@ -48,7 +48,7 @@ fn what_is_written_lies_between_the_bounds() {
 }
 
 #[test]
-fn lengths_that_planning_does_not_know_are_named() {
+fn dry_run_names_columns_of_unknown_length() {
     let batch = RecordBatch::try_from_iter([("text", Arc::new(StringArray::from(vec!["x"])) as ArrayRef)]).unwrap();
     let known = estimate(&batch, &statistics(&batch));
     assert_eq!(known.unknown, ["text"]);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_has_a_way_out() {
+    fn foreign_formats_have_conversion_hints() {
         let mut formats: Vec<_> =
             tfr_formats::foreign_formats().filter(|format| !format.starts_with("text compressed")).collect();
         let mut named: Vec<_> = CONVERSIONS.iter().map(|(name, _)| *name).collect();

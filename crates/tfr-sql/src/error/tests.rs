@@ -11,7 +11,7 @@ fn explain(error: DataFusionError) -> Explanation {
 }
 
 #[test]
-fn wrappers_leave_no_trace() {
+fn explanation_omits_wrappers() {
     let root = ArrowError::DivideByZero;
     let wrapped = DataFusionError::External(Box::new(Arc::new(DataFusionError::Shared(Arc::new(
         DataFusionError::from(ArrowError::ExternalError(Box::new(DataFusionError::from(root)))),
@@ -23,7 +23,7 @@ fn wrappers_leave_no_trace() {
 }
 
 #[test]
-fn a_cast_of_a_union_that_loses_values_has_a_way_out() {
+fn union_cast_error_has_a_hint() {
     let lost = "Column 'x' is declared as non-nullable but contains null values";
     let explanation = explain(DataFusionError::from(ArrowError::InvalidArgumentError(lost.to_owned())));
     assert_eq!(explanation.causes, [lost]);
@@ -37,28 +37,28 @@ fn context_comes_before_its_cause() {
 }
 
 #[test]
-fn what_has_been_said_is_not_repeated() {
+fn explanation_omits_repeated_causes() {
     let root = std::io::Error::other("the disk is on fire");
     let wrapped = DataFusionError::from(ArrowError::IoError("the disk is on fire".to_owned(), root));
     assert_eq!(explain(wrapped.context("a.csv: the disk is on fire")).causes, ["a.csv: the disk is on fire"]);
 }
 
 #[test]
-fn an_error_on_its_way_through_io_is_still_itself() {
+fn explanation_unwraps_errors_inside_io_errors() {
     let engine = DataFusionError::Execution("row 7 is bad".to_owned());
     let wrapped = DataFusionError::IoError(std::io::Error::other(engine));
     assert_eq!(explain(wrapped).causes, ["row 7 is bad"]);
 }
 
 #[test]
-fn guesses_of_the_engine_are_hints() {
+fn explanation_turns_suggestions_of_the_engine_into_hints() {
     let explanation = explain(DataFusionError::Plan("Invalid function 'cuont'.\nDid you mean 'count'?".to_owned()));
     assert_eq!(explanation.causes, ["Invalid function 'cuont'"]);
     assert_eq!(explanation.hint.unwrap(), "did you mean 'count'?");
 }
 
 #[test]
-fn functions_and_syntax_of_other_engines_have_an_equal_here() {
+fn explanation_has_hints_for_functions_of_other_engines() {
     let invalid = |name: &str| DataFusionError::Plan(format!("Invalid function '{name}'.\nDid you mean 'encode'?"));
     let hint = |error| explain(error).hint.unwrap_or_default();
     assert!(hint(invalid("explode")).starts_with("write unnest(list): "));
@@ -71,7 +71,7 @@ fn functions_and_syntax_of_other_engines_have_an_equal_here() {
 }
 
 #[test]
-fn a_call_that_fits_no_function_is_told_in_one_sentence() {
+fn explanation_shortens_function_mismatches() {
     let text = "Internal error: Function 'sum' failed to match any signature, errors: Error during planning: ...\n\
         No function matches the given name and argument types 'sum(Utf8)'. You might need to add explicit type casts.\n\
         \tCandidate functions:\n\tsum(Int64)\n\tsum(Float64)";
@@ -81,7 +81,7 @@ fn a_call_that_fits_no_function_is_told_in_one_sentence() {
 }
 
 #[test]
-fn rules_of_the_engine_are_not_named() {
+fn explanation_omits_rules_of_the_engine() {
     let error = DataFusionError::Plan("Cannot cast string 'abc' to value of Int32 type".to_owned());
     let wrapped = error.context("type_coercion").context("Optimizer rule 'simplify_expressions' failed");
     assert_eq!(explain(wrapped).causes, ["Cannot cast string 'abc' to value of Int32 type"]);
@@ -105,7 +105,7 @@ fn a_join_without_an_equality_has_no_setting_that_helps() {
 }
 
 #[test]
-fn settings_of_the_engine_give_way_to_our_options() {
+fn explanation_names_our_options_instead_of_engine_settings() {
     let error = DataFusionError::ResourcesExhausted("Failed to allocate additional 10.0 MB".to_owned()).context(
         "Not enough memory to continue external sort. Consider increasing the memory limit config: \
          'datafusion.runtime.memory_limit', or decreasing the config: 'x'.",
@@ -119,7 +119,7 @@ fn settings_of_the_engine_give_way_to_our_options() {
 }
 
 #[test]
-fn our_own_errors_keep_their_hint_through_the_engine() {
+fn explanation_keeps_hints_of_our_errors_through_the_engine() {
     use arrow::datatypes::{DataType, Field, Schema};
     use arrow_tfrecord::{Mapping, MappingOptions};
 

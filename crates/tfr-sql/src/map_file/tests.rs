@@ -35,7 +35,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn a_file_says_what_the_options_say() {
+fn map_file_equals_the_options() {
     let file = read(WHOLE).unwrap();
     assert_eq!(file.record_type, Some(RecordType::SequenceExample));
     assert_eq!((file.null, file.separator.as_deref(), file.strict), (Some(NullPolicy::Mask), Some("."), true));
@@ -50,7 +50,7 @@ fn a_file_says_what_the_options_say() {
 }
 
 #[test]
-fn mistakes_are_told_by_line() {
+fn map_file_errors_report_the_line() {
     insta::assert_snapshot!(message("null = \"mask\"\n[columns]\nprice = \"strin\"\n"), @r##": line 3: price = "strin": unknown choice "strin": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index"##);
     insta::assert_snapshot!(message("nulls = \"mask\"\n"), @r##": line 1: nulls = "mask": unknown field `nulls`, expected one of `record-type`, `null`, `separator`, `sequence`, `strict`, `columns`"##);
     insta::assert_snapshot!(message("[columns.label]\nnull = \"zero\"\n"), @r##": line 2: null = "zero": unknown null policy "zero": expected absent, unset, empty, error, mask, drop, default=VALUE"##);

@@ -37,7 +37,7 @@ async fn refusal(sql: &str) -> Explanation {
 }
 
 #[tokio::test]
-async fn the_only_column_of_that_name_is_found_whatever_its_case() {
+async fn column_lookup_ignores_case_if_unambiguous() {
     for sql in [
         "SELECT userid FROM Events",
         "SELECT UserId FROM events",
@@ -56,13 +56,13 @@ async fn the_only_column_of_that_name_is_found_whatever_its_case() {
 }
 
 #[tokio::test]
-async fn names_keep_the_case_they_are_given() {
+async fn column_lookup_keeps_aliases_as_given() {
     assert_eq!(columns("SELECT dt AS Day, COUNT(*) AS N FROM events GROUP BY dt").await.unwrap(), ["Day", "N"]);
     assert_eq!(columns("SELECT ab, AB FROM twins").await.unwrap(), ["ab", "AB"]);
 }
 
 #[tokio::test]
-async fn a_correction_stays_in_its_place() {
+async fn column_lookup_corrects_each_scope_separately() {
     // The outer `userid` is what the subquery made; only the inner one is the column.
     let sql = "SELECT userid FROM (SELECT UserID AS userid FROM events)";
     assert_eq!(columns(sql).await.unwrap(), ["userid"]);
@@ -75,7 +75,7 @@ async fn two_candidates_are_not_guessed_between() {
 }
 
 #[tokio::test]
-async fn quoted_names_are_taken_at_their_word() {
+async fn column_lookup_matches_quoted_names_exactly() {
     let refusal = refusal("SELECT \"userid\" FROM events").await;
     assert_eq!(refusal.causes, ["no column named userid"]);
 }
@@ -92,14 +92,14 @@ async fn a_near_miss_is_suggested() {
 }
 
 #[test]
-fn paths_are_told_from_names() {
+fn quoted_paths_are_distinguished_from_names() {
     let sql = "WITH \"c d\" AS (SELECT 1) SELECT * FROM 'a/*.parquet' JOIN \"b.csv\" ON true JOIN t ON true, \"c d\"";
     let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
     assert_eq!(quoted_tables(&mut statement).into_iter().collect::<Vec<_>>(), ["a/*.parquet", "b.csv"]);
 }
 
 #[test]
-fn what_files_lists_is_an_input() {
+fn files_function_arguments_are_inputs() {
     let sql = "WITH a AS (SELECT * FROM files('a/**', 'b.jpg')) SELECT * FROM a, (SELECT path FROM files('c/*')), others('d')";
     let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
     assert_eq!(listed_files(&mut statement).into_iter().collect::<Vec<_>>(), ["a/**", "b.jpg", "c/*"]);

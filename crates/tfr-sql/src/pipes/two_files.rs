@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn files_behind_each_other_are_found() {
+    fn concatenated_files_are_detected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("copy");
         let found = |parts: &[Vec<u8>]| {

@@ -45,7 +45,7 @@ fn csv_has_one_header_and_quotes_what_needs_it() {
 }
 
 #[test]
-fn csv_tells_an_empty_text_from_a_null() {
+fn csv_distinguishes_empty_text_from_null() {
     let texts = [Some(""), None, Some(" a")];
     let dictionary =
         DictionaryArray::<Int8Type>::new(vec![0, 1, 2].into(), Arc::new(StringArray::from(texts.to_vec())));
@@ -62,7 +62,7 @@ fn csv_tells_an_empty_text_from_a_null() {
 }
 
 #[test]
-fn json_has_a_word_for_what_is_no_number() {
+fn json_writes_nan_and_infinities_as_words() {
     let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.5e300];
     let list = ListArray::from_iter_primitive::<Float64Type, _, _>(floats.map(|value| Some(vec![Some(value), None])));
     let singles = floats.map(|value| if value == 1.5e300 { 0.1 } else { value as f32 });
@@ -145,7 +145,7 @@ fn markdown_cells_cannot_break_the_table() {
 }
 
 #[test]
-fn a_long_result_is_printed_as_it_comes() {
+fn table_rows_are_printed_incrementally() {
     let ids = Arc::new(Int64Array::from_iter_values(0..2500)) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
     let mut rows = RowWriter::new(RowFormat::Table, batch.schema());
@@ -158,7 +158,7 @@ fn a_long_result_is_printed_as_it_comes() {
 }
 
 #[test]
-fn a_byte_order_mark_in_the_first_name_is_not_taken_for_that_of_the_file() {
+fn csv_keeps_a_byte_order_mark_in_the_first_name() {
     let batch =
         |name: &str| RecordBatch::try_from_iter([(name, Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
     assert_eq!(text(RowFormat::Csv, &[batch("\u{feff}a")]), "\u{feff}\u{feff}a\n1\n");

@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn nothing_is_created_before_it_is_needed() {
+fn spill_directory_is_created_on_first_use() {
     let parent = tempdir().unwrap();
     let place = SpillPlace::new(parent.path().join("absent"));
     let spill = SpillDirectory(Arc::new(place));
@@ -31,7 +31,7 @@ fn nothing_is_created_before_it_is_needed() {
 }
 
 #[test]
-fn nobody_else_may_read_what_is_spilled() {
+fn spill_files_are_private_to_the_user() {
     let parent = tempdir().unwrap();
     let spill = SpillDirectory::create(Some(parent.path())).unwrap();
     let file = spill.files().create_temp_file("rows").unwrap();
@@ -44,7 +44,7 @@ fn nobody_else_may_read_what_is_spilled() {
 }
 
 #[test]
-fn a_task_that_goes_on_keeps_nothing_there() {
+fn spill_directory_is_removed_while_a_task_still_writes() {
     let parent = tempdir().unwrap();
     let spill = SpillDirectory::create(Some(parent.path())).unwrap();
     let (table, files) = (spill.table().unwrap(), spill.files());
@@ -59,7 +59,7 @@ fn a_task_that_goes_on_keeps_nothing_there() {
 }
 
 #[test]
-fn leftovers_of_killed_runs_are_removed_and_nothing_else() {
+fn spill_cleanup_removes_only_leftovers_of_killed_runs() {
     let parent = tempdir().unwrap();
     let make = |name: &str, files: &[&str], age: u64| {
         let dir = parent.path().join(name);
@@ -105,7 +105,7 @@ fn leftovers_of_killed_runs_are_removed_and_nothing_else() {
 
 /// As on a file system that takes every write, and finds only when the file is closed that there is no room.
 #[test]
-fn a_copy_that_is_not_what_was_written_is_an_error() {
+fn pipe_copy_that_differs_is_an_error() {
     let dir = tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let content: Vec<u8> = (0..200_000_u32).map(|byte| (byte % 251) as u8).collect();

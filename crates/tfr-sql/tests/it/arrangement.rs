@@ -61,7 +61,7 @@ fn a_shuffle_depends_on_rows_and_seed_alone() {
 }
 
 #[test]
-fn an_order_that_a_shuffle_undoes_is_told() {
+fn shuffle_warns_that_it_undoes_order_by() {
     let bench = Workbench::new();
     let told = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC", "--out", "all", "--shuffle"]);
     assert!(told.contains("--shuffle undoes the ORDER BY of the query\n"), "{told}");
@@ -109,7 +109,7 @@ fn without_key_columns_the_record_is_the_key() {
 }
 
 #[test]
-fn rows_that_are_added_move_no_other() {
+fn split_by_key_moves_no_row_when_rows_are_added() {
     let bench = Workbench::new();
     let split = ["--split", "a=0.5,b=0.5", "--split-by", "event", "--quiet", "--out"];
     let half = format!("{EVENTS} WHERE value % 2 = 0");
@@ -120,7 +120,7 @@ fn rows_that_are_added_move_no_other() {
 }
 
 #[test]
-fn directories_take_the_place_of_columns() {
+fn partition_by_replaces_columns_by_directories() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @r##"
     exit 0
@@ -152,7 +152,7 @@ fn directories_take_the_place_of_columns() {
 }
 
 #[test]
-fn splits_lie_in_directories() {
+fn split_with_partition_by_writes_splits_into_directories() {
     let bench = Workbench::new();
     let arguments = ["--split", "train=0.8,val=0.2", "--split-by", "UserId", "--partition-by", "dt", "--shuffle"];
     let output = bench.run(&[&[EVENTS, "--out", "set", "--report", "json"], arguments.as_slice()].concat());
@@ -167,7 +167,7 @@ fn splits_lie_in_directories() {
 }
 
 #[test]
-fn columns_that_there_are_not_are_named() {
+fn unknown_split_and_partition_columns_are_named() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @r##"
     exit 1
@@ -199,7 +199,7 @@ fn columns_that_there_are_not_are_named() {
 }
 
 #[test]
-fn rows_are_added_to_a_set() {
+fn append_mode_adds_rows_to_a_set() {
     let bench = Workbench::new();
     let add = |query: &str, arguments: &[&str]| {
         bench.tell(&[&[query, "--out", "set", "--mode", "append"], arguments].concat())
@@ -254,7 +254,7 @@ fn rows_are_added_to_a_set() {
 }
 
 #[test]
-fn what_is_there_may_be_kept() {
+fn ignore_mode_keeps_existing_output() {
     let bench = Workbench::new();
     let write =
         |arguments: &[&str]| bench.run(&[&["SELECT id FROM 'many.parquet'", "--mode", "ignore"], arguments].concat());
@@ -305,7 +305,7 @@ fn shards_are_cut_for_hosts() {
 }
 
 #[test]
-fn shards_that_nothing_is_left_for_are_told() {
+fn shard_count_above_row_count_warns_of_empty_shards() {
     let bench = Workbench::new();
     for arguments in [["--prefix", "part"].as_slice(), &["--shuffle"]] {
         let told = bench.tell(
@@ -320,7 +320,7 @@ fn shards_that_nothing_is_left_for_are_told() {
 }
 
 #[test]
-fn the_plan_tells_where_rows_would_go() {
+fn dry_run_shows_splits_and_partitions() {
     let bench = Workbench::new();
     let query = "SELECT id, id % 10 AS user, concat('h', id % 3) AS h FROM 'many.parquet'";
     let split =

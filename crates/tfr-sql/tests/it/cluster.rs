@@ -163,7 +163,7 @@ fn rows(set: &Path) -> Vec<String> {
 }
 
 #[test]
-fn parts_of_a_plan_write_the_set_of_one_process() {
+fn cluster_tasks_write_the_set_of_one_process() {
     let inputs = Inputs::new();
     let query = format!(
         "SELECT t.*, z.zone AS zone_name FROM {} t JOIN '{}' z ON t.zone_id = z.zone_id WHERE fare > 8",
@@ -194,7 +194,7 @@ fn parts_of_a_plan_write_the_set_of_one_process() {
 }
 
 #[test]
-fn queries_that_exchange_rows_have_the_rows_of_one_process() {
+fn cluster_exchange_yields_the_rows_of_one_process() {
     let inputs = Inputs::new();
     let trips = inputs.trips();
     for query in [
@@ -254,7 +254,7 @@ impl Cluster for Recorded {
 }
 
 #[test]
-fn what_a_write_must_know_first_is_computed_on_the_cluster() {
+fn cluster_runs_the_queries_that_precede_a_write() {
     let inputs = Inputs::new();
     let trips = inputs.trips();
     let tagged = format!(
@@ -295,7 +295,7 @@ fn what_a_write_must_know_first_is_computed_on_the_cluster() {
 }
 
 #[test]
-fn what_depends_on_the_order_of_rows_is_computed_once() {
+fn cluster_computes_order_dependent_parts_once() {
     /// Keeps the plan, and does not run it.
     #[derive(Debug)]
     struct Planned(Arc<Mutex<String>>);
@@ -351,7 +351,7 @@ impl Cluster for Late {
 }
 
 #[test]
-fn a_worker_that_would_read_other_rows_refuses() {
+fn cluster_worker_rejects_changed_inputs() {
     let inputs = Inputs::new();
     let (out, added) = (inputs.out("set"), inputs.0.path().join("trips/6.parquet"));
     let connect: Connect = Arc::new(move |_| Ok(Arc::new(Late(added.clone()))));
@@ -364,7 +364,7 @@ fn a_worker_that_would_read_other_rows_refuses() {
 }
 
 #[test]
-fn what_a_cluster_cannot_run_is_refused_before_it_starts() {
+fn cluster_rejects_unsupported_plans_before_the_start() {
     /// Must not be asked.
     #[derive(Debug)]
     struct Idle;
@@ -411,7 +411,7 @@ fn what_a_cluster_cannot_run_is_refused_before_it_starts() {
 }
 
 #[test]
-fn a_command_without_a_cluster_says_so() {
+fn cluster_option_is_rejected_without_the_feature() {
     let listener = Arc::new(Collected::default());
     let arguments = ["tfr-sql", "SELECT 1 AS x", "--out", "unused", "--cluster", "here:1"].map(Into::into);
     let status = tfr_sql::run(arguments, || Ok(Interrupt::default()), Arc::clone(&listener) as _);

@@ -1,7 +1,7 @@
 use crate::workbench::{Workbench, assert_told, check_report};
 
 #[test]
-fn the_plan_is_shown_and_nothing_is_made() {
+fn dry_run_prints_the_plan_and_writes_nothing() {
     let bench = Workbench::new();
     let query = "SELECT * FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--compression", "gzip", "--dry-run"]), @r##"
@@ -67,7 +67,7 @@ fn the_plan_is_shown_and_nothing_is_made() {
 }
 
 #[test]
-fn a_size_without_files_is_that_of_the_shards() {
+fn dry_run_without_output_estimates_the_size_of_shards() {
     let bench = Workbench::new();
     let query = "SELECT 1 AS a";
     assert_told!(bench.tell(&[query, "--dry-run"]), @r##"
@@ -84,7 +84,7 @@ fn a_size_without_files_is_that_of_the_shards() {
 }
 
 #[test]
-fn what_would_be_refused_is_refused() {
+fn dry_run_reports_what_a_write_would_reject() {
     assert_told!(Workbench::new().tell(&["SELECT id FROM 'many.parquet' WHERE random() < 0.5 ORDER BY id", "--out", "shards", "--shards", "3", "--dry-run"]), @r##"
     exit 1
     -- stderr

@@ -26,7 +26,7 @@ fn names_do_not_depend_on_where_the_input_is() {
 }
 
 #[test]
-fn names_are_the_text_of_the_expression() {
+fn feature_name_is_the_text_of_the_expression() {
     let bench = Workbench::new();
     for (expression, name) in [
         ("CAST(score AS INT)", "CAST(score AS INT)"),
@@ -46,7 +46,7 @@ fn names_are_the_text_of_the_expression() {
 }
 
 #[test]
-fn names_that_are_given_stay() {
+fn feature_name_keeps_aliases() {
     let bench = Workbench::new();
     for query in [
         "SELECT score + 1 AS n, \"UserId\" FROM 'events.parquet'",
@@ -61,7 +61,7 @@ fn names_that_are_given_stay() {
 }
 
 #[test]
-fn two_of_one_name_are_refused() {
+fn feature_names_must_be_unique() {
     let query = "SELECT sum(a.score), sum(b.score) FROM 'events.parquet' a, 'events.parquet' b";
     assert_told!(Workbench::new().tell(&[query]), @r##"
     exit 1

@@ -100,7 +100,7 @@ fn extension_types_are_kept() {
 }
 
 #[test]
-fn names_of_unnested_columns_are_those_of_the_values() {
+fn unnest_names_columns_after_their_values() {
     let bench = with(&["structs.parquet"]);
     assert_told!(bench.tell(&["SELECT id, unnest(s) FROM 'structs.parquet' WHERE id = 2"]), @r##"
     exit 0

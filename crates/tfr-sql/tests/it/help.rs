@@ -31,7 +31,7 @@ fn every_tool_shows_examples() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_option_prints_the_version() {
     let version = help("--version");
     assert_eq!(version.trim_end(), format!("tfr-sql {}", env!("CARGO_PKG_VERSION")));
 }

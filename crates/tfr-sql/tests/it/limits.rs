@@ -67,7 +67,7 @@ fn five_thousand_directories_need_no_more_than_256_files() {
 }
 
 #[test]
-fn a_thousand_shards_need_no_more_than_they_are_given() {
+fn thousand_shards_respect_memory_and_file_limits() {
     let bench = Workbench::new();
     let query = "SELECT value AS id, repeat('x', CAST(value % 100 AS INT)) AS text FROM generate_series(0, 39999)";
     for compression in ["none", "gzip"] {

@@ -47,7 +47,7 @@ fn nested_columns_come_back() {
 }
 
 #[test]
-fn the_plan_tells_each_feature() {
+fn dry_run_lists_each_feature_of_nested_columns() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[NESTED, "--dry-run", "--map", "items: null=mask", "--map", "tags: null=drop", "--map", "point/y: bits"]), @r##"
     exit 0
@@ -98,7 +98,7 @@ fn the_plan_tells_each_feature() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_with_the_way_out() {
+fn unwritable_nested_columns_are_reported_with_a_hint() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[NESTED, "--out", "x", "--quiet"]), @r##"
     exit 1
@@ -135,7 +135,7 @@ fn what_cannot_be_written_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_label_becomes_its_rank() {
+fn index_choice_writes_the_rank_of_a_label() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "ranks", "--map", "LABEL: index"]), @r##"
@@ -200,7 +200,7 @@ fn a_label_becomes_its_rank() {
 }
 
 #[test]
-fn the_command_line_goes_before_the_file() {
+fn map_option_overrides_the_map_file() {
     let bench = Workbench::new();
     bench.text("mapping.toml", "null = \"mask\"\n[columns]\nscore = \"bits\"\nPRICE = \"unscaled, null=error\"\n");
     let query = "SELECT score, price FROM 'events.parquet'";
@@ -225,7 +225,7 @@ fn the_command_line_goes_before_the_file() {
 }
 
 #[test]
-fn records_are_taken_as_they_are() {
+fn bytes_record_type_writes_values_verbatim() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet' WHERE label IS NOT NULL";
     assert!(bench.run(&[query, "--out", "lines", "--record-type", "bytes"]).status.success());
@@ -258,7 +258,7 @@ fn records_are_taken_as_they_are() {
 
 /// Without a manifest, sequences are read in the columns that are declared.
 #[test]
-fn sequences_of_others_are_told_from_the_records() {
+fn sequences_without_manifest_are_read_as_declared() {
     let bench = Workbench::new();
     let query = "SELECT 7 AS id, [[1, 2], [], [3]] AS frames, ['a', 'b'] AS tags";
     let options = ["--record-type", "sequence-example", "--sequence", "tags"];
@@ -306,7 +306,7 @@ fn sequences_of_others_are_told_from_the_records() {
 }
 
 #[test]
-fn labels_in_parts_become_their_ranks() {
+fn index_choice_writes_ranks_of_nested_labels() {
     let bench = Workbench::new();
     let query = "SELECT * FROM (VALUES \
         (named_struct('kind', 'dog', 'tags', ['b', NULL]), [named_struct('name', 'y')], MAP {'k': 'z'}), \

@@ -134,7 +134,7 @@ fn an_exchange_that_spills_goes_on() {
 }
 
 #[test]
-fn what_is_longer_than_the_limit_is_named() {
+fn memory_limit_error_names_a_value_that_exceeds_it() {
     let bench = Workbench::new();
     let long = "x".repeat(20 << 20);
     fs::write(bench.path().join("cell.csv"), format!("a,b\n1,{long}\n")).unwrap();
@@ -159,7 +159,7 @@ fn what_is_longer_than_the_limit_is_named() {
 
 /// A few bytes that decompress to millions of cells, keys or bytes, and records that take more than their text.
 #[test]
-fn what_grows_when_it_is_read_is_named() {
+fn memory_limit_error_names_input_that_expands() {
     let bench = Workbench::new();
     let compressed = |name: &str, text: &str| {
         let mut file =
@@ -210,7 +210,7 @@ fn a_sort_of_texts_spills() {
 }
 
 #[test]
-fn without_a_limit_it_follows_that_of_addresses() {
+fn memory_limit_defaults_to_the_address_space_limit() {
     let bench = Workbench::new();
     let plain = bench.command(&["SELECT 1 AS a", "-v", "--format", "csv"]);
     let mut command = Command::new("sh");

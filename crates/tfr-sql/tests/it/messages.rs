@@ -60,7 +60,7 @@ fn error(bench: &Workbench, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn error_messages_report_kind_file_and_hint() {
     let bench = Workbench::new();
     let usage = error(&bench, &["SELECT 1", "--shard", "4"]);
     assert_eq!((&usage["kind"], &usage["exit_code"]), (&json!("usage"), &json!(2)));
@@ -100,7 +100,7 @@ fn errors_say_what_and_where() {
 }
 
 #[test]
-fn a_descriptor_receives_them() {
+fn messages_are_written_to_a_descriptor() {
     let bench = Workbench::new();
     let bash = |script: &str| {
         let mut command = Command::new("bash");

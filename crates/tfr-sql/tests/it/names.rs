@@ -32,7 +32,7 @@ fn tables_are_registered_with_options() {
 }
 
 #[test]
-fn statements_before_the_query_prepare_it() {
+fn script_runs_statements_before_the_query() {
     let text = "SET datafusion.execution.batch_size = 2;
         CREATE EXTERNAL TABLE users STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter ';');
         SELECT count(*) AS n FROM users;";
@@ -82,7 +82,7 @@ fn the_space_to_spill_into_may_be_limited() {
 }
 
 #[test]
-fn other_statements_are_refused() {
+fn script_rejects_other_statements() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&["CREATE VIEW v AS SELECT 1; SELECT * FROM v"]), @r##"
     exit 1
@@ -136,7 +136,7 @@ fn the_query_comes_from_a_file_or_standard_input() {
 }
 
 #[test]
-fn columns_are_found_whatever_their_case_and_keep_it() {
+fn column_lookup_ignores_case_and_keeps_the_stored_name() {
     assert_eq!(
         csv(&Workbench::new(), &["SELECT userid, LABEL AS Kind FROM 'events.parquet' ORDER BY USERID DESC LIMIT 1"]),
         "UserId,Kind\n9,view\n"
@@ -144,7 +144,7 @@ fn columns_are_found_whatever_their_case_and_keep_it() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_files_tables_and_columns_are_named() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT * FROM 'absent/*.parquet'"]), @r##"
     exit 1

@@ -230,7 +230,7 @@ fn many(bench: &Workbench) -> Vec<u8> {
 }
 
 #[test]
-fn a_stream_is_copied_only_if_it_is_read_twice() {
+fn piped_stream_is_copied_only_if_read_twice() {
     let bench = Workbench::new();
     let stream = many(&bench);
     let run = |arguments: &[&str]| {

@@ -80,7 +80,7 @@ fn a_pipe_gets_csv() {
 }
 
 #[test]
-fn no_rows_are_told() {
+fn empty_result_is_reported() {
     let query = "SELECT label FROM 'events.parquet' WHERE \"UserId\" > 100";
     assert_told!(Workbench::new().tell(&[query]), @r##"
     exit 0
@@ -97,7 +97,7 @@ fn no_rows_are_told() {
 }
 
 #[test]
-fn a_failure_midway_is_a_failure() {
+fn print_exits_with_1_if_the_query_fails() {
     assert_told!(Workbench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
@@ -106,7 +106,7 @@ fn a_failure_midway_is_a_failure() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn print_treats_a_closed_pipe_as_success() {
     // More rows than any pipe holds.
     let query = "SELECT value FROM generate_series(1, 1000000000)";
     let bench = Workbench::new();
@@ -133,7 +133,7 @@ fn colour_is_for_terminals_or_on_demand() {
 }
 
 #[test]
-fn settings_and_plan_are_told_on_demand() {
+fn verbose_option_prints_settings_and_plan() {
     let output = Workbench::new().run(&["SELECT 1 AS one", "-v", "--memory-limit", "1GiB"]);
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(talk.contains("2 threads, 1.0 GiB of memory"), "{talk}");

@@ -60,7 +60,7 @@ fn shards_are_a_table() {
 }
 
 #[test]
-fn records_without_a_schema_tell_their_columns() {
+fn shards_without_manifest_have_inferred_columns() {
     let bench = Workbench::new();
     with_shards(&bench);
     fs::remove_file(bench.path().join("shards/_manifest.json")).unwrap();
@@ -96,7 +96,7 @@ fn records_without_a_schema_tell_their_columns() {
 }
 
 #[test]
-fn columns_of_a_part_of_the_records_are_told_so() {
+fn inference_from_a_sample_is_reported() {
     let bench = Workbench::new();
     with_shards(&bench);
     fs::rename(bench.path().join("shards/part-00000-of-00002.tfrecord"), bench.path().join("a.tfrecord")).unwrap();
@@ -130,7 +130,7 @@ fn columns_of_a_part_of_the_records_are_told_so() {
 }
 
 #[test]
-fn a_set_that_is_not_whole_is_not_read() {
+fn read_rejects_an_incomplete_set() {
     let bench = Workbench::new();
     with_shards(&bench);
     fs::remove_file(bench.path().join("shards/part-00000-of-00002.tfrecord")).unwrap();
@@ -160,7 +160,7 @@ fn a_set_that_is_not_whole_is_not_read() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_file_record_and_byte() {
     let bench = Workbench::new();
     with_shards(&bench);
     let shard = bench.path().join("shards/part-00000-of-00002.tfrecord");
@@ -178,7 +178,7 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn write_rejects_output_that_overlaps_its_input() {
     let bench = Workbench::new();
     with_shards(&bench);
     let query = "SELECT label FROM 'shards/'";
@@ -190,7 +190,7 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
-fn the_manifest_tells_what_was_read() {
+fn manifest_records_inputs_and_table_options() {
     let bench = Workbench::new();
     with_shards(&bench);
     let query = "SELECT t.label FROM t JOIN 'shards/part-*' s ON t.label = s.label";
@@ -203,7 +203,7 @@ fn the_manifest_tells_what_was_read() {
 }
 
 #[test]
-fn a_word_is_no_query() {
+fn query_of_one_word_is_rejected_with_a_hint() {
     let bench = Workbench::new();
     with_shards(&bench);
     assert_told!(bench.tell(&["shards/"]), @r##"
@@ -300,7 +300,7 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
 }
 
 #[test]
-fn files_that_differ_in_a_type_are_read_as_the_hint_says() {
+fn type_conflict_hint_makes_the_files_readable() {
     let bench = Workbench::new();
     let write = |query: &str, out: &str| assert_eq!(bench.tell(&[query, "--out", out, "--quiet"]), "exit 0\n");
     write("SELECT CAST(1 AS INT) AS x, 'a' AS s", "p/1.parquet");
@@ -350,7 +350,7 @@ fn files_that_differ_in_a_type_are_read_as_the_hint_says() {
 }
 
 #[test]
-fn names_that_are_words_of_sql_are_told_to_be_quoted() {
+fn keyword_column_error_suggests_quotes() {
     let bench = Workbench::new();
     bench.text("x.libsvm", "1 1:2 3:4\n");
     assert_told!(bench.tell(&["SELECT label,\n  values, indices\nFROM 'x.libsvm'"]), @r##"
@@ -378,7 +378,7 @@ fn names_that_are_words_of_sql_are_told_to_be_quoted() {
 }
 
 #[test]
-fn an_option_does_not_gainsay_a_name() {
+fn table_option_of_another_format_is_rejected() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=users.csv,index_base=1"]), @r##"
     exit 1

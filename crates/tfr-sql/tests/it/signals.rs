@@ -133,7 +133,7 @@ fn interrupted_while_writing_a_table() {
 }
 
 #[test]
-fn what_a_killed_run_left_of_a_table_is_told_and_removed() {
+fn table_leftovers_of_a_killed_run_are_reported_and_removed() {
     let bench = Workbench::new();
     for out in ["x.csv", "x.csv/"] {
         let mut child = bench.command(&[ENDLESS, "--out", out, "--quiet"]).spawn().unwrap();
@@ -157,7 +157,7 @@ fn what_a_killed_run_left_of_a_table_is_told_and_removed() {
 }
 
 #[test]
-fn what_killed_runs_have_left_of_tables_is_removed_on_demand() {
+fn remove_leftovers_deletes_tables_of_killed_runs() {
     const RUN: &str = "0198c0ffee0070008000000000000000";
     let bench = Workbench::new();
     let leave = |path: &str| {
@@ -284,7 +284,7 @@ fn bytes_under(dir: &Path) -> u64 {
 }
 
 #[test]
-fn what_a_killed_run_spilled_is_removed_by_the_next() {
+fn spill_of_a_killed_run_is_removed_by_the_next() {
     let bench = Workbench::new();
     let spill = bench.path().join("spill");
     fs::create_dir(&spill).unwrap();
@@ -344,7 +344,7 @@ fn terminated_while_spilling() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_told() {
+fn set_leftovers_of_a_killed_run_are_reported() {
     let bench = Workbench::new();
     let (mut child, _talk) = start_writing(&bench);
     child.kill().unwrap();
@@ -362,7 +362,7 @@ fn what_a_killed_run_left_is_told() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_does_not_keep_it() {
+fn interrupt_ends_a_query_whose_reader_stalls() {
     let bench = Workbench::new();
     let mut child = bench.command(&[ENDLESS]).stdout(Stdio::piped()).spawn().unwrap();
     // The first row is out, so the query runs; nobody reads the rest, so the pipe is or will be full.

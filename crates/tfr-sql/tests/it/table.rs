@@ -108,7 +108,7 @@ fn types_survive() {
 }
 
 #[test]
-fn text_files_hold_what_is_printed() {
+fn text_table_files_equal_the_printed_rows() {
     let bench = Workbench::new();
     with_types(&bench);
     for (name, format, columns) in
@@ -167,7 +167,7 @@ fn with_union(bench: &Workbench) {
 }
 
 #[test]
-fn unions_are_values_in_json_and_refused_elsewhere_with_a_way_out() {
+fn table_writes_unions_to_json_only() {
     let bench = Workbench::new();
     with_union(&bench);
     let all = "SELECT * FROM 'union.arrow'";
@@ -229,7 +229,7 @@ fn two_columns_of_one_name_are_refused() {
 }
 
 #[test]
-fn a_null_is_no_empty_text_in_csv() {
+fn csv_table_distinguishes_null_from_empty_text() {
     let bench = Workbench::new();
     let query = "SELECT * FROM (VALUES ('', 1), (NULL, 2), ('NaN', 3)) AS t (a, b)";
     assert_eq!(bench.tell(&[query, "--out", "x.csv", "--quiet"]), "exit 0\n");
@@ -292,7 +292,7 @@ fn a_slash_asks_for_a_directory_of_files() {
 }
 
 #[test]
-fn an_ordered_query_keeps_its_order() {
+fn table_keeps_the_order_of_the_query() {
     let bench = Workbench::new();
     let query = "SELECT id FROM 'many.parquet' ORDER BY id % 7, id";
     let mut expected: Vec<i64> = (0..10_000).collect();
@@ -340,7 +340,7 @@ fn no_rows_are_a_whole_file() {
 }
 
 #[test]
-fn what_is_there_is_kept_unless_told_otherwise() {
+fn table_is_replaced_only_by_overwrite() {
     let bench = Workbench::new();
     bench.text("x.csv", "mine");
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
@@ -357,7 +357,7 @@ fn what_is_there_is_kept_unless_told_otherwise() {
 }
 
 #[test]
-fn a_directory_with_other_files_is_not_replaced() {
+fn table_does_not_replace_a_directory_with_other_files() {
     let bench = Workbench::new();
     fs::create_dir(bench.path().join("x.csv")).unwrap();
     // Empty, it may be written to.
@@ -411,7 +411,7 @@ fn an_input_is_not_written_over() {
 }
 
 #[test]
-fn a_failure_leaves_nothing() {
+fn failed_table_write_leaves_nothing() {
     let bench = Workbench::new();
     let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
     for out in ["x.parquet", "x.csv", "x.json", "x.arrow", "x.parquet/", "new/x.csv"] {
@@ -421,7 +421,7 @@ fn a_failure_leaves_nothing() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn table_write_to_a_full_disk_leaves_nothing() {
     let bench = Workbench::new();
     for out in ["x.csv", "x.parquet", "x.arrow"] {
         let query = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 100000)";
@@ -445,7 +445,7 @@ fn a_full_disk_leaves_nothing() {
 }
 
 #[test]
-fn a_type_that_a_format_lacks_is_told() {
+fn table_rejects_types_that_its_format_lacks() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&["SELECT INTERVAL '1 month 2 days' AS i", "--out", "x.parquet"]), @r##"
     exit 1
@@ -458,7 +458,7 @@ fn a_type_that_a_format_lacks_is_told() {
 }
 
 #[test]
-fn dictionaries_of_many_batches_become_one() {
+fn arrow_table_merges_dictionaries_of_batches() {
     let bench = Workbench::new();
     for (day, value) in [("1", 10), ("2", 20), ("3", 30)] {
         let dir = bench.path().join(format!("in/day=2026-01-0{day}"));
@@ -495,7 +495,7 @@ fn long_values_make_short_row_groups() {
 }
 
 #[test]
-fn the_report_is_as_its_schema_says() {
+fn table_report_matches_its_schema() {
     let bench = Workbench::new();
     let output = bench.run(&[QUERY, "--out", "x.csv.gz", "--report", "json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -505,7 +505,7 @@ fn the_report_is_as_its_schema_says() {
 }
 
 #[test]
-fn options_of_shards_are_refused_by_name() {
+fn table_rejects_options_of_shards_by_name() {
     let bench = Workbench::new();
     for option in [
         &["--shards", "2"] as &[&str],
@@ -531,7 +531,7 @@ fn options_of_shards_are_refused_by_name() {
 
 /// Both have seen that nothing is there before either has written.
 #[test]
-fn of_two_runs_at_once_that_ignore_what_is_there_both_succeed() {
+fn concurrent_runs_with_ignore_mode_both_succeed() {
     let bench = Workbench::new();
     for round in 0..4 {
         for out in ["x.csv", "x.parquet/", "shards"] {

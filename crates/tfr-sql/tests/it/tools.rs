@@ -27,7 +27,7 @@ fn damage(bench: &Workbench, file: &str, at: u64) {
 }
 
 #[test]
-fn records_are_shown_in_every_form() {
+fn cat_prints_records_in_every_format() {
     let bench = Workbench::new();
     with_shards(&bench);
     assert_told!(bench.tell_tool(&["cat", "shards"]), @r##"
@@ -86,7 +86,7 @@ fn head_counts_over_all_files() {
 }
 
 #[test]
-fn records_come_from_standard_input() {
+fn cat_reads_records_from_standard_input() {
     let bench = Workbench::new();
     with_shards(&bench);
     let shard = fs::File::open(bench.path().join("shards/part-00000-of-00002.tfrecord")).unwrap();
@@ -95,7 +95,7 @@ fn records_come_from_standard_input() {
 }
 
 #[test]
-fn damage_is_told_after_what_is_sound() {
+fn cat_prints_sound_records_before_reporting_damage() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 100);
@@ -111,7 +111,7 @@ fn damage_is_told_after_what_is_sound() {
 }
 
 #[test]
-fn a_record_that_is_no_example_is_told() {
+fn cat_reports_a_record_that_is_not_an_example() {
     let bench = Workbench::new();
     let mut writer = RecordWriter::new(Vec::new());
     writer.write_record(b"").unwrap();
@@ -136,7 +136,7 @@ fn a_record_that_is_no_example_is_told() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn tools_report_missing_inputs() {
     let bench = Workbench::new();
     fs::create_dir(bench.path().join("empty")).unwrap();
     assert_told!(bench.tell_tool(&["cat", "absent.tfrecord"]), @r##"
@@ -196,7 +196,7 @@ fn what_is_not_there_is_told() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn cat_treats_a_closed_pipe_as_success() {
     let bench = Workbench::new();
     let query = "SELECT value, repeat('x', 1000) AS x FROM generate_series(1, 10000)";
     assert_eq!(bench.tell(&[query, "--out", "shards", "--quiet"]), "exit 0\n");
@@ -210,7 +210,7 @@ fn a_closed_pipe_is_no_failure() {
 }
 
 #[test]
-fn columns_are_shown_in_every_form() {
+fn schema_prints_columns_in_every_format() {
     let bench = Workbench::new();
     with_shards(&bench);
     for form in ["arrow", "ddl", "pbtxt", "features.json", "python", "json"] {
@@ -261,7 +261,7 @@ fn columns_are_shown_in_every_form() {
 }
 
 #[test]
-fn a_sound_set_is_verified() {
+fn verify_accepts_a_sound_set() {
     let bench = Workbench::new();
     with_shards(&bench);
     assert_told!(bench.tell_tool(&["verify", "shards"]), @r##"
@@ -275,7 +275,7 @@ fn a_sound_set_is_verified() {
 }
 
 #[test]
-fn progress_is_told_on_demand() {
+fn verify_shows_progress_on_request() {
     let bench = Workbench::new();
     with_shards(&bench);
     let output = bench.run_tool(&["verify", "shards", "--progress", "always", "--quiet"]);
@@ -284,7 +284,7 @@ fn progress_is_told_on_demand() {
 }
 
 #[test]
-fn damage_is_a_line_and_a_failure() {
+fn verify_prints_damage_and_fails() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
@@ -308,7 +308,7 @@ fn damage_is_a_line_and_a_failure() {
 }
 
 #[test]
-fn what_is_sound_is_saved() {
+fn salvage_keeps_sound_records() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
@@ -328,7 +328,7 @@ fn what_is_sound_is_saved() {
 }
 
 #[test]
-fn records_move_to_other_shards() {
+fn reshard_moves_records_to_other_shards() {
     let bench = Workbench::new();
     with_shards(&bench);
     assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "one", "--shards", "1", "--prefix", "all"]), @r##"
@@ -359,7 +359,7 @@ fn records_move_to_other_shards() {
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn reshard_reports_files_left_out() {
     let bench = Workbench::new();
     with_shards(&bench);
     let shards = bench.path().join("shards");
@@ -392,7 +392,7 @@ fn what_is_left_out_is_told() {
 }
 
 #[test]
-fn a_pipe_is_shown_and_not_verified() {
+fn cat_reads_a_pipe_and_verify_rejects_it() {
     let bench = Workbench::new();
     with_shards(&bench);
     let pipe = bench.path().join("pipe");
@@ -412,7 +412,7 @@ fn a_pipe_is_shown_and_not_verified() {
 }
 
 #[test]
-fn damage_does_not_move() {
+fn reshard_rejects_damage() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
@@ -427,7 +427,7 @@ fn damage_does_not_move() {
 }
 
 #[test]
-fn an_index_lies_beside_each_file() {
+fn index_writes_a_file_next_to_each_shard() {
     let bench = Workbench::new();
     with_shards(&bench);
     assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
@@ -454,7 +454,7 @@ fn an_index_lies_beside_each_file() {
 }
 
 #[test]
-fn options_of_a_query_do_not_stand_before_a_tool() {
+fn tools_reject_query_options_before_their_name() {
     let bench = Workbench::new();
     assert_told!(bench.tell_tool(&["--out", "x", "verify", "shards"]), @r##"
     exit 2
@@ -536,7 +536,7 @@ fn options_of_a_query_do_not_stand_before_a_tool() {
 }
 
 #[test]
-fn what_killed_runs_have_left_is_removed_on_demand() {
+fn verify_reports_and_removes_leftovers() {
     let bench = Workbench::new();
     with_shards(&bench);
     // As a run that was killed leaves it, beside a set and beside nothing.

@@ -19,7 +19,7 @@ fn a_query_is_needed() {
 }
 
 #[test]
-fn an_empty_query_is_none() {
+fn empty_query_is_rejected() {
     assert_told!(Workbench::new().tell(&["  -- nothing\n"]), @r##"
     exit 2
     -- stderr
@@ -43,7 +43,7 @@ fn a_query_comes_from_one_place() {
 }
 
 #[test]
-fn shards_are_cut_in_one_way() {
+fn shard_options_exclude_each_other() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
     exit 2
     -- stderr
@@ -67,7 +67,7 @@ fn sizes_need_a_number_and_a_unit() {
 }
 
 #[test]
-fn choices_are_known_words() {
+fn map_option_rejects_unknown_choices() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
     exit 2
     -- stderr
@@ -78,7 +78,7 @@ fn choices_are_known_words() {
 }
 
 #[test]
-fn one_choice_a_column() {
+fn map_option_takes_one_choice_per_column() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
     exit 2
     -- stderr
@@ -162,7 +162,7 @@ fn a_table_file_is_refused_by_name() {
 }
 
 #[test]
-fn shards_go_where_nobody_sees_them_before_they_are_whole() {
+fn out_option_rejects_targets_that_would_show_partial_sets() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[QUERY, "--out", "https://host/shards"]), @r##"
     exit 1
@@ -193,7 +193,7 @@ fn counts_start_at_one() {
 }
 
 #[test]
-fn memory_has_a_least() {
+fn memory_limit_option_has_a_minimum() {
     assert_told!(Workbench::new().tell(&[QUERY, "--memory-limit", "1"]), @r##"
     exit 2
     -- stderr
@@ -204,7 +204,7 @@ fn memory_has_a_least() {
 }
 
 #[test]
-fn the_directory_to_spill_into_is_there() {
+fn temp_dir_option_must_exist() {
     let bench = Workbench::new();
     assert_told!(bench.tell(&[QUERY, "--temp-dir", "absent/dir"]), @r##"
     exit 2
@@ -226,7 +226,7 @@ fn the_directory_to_spill_into_is_there() {
 }
 
 #[test]
-fn only_what_is_spilled_needs_a_directory() {
+fn temp_dir_is_needed_only_for_spilling() {
     let bench = Workbench::new();
     let tell_with = |temp: &str, arguments: &[&str]| {
         tell(&bench.command(arguments).args(["--quiet"]).env("TMPDIR", temp).output().unwrap())
@@ -250,7 +250,7 @@ fn only_what_is_spilled_needs_a_directory() {
 }
 
 #[test]
-fn tables_have_a_name_and_a_place() {
+fn table_option_needs_name_and_url() {
     assert_told!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
     exit 2
     -- stderr
@@ -261,7 +261,7 @@ fn tables_have_a_name_and_a_place() {
 }
 
 #[test]
-fn one_table_a_name() {
+fn table_option_rejects_a_repeated_name() {
     assert_told!(Workbench::new().tell(&[QUERY, "--table", "t=users.csv", "--table", "t=events.parquet"]), @r##"
     exit 2
     -- stderr
@@ -275,7 +275,7 @@ fn one_table_a_name() {
 }
 
 #[test]
-fn nothing_is_created() {
+fn usage_error_creates_nothing() {
     let bench = Workbench::new();
     bench.run(&[QUERY, "--out", "shards", "--shard-size", "none"]);
     assert!(bench.leftovers().is_empty());
@@ -389,7 +389,7 @@ fn options_of_splits_and_shuffles_need_them() {
 }
 
 #[test]
-fn tables_are_not_arranged() {
+fn arrangement_options_are_rejected_for_tables() {
     let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "x.parquet"], arguments].concat());
     assert_told!(tell(&["--shuffle"]), @r##"
     exit 2
@@ -426,7 +426,7 @@ fn tables_are_not_arranged() {
 }
 
 #[test]
-fn a_size_is_not_a_number_of_shards() {
+fn shards_option_rejects_a_size() {
     let bench = Workbench::new();
     for shards in ["1000000000", "100001"] {
         let told = bench.tell(&[QUERY, "--out", "shards", "--shards", shards]);

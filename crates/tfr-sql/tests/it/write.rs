@@ -47,7 +47,7 @@ fn a_query_becomes_a_directory_of_shards() {
 }
 
 #[test]
-fn compression_is_asked_for_by_name() {
+fn compression_option_selects_codec_and_level() {
     let bench = Workbench::new();
     for (name, compression) in [("gzip", Compression::Gzip), ("zlib", Compression::Zlib)] {
         let output =
@@ -58,7 +58,7 @@ fn compression_is_asked_for_by_name() {
 }
 
 #[test]
-fn narrowed_columns_are_warned_of_once() {
+fn narrowed_columns_are_reported_once() {
     let query = "SELECT score, price FROM 'events.parquet'";
     assert_told!(Workbench::new().tell(&[query, "--out", "shards"]), @r##"
     exit 0
@@ -73,7 +73,7 @@ fn narrowed_columns_are_warned_of_once() {
 }
 
 #[test]
-fn strict_refuses_what_would_be_narrowed() {
+fn strict_option_rejects_narrowed_columns() {
     let bench = Workbench::new();
     let query = "SELECT score, price FROM 'events.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--strict"]), @r##"
@@ -102,7 +102,7 @@ fn nulls_may_be_forbidden() {
 }
 
 #[test]
-fn a_query_that_fails_midway_leaves_nothing() {
+fn failed_query_leaves_nothing() {
     let bench = Workbench::new();
     let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
     assert_told!(bench.tell(&[query, "--out", "shards", "--shard-rows", "100"]), @r##"
@@ -114,7 +114,7 @@ fn a_query_that_fails_midway_leaves_nothing() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn write_to_a_full_disk_leaves_nothing() {
     let bench = Workbench::new();
     let command = bench.command(&["SELECT id FROM 'many.parquet'", "--out", "shards"]);
     // Files of at most 16 or 32 KiB, by the block size of the shell.
@@ -199,7 +199,7 @@ fn an_ordered_query_is_written_in_order() {
 }
 
 #[test]
-fn the_report_is_as_its_schema_says() {
+fn write_report_matches_its_schema() {
     let bench = Workbench::new();
     let query = "SELECT score FROM 'events.parquet'";
     let output = bench.run(&[query, "--out", "shards", "--compression", "gzip", "--report", "json"]);
@@ -214,14 +214,14 @@ fn the_report_is_as_its_schema_says() {
 }
 
 #[test]
-fn progress_is_told_on_demand() {
+fn write_shows_progress_on_request() {
     let output =
         Workbench::new().run(&["SELECT id FROM 'many.parquet'", "--out", "shards", "--progress", "always", "--quiet"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains(" rows, "));
 }
 
 #[test]
-fn the_manifest_tells_how_the_query_was_asked() {
+fn manifest_records_query_and_tables() {
     let bench = Workbench::new();
     let text = "SET datafusion.execution.batch_size = 2;
         CREATE EXTERNAL TABLE more STORED AS CSV LOCATION 'users.csv' OPTIONS (delimiter ';');
@@ -261,7 +261,7 @@ fn a_name_with_a_slash_is_a_directory() {
 }
 
 #[test]
-fn a_choice_finds_its_column_whatever_its_case() {
+fn map_option_ignores_the_case_of_columns() {
     let bench = Workbench::new();
     let query = "SELECT score FROM 'events.parquet'";
     let output = bench.run(&[query, "--out", "shards", "--map", "SCORE: bits", "--strict"]);
@@ -272,7 +272,7 @@ fn a_choice_finds_its_column_whatever_its_case() {
 }
 
 #[test]
-fn rows_of_one_partition_are_told_as_such() {
+fn row_numbers_of_a_partition_are_explained() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet' UNION ALL SELECT label FROM 'events.parquet'";
     let told = bench.tell(&[query, "--out", "shards", "--null", "error"]);
@@ -291,7 +291,7 @@ fn the_least_memory_is_enough_for_a_sort() {
 }
 
 #[test]
-fn what_a_failed_query_spilled_is_removed() {
+fn spill_of_a_failed_query_is_removed() {
     let bench = Workbench::new();
     fs::create_dir(bench.path().join("spill")).unwrap();
     // The row that fails comes last, when the sort has all others on disk.

@@ -28,7 +28,7 @@ fn null_element(can_be_dropped: bool) -> ErrorKind {
 }
 
 #[test]
-fn columns_that_are_not_written_have_a_way_out() {
+fn unwritable_column_errors_have_hints() {
     let column = || "c".to_owned();
     let fields = [Field::new("none", DataType::Null, true), Field::new("n", DataType::Int64, true)];
     let lists = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Null, true)), 0);
@@ -101,7 +101,7 @@ fn columns_that_are_not_written_have_a_way_out() {
 }
 
 #[test]
-fn records_that_cannot_be_read_have_a_way_out() {
+fn unreadable_record_errors_have_hints() {
     let (column, feature, position) = ("c".to_owned(), "f".to_owned(), Position::default());
     let hints: Vec<_> = [
         ErrorKind::RowTooLong { column: column.clone(), data_type: DataType::Int64, len: 2, max: 1 },

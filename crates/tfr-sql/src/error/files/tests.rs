@@ -15,7 +15,7 @@ fn conflict(column: &str, sql: Option<&str>) -> ErrorKind {
 }
 
 #[test]
-fn columns_that_files_disagree_about_have_a_way_out() {
+fn file_conflict_errors_have_hints() {
     let hints: Vec<_> = [
         conflict("x", Some("DOUBLE")),
         conflict("a b", Some("VARCHAR")),

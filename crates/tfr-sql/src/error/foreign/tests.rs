@@ -60,7 +60,7 @@ async fn syntax_of_other_engines_is_recognized() {
 }
 
 #[test]
-fn names_are_listed_once() {
+fn foreign_function_names_are_listed_once() {
     let mut names = HashSet::new();
     for name in FUNCTIONS.iter().flat_map(|function| function.names) {
         assert!(names.insert(name), "{name}");

@@ -13,7 +13,7 @@ fn cell(expected: DataType, cell: &str, declared: bool) -> ErrorKind {
 }
 
 #[test]
-fn values_that_are_not_of_their_columns_have_a_way_out() {
+fn input_value_errors_have_hints() {
     let file = || "t".to_owned();
     let unfit = ErrorKind::Unfit { file: file(), row: 1, after_byte: None, column: "x".to_owned(), reason: file() };
     let hints: Vec<_> = [

@@ -16,7 +16,7 @@ fn damage_at_the_start_may_be_another_format() {
 }
 
 #[test]
-fn zero_bytes_are_called_so() {
+fn framing_hint_names_zero_bytes() {
     for position in [Position { record: 7, byte: 64 }, Position::default()] {
         let zeros: Error = ErrorKind::LengthCrc { position, len: 0, found: 0, expected: 0x0798_0329 }.into();
         assert!(hint(&zeros).is_some_and(|hint| hint.contains("zero bytes")));

@@ -47,7 +47,7 @@ fn every_kind() -> Vec<Error> {
 }
 
 #[test]
-fn each_kind_has_its_way_out() {
+fn shard_errors_have_hints() {
     let text: Vec<_> = every_kind().iter().map(|error| format!("{error}\n  hint: {}", hint(error).unwrap())).collect();
     insta::assert_snapshot!(text.join("\n"), @r##"
     data/shards: cannot write
@@ -112,7 +112,7 @@ fn each_kind_has_its_way_out() {
 }
 
 #[test]
-fn sidecars_are_written_again_by_describe() {
+fn finding_hint_recommends_describe_for_sidecars() {
     let hints = [FindingKind::MissingSidecar, FindingKind::ChangedSidecar, FindingKind::MissingShard]
         .map(|kind| finding_hint(&Finding::new(Path::new("a"), kind)));
     assert_eq!(hints, [Some("tfr-sql describe writes it again"), Some("tfr-sql describe writes it again"), None]);

@@ -4,7 +4,7 @@ use tfrecord_framing::Compression;
 use super::*;
 
 #[test]
-fn sets_without_a_description_have_a_way_out() {
+fn sidecar_errors_have_hints() {
     let (path, problem) = ("a".to_owned(), "it is in a directory".to_owned());
     let missing = TfdsProblem::MissingShards { before: "a-".to_owned(), after: String::new(), total: 2, found: 1 };
     let two = TfdsProblem::TwoTemplates { split: path.clone(), first: path.clone(), second: path.clone() };

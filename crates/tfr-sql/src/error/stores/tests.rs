@@ -3,7 +3,7 @@ use tfr_files::stores::Answer;
 use super::*;
 
 #[test]
-fn stores_that_cannot_be_opened_have_a_way_out() {
+fn store_errors_have_hints() {
     let store = || "s3://bucket".to_owned();
     let settings = |service, problem| ErrorKind::Settings { store: store(), service, problem };
     let hints: Vec<_> = [

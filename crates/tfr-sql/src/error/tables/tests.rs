@@ -9,7 +9,7 @@ fn shown(kind: ErrorKind) -> String {
 }
 
 #[test]
-fn messages_tell_what_and_the_way_out() {
+fn table_errors_have_hints() {
     insta::assert_snapshot!(shown(ErrorKind::UnknownRowCount { shards: 4 }), @r"
     an ordered query cannot be cut into 4 shards: the number of its rows is not known in advance
 

@@ -267,7 +267,7 @@ async fn damage_to_the_files_of_an_exchange_is_found() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_while_it_is_written() {
+async fn spill_file_is_readable_while_written() {
     let dir = tempdir().unwrap();
     let spill = SpillDirectory::create(Some(dir.path())).unwrap();
     let file = spill.files().create_temp_file("rows").unwrap();
@@ -294,7 +294,7 @@ async fn a_file_is_read_while_it_is_written() {
 }
 
 #[test]
-fn files_count_against_the_limit_as_long_as_they_exist() {
+fn spill_limit_counts_files_while_they_exist() {
     let dir = tempdir().unwrap();
     let spill = SpillDirectory::create(Some(dir.path())).unwrap();
     let files = spill.files();
