@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_read_as_they_are_printed() {
+    fn crc_policy_parses_what_it_prints() {
         for policy in [CrcPolicy::Verify, CrcPolicy::Skip] {
             assert_eq!(policy.to_string().parse(), Ok(policy));
             assert_eq!(policy.to_string().to_uppercase().parse(), Ok(policy));

@@ -80,7 +80,7 @@ fn scan(mut file: &[u8]) -> (Records, Vec<Damage>) {
 }
 
 #[test]
-fn the_corpus_reads_as_its_manifest_says() {
+fn corpus_files_read_as_their_manifest_describes() {
     let Some((corpus, entries)) = entries() else { return };
     assert!(entries.len() >= 49);
     for Entry { path, error, rows, damaged, note } in entries {

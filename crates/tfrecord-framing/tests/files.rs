@@ -114,7 +114,7 @@ fn members(mut file: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_member_ends_with_the_record_that_fills_it() {
+fn gzip_member_ends_with_the_record_that_fills_it() {
     // 1,024 frames of 1,024 bytes fill a block exactly; 1,025 of 1,023 and 1,023 of 1,025 are one byte short of it.
     for (len, counts) in [(1024 - 16, [1024, 976]), (1023 - 16, [1026, 974]), (1025 - 16, [1024, 976])] {
         let file = write(&vec![vec![7; len]; 2000], Compression::Gzip, 1);

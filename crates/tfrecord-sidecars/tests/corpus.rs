@@ -75,7 +75,7 @@ fn every_schema_is_read_or_refused_by_name() -> Result {
 
 /// What TensorFlow Datasets has told of its features, describing its records tells, too.
 #[test]
-fn features_are_those_of_tensorflow_datasets() -> Result {
+fn describe_matches_features_of_tensorflow_datasets() -> Result {
     let Some(corpus) = corpus() else { return Ok(()) };
     let mut compared = 0;
     for path in files(&corpus.join("tfds"), &|name| name == "features.json") {
@@ -96,7 +96,7 @@ fn features_are_those_of_tensorflow_datasets() -> Result {
 
 /// The same of what TFX has told of its examples: their types, and which features have one value in each.
 #[test]
-fn schemas_are_those_of_tfx() -> Result {
+fn describe_matches_schemas_of_tfx() -> Result {
     let Some(corpus) = corpus() else { return Ok(()) };
     for (records, schema, without_kind) in [
         // Of the tract there is no value in the records: its features are of no kind.
@@ -163,7 +163,7 @@ fn records(path: &Path) -> Result<Records> {
 
 /// The lines of sound files hold the values that other readers found, whatever wrote the files.
 #[test]
-fn lines_have_the_values_of_other_readers() -> Result {
+fn json_lines_match_other_readers() -> Result {
     let Some(corpus) = corpus() else { return Ok(()) };
     let (mut compared, mut refused) = (0, 0);
     for expectation in files(&corpus.join("expected/tfrecord"), &|name| name.ends_with(".jsonl")) {

@@ -27,7 +27,7 @@ fn shared(folder: &str) -> Option<PathBuf> {
 
 /// The splits, their shards and the numbers of records are those that TensorFlow Datasets wrote down itself.
 #[test]
-fn splits_are_those_of_tensorflow_datasets() -> Result {
+fn describe_matches_splits_of_tensorflow_datasets() -> Result {
     let Some(generated) = shared("corpus/tfds/generated") else { return Ok(()) };
     let mut compared = 0;
     for set in fs::read_dir(generated)? {
@@ -80,7 +80,7 @@ fn counted(path: &Path) -> Result<Option<(u64, Counts)>> {
 
 /// Whatever wrote a file, its description counts what its records hold.
 #[test]
-fn presence_is_that_of_the_records() -> Result {
+fn describe_counts_presence_in_the_records() -> Result {
     let Some(golden) = shared("golden") else { return Ok(()) };
     let mut compared = 0;
     for writer in ["spark", "tf", "tfx_bsl"] {

@@ -39,7 +39,7 @@ fn detects_every_level_of_every_compression() {
 }
 
 #[test]
-fn detects_no_compression_where_it_cannot_be() {
+fn compression_is_not_detected_in_other_bytes() {
     assert_eq!(Compression::detect(b""), Some(Compression::None));
     assert_eq!(Compression::detect(b"PAR1 and more bytes"), None);
     assert_eq!(Compression::detect(&[0; 20]), None);

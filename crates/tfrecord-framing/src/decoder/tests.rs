@@ -24,7 +24,7 @@ fn decode(mut decoder: RecordDecoder, mut file: &[u8]) -> (Records, Result<()>) 
 const RECORDS: [&[u8]; 3] = [b"first", b"", b"third"];
 
 #[test]
-fn at_most_the_limit_is_decoded_and_nothing_skipped() {
+fn decoder_stops_at_the_limit_without_skipping() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         let file = file(&RECORDS, compression);
         let mut decoder = RecordDecoder::with_compression(compression);
@@ -42,7 +42,7 @@ fn at_most_the_limit_is_decoded_and_nothing_skipped() {
 }
 
 #[test]
-fn compression_is_told_from_the_content() {
+fn decoder_detects_compression_by_content() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         for records in [&RECORDS[..], &[]] {
             let file = file(records, compression);
@@ -114,7 +114,7 @@ fn a_length_without_checksum_gets_no_memory() {
 }
 
 #[test]
-fn decoding_goes_on_after_a_damaged_payload_in_whatever_pieces() {
+fn decoder_continues_after_a_damaged_payload_in_any_pieces() {
     let mut file = file(&RECORDS, Compression::None);
     file[HEADER_LEN] ^= 1;
     for len in 1..file.len() {
@@ -137,7 +137,7 @@ fn decoding_goes_on_after_a_damaged_payload_in_whatever_pieces() {
 }
 
 #[test]
-fn nothing_comes_after_a_damaged_length() {
+fn decoder_ends_after_a_damaged_length() {
     let mut file = file(&RECORDS, Compression::None);
     file[21] ^= 1;
     let mut decoder = RecordDecoder::new();

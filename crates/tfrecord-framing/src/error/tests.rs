@@ -42,7 +42,7 @@ fn every_kind() -> Vec<(Error, &'static str)> {
 }
 
 #[test]
-fn every_kind_says_where_and_what() {
+fn error_display_reports_position_and_problem() {
     for (error, text) in every_kind() {
         assert_eq!(error.to_string(), format!("record 41877 at byte 9034112: {text}"));
         assert_eq!(error.position(), POSITION);

@@ -17,7 +17,7 @@ fn sealing_fills_in_all_but_the_payload() {
 }
 
 #[test]
-fn sealing_leaves_what_is_no_frame() {
+fn seal_record_leaves_short_buffers_unchanged() {
     for len in 0..OVERHEAD {
         let mut short = vec![0xaa; len];
         seal_record(&mut short);
@@ -26,7 +26,7 @@ fn sealing_leaves_what_is_no_frame() {
 }
 
 #[test]
-fn appending_frames_what_was_filled_in() {
+fn append_record_frames_the_payload() {
     let mut out = b"before".to_vec();
     append_record(&mut out, |payload| {
         payload.extend_from_slice(b"record");

@@ -56,14 +56,14 @@ fn gzip_members_are_one_stream() {
 }
 
 #[test]
-fn nothing_may_follow_a_zlib_stream() {
+fn inflate_rejects_bytes_after_a_zlib_stream() {
     assert_eq!(read(Inflate::zlib, &zlib(b"one")).unwrap(), b"one");
     let chain = [zlib(b"one"), zlib(b"two")].concat();
     assert!(matches!(read(Inflate::zlib, &chain), Err(InflateError::Trailing)));
 }
 
 #[test]
-fn nothing_but_members_may_follow_a_gzip_member() {
+fn inflate_rejects_bytes_after_gzip_that_are_no_member() {
     let followed_by = |tail: &[u8]| read(Inflate::gzip, &[&gzip(b"one"), tail].concat());
     assert!(matches!(followed_by(&[0; 16]), Err(InflateError::Padding)));
     assert!(matches!(followed_by(b"not a member at all"), Err(InflateError::NoMember)));
@@ -72,7 +72,7 @@ fn nothing_but_members_may_follow_a_gzip_member() {
 
 /// In the header, the data and the trailer.
 #[test]
-fn every_cut_is_noticed() {
+fn inflate_detects_every_cut() {
     let (gzip, zlib) = (gzip(&sample()), zlib(&sample()));
     for len in 1..gzip.len() {
         assert!(matches!(read_in_pieces(Inflate::gzip(), &gzip[..len], 4096), Err(InflateError::Cut)), "at {len}");

@@ -110,7 +110,7 @@ fn reading_ends_after_a_damaged_length() {
 }
 
 #[test]
-fn a_cut_compressed_stream_is_told_from_a_damaged_one() {
+fn reader_distinguishes_a_cut_stream_from_a_damaged_one() {
     for compression in [Compression::Gzip, Compression::Zlib] {
         let file = file(&[&[7; 5000], b"second"], compression);
         let kind = |file: &[u8]| {

@@ -166,7 +166,7 @@ fn a_long_piece_is_not_copied_whole() {
 
 /// A range of zeros, as a crashed writer leaves it.
 #[test]
-fn zeros_are_told_from_other_damage() {
+fn scanner_reports_zero_padding_separately() {
     let (before, after) = (file(&[b"before"]), file(&[b"after"]));
     let whole = [&before[..], &[0; 4096], &after].concat();
     let (found, damage) = scan(RecordScanner::new(), &whole);
@@ -237,7 +237,7 @@ fn two_damaged_gzip_members_are_two_damages() {
 }
 
 #[test]
-fn what_looks_like_a_gzip_member_is_not_taken_for_one() {
+fn scanner_ignores_false_starts_of_gzip_members() {
     let (mut file, records) = gzip_file();
     let members: Vec<_> = (0..file.len()).filter(|&at| file[at..].starts_with(&[0x1f, 0x8b, 8, 0])).collect();
     // Many starts of members, whole and truncated.

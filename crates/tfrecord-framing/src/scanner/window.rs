@@ -122,7 +122,7 @@ mod tests {
 
     /// Compares payload checksums derived from prefixes with those summed directly.
     #[test]
-    fn prefixes_tell_the_checksum_of_any_payload() {
+    fn prefix_checksums_yield_the_checksum_of_any_payload() {
         for (before, len) in [(0, 5000), (1, 4097), (1023, 9000), (1024, 8192), (3000, 100_000)] {
             let mut buffer: Vec<u8> = (0..before).map(|i| (i * 7) as u8).collect();
             let payload: Vec<u8> = (0..len).map(|i: u32| (i.wrapping_mul(i) >> 5) as u8).collect();

@@ -68,7 +68,7 @@ fn a_dropped_writer_ends_no_stream() {
 }
 
 #[test]
-fn bytes_that_are_no_whole_frames_are_refused() {
+fn writer_rejects_incomplete_frames() {
     let mut frames = RecordWriter::new(Vec::new());
     frames.write_record(b"first").unwrap();
     frames.write_record(b"second").unwrap();

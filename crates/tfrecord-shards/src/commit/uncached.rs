@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_any_length_hold_what_was_written() {
+    fn uncached_file_of_any_length_keeps_its_content() {
         let dir = tempfile::tempdir().unwrap();
         for (class, streams) in [(LARGE, UncachedStreams::new(1, 0)), (SMALL, UncachedStreams::new(0, 1))] {
             let streams = Arc::new(streams);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_after_a_flush_follows_it() {
+    fn uncached_file_continues_after_a_flush() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let expected = bytes(4 * BUFFER_LEN);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_bounded_and_given_back() {
+    fn uncached_streams_are_bounded_and_returned() {
         let streams = Arc::new(UncachedStreams::new(1, 1));
         let (first, second) = (streams.begin().unwrap(), streams.begin().unwrap());
         assert_eq!((first.buffer.len, second.buffer.len), (LARGE.buffer_len, SMALL.buffer_len));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn files_beside_others_leave_large_streams_to_them() {
+    fn uncached_side_files_leave_a_large_stream_free() {
         let streams = Arc::new(UncachedStreams::new(4, 1));
         let beside = [(); 4].map(|()| streams.begin_beside().unwrap());
         let lens = beside.each_ref().map(|stream| stream.buffer.len);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_share_a_thread_hold_what_was_written() {
+    fn uncached_files_on_one_thread_keep_their_content() {
         let dir = tempfile::tempdir().unwrap();
         let streams = Arc::new(UncachedStreams::new(1, 1));
         let bytes = bytes(BUFFER_LEN);
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_given_back_as_soon_as_they_are_written() {
+    fn uncached_buffers_are_returned_once_written() {
         let dir = tempfile::tempdir().unwrap();
         let streams = Arc::new(UncachedStreams::new(0, 2));
         let bytes = bytes(SMALL.buffer_len);
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_thread_reaches_the_writer() {
+    fn uncached_thread_error_reaches_the_writer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "").unwrap();
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn where_the_cache_cannot_be_passed_bytes_are_written_as_usual() {
+    fn uncached_file_falls_back_to_cached_writes() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         assert!(set_uncached(&full, true).is_err());
         let mut file = UncachedFile::new(full, streams(1).begin());

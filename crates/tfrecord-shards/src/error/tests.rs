@@ -87,7 +87,7 @@ fn every_kind() -> Vec<Error> {
 }
 
 #[test]
-fn every_kind_says_where_and_what() {
+fn error_display_names_path_and_problem() {
     let mut text = String::new();
     for error in every_kind() {
         writeln!(text, "{error}").unwrap();

@@ -183,7 +183,7 @@ proptest! {
 
     /// Whatever comes in whatever way: the shards are those of the oracle, byte for byte.
     #[test]
-    fn sorts_as_if_all_were_in_memory(
+    fn sort_matches_sorting_in_memory(
         payloads in payloads(),
         key in select(KEYS.to_vec()),
         group in select(GROUPS.to_vec()),
@@ -248,7 +248,7 @@ fn examples_are_spilled_without_their_names() {
 
 /// Files go one after the other, as their ranges of keys are read.
 #[test]
-fn what_has_been_read_makes_room() {
+fn sort_deletes_files_once_read() {
     let records: Vec<_> = (0..20_000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
     let delivery = spilling(1, 5000, 20 << 10);
     let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
@@ -268,7 +268,7 @@ fn what_has_been_read_makes_room() {
 }
 
 #[test]
-fn many_groups_of_a_row() {
+fn sort_handles_groups_of_one_row() {
     let records: Vec<_> = (0..20_000u32).map(|row| Record::new(SortKey::new(row * 7, 1), &row.to_le_bytes())).collect();
     let delivery = spilling(3, 5000, 1 << 16);
     check(&records, EqualRecords::Keep, Cut::new(Sharding::Count(NonZeroUsize::MIN)), &delivery);
@@ -286,7 +286,7 @@ fn long_records_among_short_ones() {
 }
 
 #[test]
-fn tasks_are_runs_of_shards_of_about_a_chunk() {
+fn sort_tasks_cover_about_a_chunk_of_shards() {
     let records: Vec<_> = (0..5000u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
     let delivery = spilling(1, 1000, 10 << 10);
     let sorter = RecordSorter::new(options(EqualRecords::Keep, &delivery));
@@ -317,7 +317,7 @@ fn tasks_can_be_read_at_the_same_time() {
 }
 
 #[test]
-fn nothing_to_sort() {
+fn sort_accepts_no_records() {
     let delivery = spilling(1, 1, 1 << 20);
     let sorter = RecordSorter::new(options(EqualRecords::Spread { seed: 0 }, &delivery));
     let mut input = sorter.input();

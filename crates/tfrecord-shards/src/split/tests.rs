@@ -124,7 +124,7 @@ fn several_columns_are_one_key() {
 }
 
 #[test]
-fn a_record_hashes_as_the_bytes_that_it_is() {
+fn split_hash_of_a_record_is_that_of_its_bytes() {
     for (payload, hash) in [
         (vec![], 0xda7c99f0ca560a17),
         (vec![0x0a, 0x00], 0x9ca4ee84d967880d),
@@ -139,7 +139,7 @@ fn a_record_hashes_as_the_bytes_that_it_is() {
 
 proptest! {
     #[test]
-    fn integers_hash_alike_whatever_their_width(values in vec(any::<Option<i8>>(), 1..50), skip in 0_usize..50) {
+    fn split_hash_of_integers_is_independent_of_width(values in vec(any::<Option<i8>>(), 1..50), skip in 0_usize..50) {
         let column: ArrayRef = Arc::new(Int8Array::from(values.clone()));
         let column = column.slice(skip.min(values.len()), values.len().saturating_sub(skip));
         let expected = key_hashes(&[Arc::clone(&column)])?;
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_hash_alike_whatever_their_encoding(values in vec(proptest::option::of(".{0,20}"), 1..30), skip in 0_usize..30) {
+    fn split_hash_of_texts_is_independent_of_encoding(values in vec(proptest::option::of(".{0,20}"), 1..30), skip in 0_usize..30) {
         let column: ArrayRef = Arc::new(StringArray::from(values.clone()));
         let column = column.slice(skip.min(values.len()), values.len().saturating_sub(skip));
         let expected = key_hashes(&[Arc::clone(&column)])?;
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn instants_hash_alike_whatever_their_unit(values in vec(any::<Option<i32>>(), 1..50)) {
+    fn split_hash_of_instants_is_independent_of_unit(values in vec(any::<Option<i32>>(), 1..50)) {
         let seconds: ArrayRef = Arc::new(TimestampSecondArray::from_iter(values.iter().map(|value| value.map(i64::from))));
         let expected = key_hashes(&[Arc::clone(&seconds)])?;
         for unit in [TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond] {
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn floats_hash_alike_whatever_their_width(values in vec(any::<i16>(), 1..50)) {
+    fn split_hash_of_floats_is_independent_of_width(values in vec(any::<i16>(), 1..50)) {
         // Half of these fit the eleven bits of a half's fraction exactly, and those count.
         let halves: ArrayRef = Arc::new(Float16Array::from_iter_values(
             values.iter().map(|value| <Float16Type as ArrowPrimitiveType>::Native::from_f32(f32::from(*value))),
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn a_row_has_its_hash_whatever_rows_are_around_it(values in vec(any::<Option<i64>>(), 1..50)) {
+    fn split_hash_of_a_row_is_independent_of_other_rows(values in vec(any::<Option<i64>>(), 1..50)) {
         let all = hashes(Int64Array::from(values.clone()));
         for (value, hash) in values.into_iter().zip(all) {
             prop_assert_eq!(hashes(Int64Array::from(vec![value])), [hash]);
@@ -215,7 +215,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_equal_hashes_apart() {
+fn split_hash_differs_for_unequal_values() {
     let one: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from(vec![1])),
         Arc::new(Float64Array::from(vec![1.0])),
@@ -236,7 +236,7 @@ fn what_is_not_equal_hashes_apart() {
 }
 
 #[test]
-fn types_of_keys_are_told_before_there_are_rows() {
+fn split_key_types_are_checked_before_rows() {
     let entry = vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)];
     let entries = Field::new("entries", DataType::Struct(entry.into()), false);
     let map = DataType::Map(Arc::new(entries), false);
@@ -253,7 +253,7 @@ fn types_of_keys_are_told_before_there_are_rows() {
 }
 
 #[test]
-fn splits_get_the_fraction_of_keys_that_was_asked_for() {
+fn split_fractions_are_met() {
     let splits: Splits = "train=0.7,val=0.2,test=0.1".parse().expect("splits");
     let sequential = hashes(Int64Array::from_iter_values(0..1_000_000));
     let texts = hashes(StringArray::from_iter_values((0..100_000).map(|key| format!("user-{key}"))));
@@ -291,7 +291,7 @@ fn a_split_that_is_cut_in_two_moves_no_key_of_another() {
 }
 
 #[test]
-fn splits_are_read_and_printed() {
+fn splits_parse_what_they_print() {
     let splits: Splits = " train = 0.9 ,val=1e-1".parse().expect("splits");
     assert_eq!(splits.to_string(), "train=0.9,val=0.1");
     assert_eq!(splits.to_string().parse(), Ok(splits.clone()));
@@ -300,7 +300,7 @@ fn splits_are_read_and_printed() {
 }
 
 #[test]
-fn what_are_no_splits_is_refused() {
+fn splits_reject_invalid_text() {
     let message = |text: &str| text.parse::<Splits>().expect_err(text).to_string();
     insta::assert_snapshot!(message(""), @r#"found "", expected splits with their fractions, such as train=0.9,val=0.1"#);
     insta::assert_snapshot!(message("train=1,"), @r#"found "", expected splits with their fractions, such as train=0.9,val=0.1"#);

@@ -158,7 +158,7 @@ mod tests {
     /// Some lines are formatted in the file's buffer and some are not: the first, those of long records, the last few
     /// of a buffer, and those before the buffer is written.
     #[test]
-    fn indexes_longer_than_what_is_collected_hold_every_line() {
+    fn index_longer_than_the_buffer_has_every_line() {
         let dir = tempfile::tempdir().unwrap();
         for (name, streams) in [("a.idx", Some(Arc::default())), ("b.idx", None)] {
             let path = dir.path().join(name);

@@ -24,7 +24,7 @@ fn append(out: &Path, tag: &str, capabilities: Capabilities) -> tfrecord_shards:
 }
 
 #[test]
-fn shards_are_added_under_names_that_tell_the_run() {
+fn append_names_shards_after_the_run() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -52,7 +52,7 @@ fn shards_are_added_under_names_that_tell_the_run() {
 /// that failed. So it is locked by another name, which is closed before the directory that it is in is removed.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_manifest_is_not_open_by_its_name_when_it_is_replaced() {
+fn append_closes_the_manifest_before_replacing_it() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
@@ -81,7 +81,7 @@ fn the_manifest_is_not_open_by_its_name_when_it_is_replaced() {
 }
 
 #[test]
-fn directories_are_added_where_need_be() {
+fn append_adds_partition_directories() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -107,7 +107,7 @@ fn directories_are_added_where_need_be() {
 }
 
 #[test]
-fn to_nothing_is_to_write() {
+fn append_to_nothing_writes_a_set() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         for there in [false, true] {
             let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn to_nothing_is_to_write() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_added_to() {
+fn append_rejects_incomplete_set() {
     let refused = |out: &Path, expected: &str| {
         let before = files(out);
         let error = preflight(out, SaveMode::Append, &[]).unwrap_err();
@@ -148,7 +148,7 @@ fn what_is_not_whole_is_not_added_to() {
 }
 
 #[test]
-fn what_others_have_beside_a_set_does_not_matter() {
+fn append_keeps_files_of_other_tools() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "a").unwrap();
@@ -159,7 +159,7 @@ fn what_others_have_beside_a_set_does_not_matter() {
 }
 
 #[test]
-fn a_run_writes_once() {
+fn append_rejects_a_run_id_used_before() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let run: RunId = "nightly7".parse().unwrap();
@@ -178,7 +178,7 @@ fn a_run_writes_once() {
 }
 
 #[test]
-fn of_two_that_begin_with_the_same_set_one_is_superseded() {
+fn concurrent_appends_supersede_the_slower_one() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         for mode in [SaveMode::Append, SaveMode::Overwrite] {
             let dir = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn of_two_that_begin_with_the_same_set_one_is_superseded() {
 
 /// Who asked for a set to be replaced did not know of the rows that were added meanwhile.
 #[test]
-fn a_set_that_has_grown_is_not_replaced() {
+fn overwrite_does_not_replace_a_set_that_has_grown() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -228,7 +228,7 @@ fn a_set_that_has_grown_is_not_replaced() {
 
 /// Threads that wait for each other's locks.
 #[test]
-fn of_many_at_once_one_appends() {
+fn concurrent_appends_let_exactly_one_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "a").unwrap();
@@ -282,7 +282,7 @@ fn killed_run(out: &Path, capabilities: Capabilities, run: &RunId) {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_told_and_removed() {
+fn append_leftovers_of_a_killed_run_are_reported_and_removed() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         for run in [RunId::new(), "nightly7".parse().unwrap()] {
             let dir = tempfile::tempdir().unwrap();
@@ -319,7 +319,7 @@ fn what_a_killed_run_leaves_is_told_and_removed() {
 }
 
 #[test]
-fn what_a_live_run_has_is_not_removed() {
+fn append_in_progress_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "a").unwrap();
@@ -350,7 +350,7 @@ fn a_set_that_was_moved_aside_is_not_removed() {
 }
 
 #[test]
-fn other_forms_are_refused_before_a_row_is_written() {
+fn append_rejects_other_format() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write_set(&out, 0..4, count(2), tfrecord_framing::Compression::None);
@@ -368,7 +368,7 @@ fn other_forms_are_refused_before_a_row_is_written() {
 }
 
 #[test]
-fn the_writer_appends() {
+fn sharded_writer_appends() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     for (values, rows) in [(0..4, 4), (4..9, 9)] {
@@ -392,7 +392,7 @@ fn the_writer_appends() {
 }
 
 #[test]
-fn ignoring_does_nothing() {
+fn ignore_mode_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let builder = ShardedWriterBuilder::new(ids([]).schema()).with_mode(SaveMode::Ignore);

@@ -62,7 +62,7 @@ fn kind(error: &Error) -> &AttemptError {
 }
 
 #[test]
-fn tasks_of_any_order_give_the_set_that_one_process_gives() {
+fn tasks_in_any_order_write_the_set_of_one_process() {
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("made/shards");
@@ -87,7 +87,7 @@ fn tasks_of_any_order_give_the_set_that_one_process_gives() {
 }
 
 #[test]
-fn of_two_attempts_at_once_the_listed_one_is_published() {
+fn concurrent_attempts_publish_the_listed_one() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -103,7 +103,7 @@ fn of_two_attempts_at_once_the_listed_one_is_published() {
 }
 
 #[test]
-fn of_the_listed_attempts_of_a_task_the_newest_is_published() {
+fn repeated_attempts_publish_the_newest_listed_one() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -117,7 +117,7 @@ fn of_the_listed_attempts_of_a_task_the_newest_is_published() {
 }
 
 #[test]
-fn an_attempt_that_is_dropped_leaves_nothing() {
+fn dropped_attempt_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -129,7 +129,7 @@ fn an_attempt_that_is_dropped_leaves_nothing() {
 }
 
 #[test]
-fn an_attempt_that_is_killed_is_not_published_and_leaves_nothing() {
+fn killed_attempt_is_not_published_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -172,7 +172,7 @@ fn working_task() {
 
 /// It has been taken for dead, and wakes up once the set is published.
 #[test]
-fn an_attempt_that_is_too_late_writes_nothing() {
+fn late_attempt_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "old").unwrap();
@@ -203,7 +203,7 @@ fn an_attempt_that_is_too_late_writes_nothing() {
 }
 
 #[test]
-fn missing_tasks_are_named_and_the_set_can_still_be_published() {
+fn missing_tasks_are_named_and_can_still_be_run() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -230,7 +230,7 @@ fn missing_tasks_are_named_and_the_set_can_still_be_published() {
 }
 
 #[test]
-fn a_lease_counts_as_a_lock_until_it_expires() {
+fn lease_acts_as_a_lock_until_it_expires() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "old").unwrap();
@@ -283,7 +283,7 @@ fn a_lease_counts_as_a_lock_until_it_expires() {
 
 /// A lease that is damaged protects nothing, or nobody could ever remove it.
 #[test]
-fn a_lease_without_a_time_has_expired() {
+fn lease_without_a_time_has_expired() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();
@@ -294,7 +294,7 @@ fn a_lease_without_a_time_has_expired() {
 }
 
 #[test]
-fn a_run_that_several_processes_carry_out_can_be_aborted() {
+fn shared_run_can_be_aborted() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("made/shards");
     let shared = builder().start(&out).unwrap();
@@ -306,7 +306,7 @@ fn a_run_that_several_processes_carry_out_can_be_aborted() {
 }
 
 #[test]
-fn appends_and_overwrites_notice_what_others_did_meanwhile() {
+fn commit_detects_concurrent_appends_and_overwrites() {
     let cases = [
         // (mode, what another run does meanwhile, whether that is noticed)
         (SaveMode::Append, SaveMode::Append, true),
@@ -350,7 +350,7 @@ fn check_whole(out: &Path) -> tfrecord_shards::Manifest {
 
 /// A set that is there only now is not what the run began with either.
 #[test]
-fn an_append_to_nothing_notices_a_new_set() {
+fn append_to_nothing_detects_a_new_set() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let builder = builder().with_mode(SaveMode::Append);
@@ -381,7 +381,7 @@ fn tasks_append() {
 }
 
 #[test]
-fn nobody_writes_inside_a_target_that_has_a_lease() {
+fn leased_target_rejects_writers_in_place() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = begin(&out, SaveMode::Overwrite, IN_PLACE).unwrap().detach().unwrap();
@@ -397,7 +397,7 @@ fn nobody_writes_inside_a_target_that_has_a_lease() {
 
 /// The process that began the set lives on, stages shards itself, and publishes.
 #[test]
-fn a_live_commit_is_joined() {
+fn tasks_can_join_a_live_commit() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let commit = begin(&out, SaveMode::Error, tfrecord_shards::Capabilities::ALL).unwrap();
@@ -458,7 +458,7 @@ fn a_set_without_rows_has_one_shard() {
 }
 
 #[test]
-fn what_needs_all_rows_is_refused() {
+fn tasks_reject_settings_that_need_all_rows() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let hosts = Sharding::Hosts(std::num::NonZeroUsize::MIN);
@@ -518,7 +518,7 @@ fn forged_reports_are_refused() {
 }
 
 #[test]
-fn shards_that_are_no_files_or_changed_are_refused() {
+fn commit_rejects_missing_linked_or_changed_shards() {
     type Change = fn(&Path);
     let change: [(&str, Change); 3] = [
         ("cannot inspect", |shard| fs::remove_file(shard).unwrap()),
@@ -558,7 +558,7 @@ fn a_report_keeps_statistics_and_notes() {
 
 /// A forged value names no directory but that of a run next to a target, or in it.
 #[test]
-fn what_is_shared_cannot_name_other_directories() {
+fn shared_staging_cannot_name_other_directories() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = builder().start(&out).unwrap();

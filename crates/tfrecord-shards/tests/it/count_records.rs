@@ -14,7 +14,7 @@ fn figures(file: &CountedFile) -> (u64, u64, &[RecordOffset]) {
 }
 
 #[test]
-fn a_file_without_its_manifest_has_the_figures_of_the_manifest() {
+fn count_records_equals_the_manifest_without_it() {
     let dir = tempfile::tempdir().unwrap();
     let records: Vec<_> = (0..40_u8).map(|i| vec![i; 1 << 20]).collect();
     for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
@@ -47,7 +47,7 @@ fn a_file_without_its_manifest_has_the_figures_of_the_manifest() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn count_records_rejects_changed_or_damaged_files() {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     write_set(&set, 0..10, count(2), Compression::None);

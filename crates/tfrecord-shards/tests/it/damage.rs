@@ -88,7 +88,7 @@ fn flip(at: usize) -> impl FnOnce(&Path) {
 }
 
 #[test]
-fn of_files() {
+fn verify_reports_damage_of_files() {
     let (plain, gzip, zlib) = (file(Compression::None), file(Compression::Gzip), file(Compression::Zlib));
     let flipped = |at: usize| {
         let mut file = plain.clone();
@@ -230,7 +230,7 @@ fn of_files() {
 }
 
 #[test]
-fn of_sets() {
+fn verify_reports_damage_of_sets() {
     let none = Compression::None;
     let remove = |name: &'static str| move |shard: &Path| fs::remove_file(shard.with_file_name(name)).unwrap();
     let table = [
@@ -331,7 +331,7 @@ fn of_sets() {
 }
 
 #[test]
-fn a_file_is_held_against_the_manifest_beside_it() {
+fn verify_compares_a_file_with_the_manifest_next_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let shard = set(dir.path(), Compression::None);
     cut(43)(&shard);
@@ -346,7 +346,7 @@ fn a_file_is_held_against_the_manifest_beside_it() {
 }
 
 #[test]
-fn damage_beyond_all_bounds_is_summed_up() {
+fn verify_summarizes_excessive_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tfrecord");
     let records = frames(std::iter::repeat_n(b"?".as_slice(), 40_000));

@@ -75,7 +75,7 @@ fn assert_finished(dir: &Path, shared: &SharedStaging, mode: SaveMode, capabilit
 }
 
 #[test]
-fn a_killed_publication_is_repeated() {
+fn finish_repeats_a_killed_publication() {
     let everywhere = MODES.into_iter().flat_map(|mode| EVERYWHERE.map(|found| (mode, found)));
     for (number, (mode, capabilities)) in everywhere.enumerate() {
         // Every second step, and the others on the next file system.
@@ -124,7 +124,7 @@ fn dying_publication() {
 
 /// What has been adopted when the process dies is brought back.
 #[test]
-fn a_publication_that_fails_is_repeated() {
+fn finish_repeats_a_failed_publication() {
     for (mode, capabilities) in MODES.into_iter().flat_map(|mode| EVERYWHERE.map(|found| (mode, found))) {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -147,7 +147,7 @@ fn a_publication_that_fails_is_repeated() {
 }
 
 #[test]
-fn an_occupied_target_leaves_what_is_staged() {
+fn finish_keeps_staged_shards_if_the_target_is_occupied() {
     for capabilities in EVERYWHERE {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -166,7 +166,7 @@ fn an_occupied_target_leaves_what_is_staged() {
 
 /// Another run replaces the set between its publication and the next `finish`.
 #[test]
-fn a_set_that_was_replaced_since_is_not_touched() {
+fn finish_does_not_touch_a_set_replaced_since() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let shared = staged(&out, SaveMode::Overwrite, Capabilities::ALL);

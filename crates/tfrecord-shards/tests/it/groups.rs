@@ -17,7 +17,7 @@ use crate::support::{
 const TWO_RENAMES: Capabilities = Capabilities { beside: true, exchange: false };
 
 #[test]
-fn each_directory_has_its_own_numbers() {
+fn groups_number_shards_in_each_directory() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -52,7 +52,7 @@ fn each_directory_has_its_own_numbers() {
 
 /// A shard is opened where it stands in the set, so that an upload would have its name.
 #[test]
-fn open_shards_know_their_groups() {
+fn groups_of_open_shards_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
@@ -73,7 +73,7 @@ fn open_shards_know_their_groups() {
 }
 
 #[test]
-fn what_is_replaced_goes_with_its_directories() {
+fn overwrite_removes_directories_of_the_replaced_set() {
     for capabilities in [Capabilities::ALL, TWO_RENAMES, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -96,7 +96,7 @@ fn what_is_replaced_goes_with_its_directories() {
 }
 
 #[test]
-fn what_others_have_in_the_directories_is_kept() {
+fn overwrite_rejects_directories_with_files_of_other_tools() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write_grouped(&out, SaveMode::Error, "old", ["1", "2"]).unwrap();
@@ -141,7 +141,7 @@ fn directories_without_a_set_are_not_replaced() {
 }
 
 #[test]
-fn two_groups_of_one_directory_do_not_write_over_each_other() {
+fn groups_that_share_a_directory_have_distinct_shards() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
@@ -156,7 +156,7 @@ fn two_groups_of_one_directory_do_not_write_over_each_other() {
 }
 
 #[test]
-fn values_that_make_no_directory_are_refused_before_a_row_is_written() {
+fn groups_reject_long_directory_names_before_writing() {
     let dir = tempfile::tempdir().unwrap();
     let commit = begin(&dir.path().join("shards"), SaveMode::Error, Capabilities::ALL).unwrap();
     let error = commit.create_shard_in(0, 0, group(&"x".repeat(300), "train")).unwrap_err();

@@ -29,7 +29,7 @@ fn write_moment(out: &Path, choice: Choice, nullable: bool) {
 }
 
 #[test]
-fn records_of_different_forms_are_not_mixed() {
+fn reshard_does_not_mix_different_encodings() {
     let dir = tempfile::tempdir().unwrap();
     let [seconds, micros, nulls, ids, foreign, out] =
         ["seconds", "micros", "nulls", "ids", "foreign", "out"].map(|name| dir.path().join(name));
@@ -64,7 +64,7 @@ fn records_of_different_forms_are_not_mixed() {
 }
 
 #[test]
-fn a_named_shard_keeps_its_types_though_it_was_cut() {
+fn reshard_keeps_the_types_of_a_named_shard_that_was_cut() {
     let dir = tempfile::tempdir().unwrap();
     let (set, out) = (dir.path().join("set"), dir.path().join("out"));
     let manifest = write_set(&set, 0..100, count(2), Compression::None);
@@ -79,7 +79,7 @@ fn a_named_shard_keeps_its_types_though_it_was_cut() {
 }
 
 #[test]
-fn shards_that_are_left_out_are_told() {
+fn reshard_reports_files_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let (set, out) = (dir.path().join("set"), dir.path().join("out"));
     let manifest = write_set(&set, 0..100, count(2), Compression::None);
@@ -101,7 +101,7 @@ fn shards_that_are_left_out_are_told() {
 }
 
 #[test]
-fn records_of_different_partitions_are_not_mixed() {
+fn reshard_does_not_mix_partitions() {
     let dir = tempfile::tempdir().unwrap();
     for day in ["dt=2026-01-01", "dt=2026-01-02"] {
         fs::create_dir_all(dir.path().join("in").join(day)).unwrap();
@@ -160,7 +160,7 @@ fn links_are_files_and_sidecars_are_not() {
 }
 
 #[test]
-fn no_record_enters_a_set_twice_unseen() {
+fn reshard_rejects_an_input_specified_twice() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("in");
     fs::create_dir(&input).unwrap();
@@ -186,7 +186,7 @@ fn no_record_enters_a_set_twice_unseen() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_before_it_is_opened() {
+fn tools_reject_pipes_sockets_and_devices_before_opening() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let pipe = dir.path().join("pipe");

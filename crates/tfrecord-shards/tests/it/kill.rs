@@ -37,53 +37,53 @@ enum Old {
 }
 
 #[test]
-fn onto_nothing() {
+fn publish_to_nothing_survives_a_kill_at_any_step() {
     dies_at_every_step(Case::OVERWRITE);
 }
 
 #[test]
-fn onto_an_empty_directory() {
+fn publish_to_an_empty_directory_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Empty, ..Case::OVERWRITE });
 }
 
 #[test]
-fn exchanged() {
+fn overwrite_by_exchange_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Set, ..Case::OVERWRITE });
 }
 
 #[test]
-fn by_two_renames() {
+fn overwrite_by_two_renames_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Set, exchange: false, ..Case::OVERWRITE });
 }
 
 #[test]
-fn in_place_in_an_empty_directory() {
+fn publish_in_place_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Empty, beside: false, ..Case::OVERWRITE });
 }
 
 #[test]
-fn in_place_over_a_set() {
+fn overwrite_in_place_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Set, beside: false, ..Case::OVERWRITE });
 }
 
 #[test]
-fn appended() {
+fn append_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Set, appends: true, ..Case::OVERWRITE });
 }
 
 #[test]
-fn appended_in_place() {
+fn append_in_place_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { old: Old::Set, beside: false, appends: true, ..Case::OVERWRITE });
 }
 
 #[test]
-fn appended_to_nothing() {
+fn append_to_nothing_survives_a_kill_at_any_step() {
     dies_at_every_step(Case { appends: true, ..Case::OVERWRITE });
 }
 
 /// Between the call that makes a staging directory and the one that locks it, its parent is locked.
 #[test]
-fn a_run_that_is_about_to_begin_is_not_taken_for_dead() {
+fn leftovers_treat_a_run_about_to_begin_as_live() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let staging = dir.path().join(format!(".tfr-{}-shards", RunId::new()));
@@ -103,7 +103,7 @@ fn a_run_that_is_about_to_begin_is_not_taken_for_dead() {
 
 /// What was to be put in the place of an index goes once its run is dead, and holds up nobody who replaces the set.
 #[test]
-fn hidden_files_are_left_to_nobody() {
+fn hidden_files_are_removed_once_their_run_is_dead() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write_grouped(&out, SaveMode::Error, "old", ["1", "2"]).unwrap();

@@ -34,7 +34,7 @@ fn run_on_a_full_disk() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn full_disk_leaves_nothing() {
     for compression in ["none", "gzip", "zlib"] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -68,7 +68,7 @@ fn run_on_a_mount_point(test: &'static str, mount: &str) {
 }
 
 #[test]
-fn a_full_mount_point_is_left_as_it_was() {
+fn full_mount_point_is_left_unchanged() {
     run_on_a_mount_point("limits::run_on_a_full_mount_point", "-t tmpfs -o size=1m none");
 }
 
@@ -84,17 +84,17 @@ fn run_on_a_full_mount_point() {
 }
 
 #[test]
-fn a_mount_point_is_written_in_place() {
+fn mount_point_is_written_in_place() {
     run_on_a_mount_point("limits::run_in_place", "-t tmpfs none");
 }
 
 #[test]
-fn a_bind_mount_is_written_in_place() {
+fn bind_mount_is_written_in_place() {
     run_on_a_mount_point("limits::run_in_place", "--bind \"$(mktemp -d -p \"$OUT\"/..)\"");
 }
 
 #[test]
-fn a_target_in_a_directory_that_is_not_ours_is_written_in_place() {
+fn target_in_a_read_only_directory_is_written_in_place() {
     if !Command::new("setpriv").args(["--reuid=65534", "true"]).status().is_ok_and(|status| status.success()) {
         eprintln!("skipped: cannot become another user");
         return;
@@ -120,7 +120,7 @@ fn run_in_place() {
 }
 
 #[test]
-fn somebody_who_works_in_the_target_sees_the_set() {
+fn process_inside_the_target_sees_the_set() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let child = Child::new("limits::run_from_inside", &out, "");

@@ -56,7 +56,7 @@ fn sharding() -> impl Strategy<Value = Sharding> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn records_keep_their_order_and_every_byte(
+    fn rewrite_keeps_order_and_bytes_of_records(
         inputs in vec((0usize..3, vec(prop_oneof![9 => 0usize..500, 1 => 0usize..900_000], 0..40)), 1..4),
         sharding in sharding(),
         codec in 0usize..3,
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_manifest_tells_is_carried_over() {
+fn reshard_keeps_metadata_of_the_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join("old");
     let before = write_set(&old, 0..1000, Sharding::Rows(300), Compression::Gzip);
@@ -118,7 +118,7 @@ fn what_a_manifest_tells_is_carried_over() {
 }
 
 #[test]
-fn sets_that_differ_have_only_in_common_what_is_the_same() {
+fn reshard_of_different_sets_keeps_their_common_metadata() {
     let dir = tempfile::tempdir().unwrap();
     let [one, other, foreign] = ["one", "other", "foreign"].map(|name| dir.path().join(name));
     write_set(&one, 0..10, count(1), Compression::None);
@@ -143,7 +143,7 @@ fn sets_that_differ_have_only_in_common_what_is_the_same() {
 }
 
 #[test]
-fn damage_is_refused_by_file_record_and_byte() {
+fn reshard_reports_damage_with_file_record_and_byte() {
     for compression in CODECS {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b.tfrecord");
@@ -185,7 +185,7 @@ fn a_cut_file_is_refused_while_records_are_counted() {
 }
 
 #[test]
-fn a_set_that_is_not_whole_is_refused() {
+fn reshard_rejects_incomplete_set() {
     let dir = tempfile::tempdir().unwrap();
     let (set, out) = (dir.path().join("set"), dir.path().join("out"));
     let manifest = write_set(&set, 0..100, count(3), Compression::None);
@@ -219,7 +219,7 @@ fn a_set_that_is_not_whole_is_refused() {
 }
 
 #[test]
-fn the_target_is_treated_as_every_target() {
+fn reshard_checks_its_target_like_any_write() {
     let dir = tempfile::tempdir().unwrap();
     let (set, out) = (dir.path().join("set"), dir.path().join("out"));
     write_set(&set, 0..100, count(3), Compression::None);
@@ -254,7 +254,7 @@ fn threads_do_not_change_a_byte() {
 }
 
 #[test]
-fn salvage_of_nothing_sound_writes_nothing() {
+fn salvage_without_sound_records_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (file, out) = (dir.path().join("a.tfrecord"), dir.path().join("out"));
     fs::write(&file, "version https://git-lfs.github.com/spec/v1\n").unwrap();
@@ -268,7 +268,7 @@ fn salvage_of_nothing_sound_writes_nothing() {
 }
 
 #[test]
-fn a_run_that_is_stopped_leaves_nothing() {
+fn interrupted_tools_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let inputs: Vec<_> = (0..4).map(|file| dir.path().join(format!("{file}.tfrecord"))).collect();
     inputs.iter().for_each(|path| write_file(path, &vec![vec![7; 1_000]; 3_000], Compression::None));
@@ -297,7 +297,7 @@ fn a_run_that_is_stopped_leaves_nothing() {
 }
 
 #[test]
-fn an_index_tells_where_records_are() {
+fn index_lists_the_position_of_each_record() {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     let manifest = write_set(&set, 0..1000, count(2), Compression::None);
@@ -322,7 +322,7 @@ fn an_index_tells_where_records_are() {
 }
 
 #[test]
-fn files_of_one_index_are_both_named() {
+fn index_rejects_two_files_with_one_index_name() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "a.tfrecord"] {
         write_file(&dir.path().join(name), &[b"a".to_vec()], Compression::None);
@@ -336,7 +336,7 @@ fn files_of_one_index_are_both_named() {
 }
 
 #[test]
-fn what_cannot_be_indexed_is_refused_and_nothing_written() {
+fn index_rejects_unsuitable_files_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let good = dir.path().join("a.tfrecord");
     write_file(&good, &vec![vec![7; 100]; 9], Compression::None);

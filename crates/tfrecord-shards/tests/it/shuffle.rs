@@ -20,7 +20,7 @@ fn hosts(hosts: usize) -> Sharding {
 }
 
 #[test]
-fn neither_memory_nor_batches_nor_threads_change_a_byte() {
+fn shuffle_is_independent_of_memory_batches_and_threads() {
     let rows = rows(6_000);
     for sharding in [count(3), Sharding::Rows(1_700), Sharding::Bytes(300_000), hosts(2)] {
         for compression in [Compression::None, Compression::Gzip] {
@@ -51,7 +51,7 @@ fn neither_memory_nor_batches_nor_threads_change_a_byte() {
 }
 
 #[test]
-fn every_row_is_there_once_in_an_order_that_the_seed_decides() {
+fn shuffle_keeps_every_row_in_an_order_set_by_the_seed() {
     let rows = rows(5_000);
     let records = encode(&rows);
     let mut expected: Vec<_> = (0..rows.num_rows()).map(|row| records.payload(row).to_vec()).collect();
@@ -92,7 +92,7 @@ fn shards_by_hosts_keep_the_order_of_rows() {
 }
 
 #[test]
-fn a_set_with_few_rows_or_none_has_its_shards_nevertheless() {
+fn shuffle_of_few_rows_makes_all_shards() {
     for (count_of_rows, sharding, shards) in
         [(0, count(3), 3), (0, Sharding::default(), 1), (0, hosts(4), 1), (2, count(5), 5)]
     {
@@ -107,7 +107,7 @@ fn a_set_with_few_rows_or_none_has_its_shards_nevertheless() {
 }
 
 #[test]
-fn shuffled_rows_are_added_to_a_set() {
+fn shuffle_appends_to_a_set() {
     let rows = rows(300);
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
@@ -153,7 +153,7 @@ impl SpillFile for Full {
 }
 
 #[test]
-fn a_disk_without_room_for_temporary_files_leaves_nothing() {
+fn shuffle_without_room_for_temporary_files_leaves_nothing() {
     let rows = rows(2_000);
     for creates in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn a_dropped_writer_leaves_no_temporary_files() {
 
 /// Once all rows are sorted, shards are made: there is a directory in the way of one.
 #[test]
-fn a_shard_that_cannot_be_made_leaves_nothing() {
+fn shuffle_that_cannot_create_a_shard_leaves_nothing() {
     let rows = rows(2_000);
     let dir = tempfile::tempdir().unwrap();
     let builder = ShardedWriterBuilder::new(rows.schema()).with_shuffle(1).with_sharding(count(50));

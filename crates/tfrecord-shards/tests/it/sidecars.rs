@@ -51,7 +51,7 @@ fn findings(out: &Path) -> Vec<String> {
 }
 
 #[test]
-fn they_come_and_go_with_the_shards() {
+fn sidecars_are_published_and_replaced_with_their_set() {
     for capabilities in [Capabilities::ALL, POOR, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("set");
@@ -75,7 +75,7 @@ fn they_come_and_go_with_the_shards() {
 }
 
 #[test]
-fn a_set_that_grows_keeps_its_indexes() {
+fn sidecar_indexes_are_kept_when_a_set_grows() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("set");
@@ -90,7 +90,7 @@ fn a_set_that_grows_keeps_its_indexes() {
 }
 
 #[test]
-fn a_set_that_cannot_be_described_is_not_there() {
+fn sidecar_failure_publishes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("set");
     for name in ["_SUCCESS", "../elsewhere", "part-00000-of-00002.tfrecord"] {
@@ -107,7 +107,7 @@ fn a_set_that_cannot_be_described_is_not_there() {
 }
 
 #[test]
-fn a_file_that_is_no_longer_of_the_set_is_found_and_replaced() {
+fn sidecar_that_differs_is_reported_and_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("set");
     let manifest = write(&out, SaveMode::Error, Capabilities::ALL, "a").unwrap();

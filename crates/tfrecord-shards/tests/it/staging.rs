@@ -42,7 +42,7 @@ fn many_threads_fill_one_set() {
 }
 
 #[test]
-fn an_open_shard_keeps_the_staging_directory_until_it_is_gone() {
+fn staging_directory_exists_while_a_shard_is_open() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let commit = begin(&dir.path().join("shards"), SaveMode::Error, capabilities).unwrap();
@@ -62,7 +62,7 @@ fn an_open_shard_keeps_the_staging_directory_until_it_is_gone() {
 }
 
 #[test]
-fn a_dropped_commit_leaves_nothing_not_even_the_parents_it_made() {
+fn dropped_commit_removes_the_parents_it_created() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("made/for/shards");
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
@@ -113,7 +113,7 @@ fn a_shard_of_another_length_than_counted_is_refused() {
 
 /// A cleaner of temporary names cuts or removes what is about to be published.
 #[test]
-fn what_others_did_to_staged_files_is_noticed() {
+fn publish_detects_changes_to_staged_files() {
     let harms: [fn(&Path); 2] = [|path| fs::write(path, "cut").unwrap(), |path| fs::remove_file(path).unwrap()];
     for harm in harms {
         for name in ["part-00001-of-00002.tfrecord", "_manifest.json"] {
@@ -144,7 +144,7 @@ fn the_same_shard_is_not_created_twice() {
 }
 
 #[test]
-fn a_live_run_is_told_from_a_dead_one() {
+fn leftovers_distinguish_live_runs_from_dead_ones() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     for capabilities in [Capabilities::ALL, IN_PLACE] {
@@ -158,7 +158,7 @@ fn a_live_run_is_told_from_a_dead_one() {
 }
 
 #[test]
-fn leftovers_of_other_targets_are_not_ours() {
+fn leftovers_exclude_other_targets() {
     let dir = tempfile::tempdir().unwrap();
     let run = RunId::new();
     for name in [format!(".tfr-{run}-b-a"), format!(".tfr-{run}.x-a"), ".tfr--a".to_owned(), format!(".tfr-{run}a")] {
@@ -170,7 +170,7 @@ fn leftovers_of_other_targets_are_not_ours() {
 }
 
 #[test]
-fn overwriting_leaves_the_staging_of_live_runs_alone() {
+fn overwrite_keeps_the_staging_of_live_runs() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let slow = begin(&out, SaveMode::Overwrite, Capabilities::ALL).unwrap();
@@ -183,7 +183,7 @@ fn overwriting_leaves_the_staging_of_live_runs_alone() {
 }
 
 #[test]
-fn of_two_runs_only_one_writes_inside_a_target() {
+fn target_written_in_place_accepts_one_run_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let first = begin(&out, SaveMode::Overwrite, IN_PLACE).unwrap();

@@ -82,7 +82,7 @@ fn plant(tree: &Path) {
 }
 
 #[test]
-fn a_store_and_a_directory_tell_the_same() {
+fn tools_report_the_same_for_store_and_directory() {
     let dir = tempfile::tempdir().unwrap();
     let tree = dir.path().join("tree");
     plant(&tree);

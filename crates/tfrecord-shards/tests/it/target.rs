@@ -37,7 +37,7 @@ fn a_file_is_refused() {
 }
 
 #[test]
-fn what_is_there_is_not_replaced_unless_asked_for() {
+fn set_is_replaced_only_by_overwrite() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "old").unwrap();
@@ -52,7 +52,7 @@ fn what_is_there_is_not_replaced_unless_asked_for() {
 }
 
 #[test]
-fn foreign_files_are_named_and_kept() {
+fn overwrite_names_and_keeps_files_of_other_tools() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "old").unwrap();
@@ -69,7 +69,7 @@ fn foreign_files_are_named_and_kept() {
 }
 
 #[test]
-fn a_directory_that_is_no_set_is_not_overwritten() {
+fn overwrite_rejects_a_directory_that_is_not_a_set() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(SUCCESS_NAME), "").unwrap();
     let error = refusal(dir.path(), SaveMode::Overwrite, &[]);
@@ -77,7 +77,7 @@ fn a_directory_that_is_no_set_is_not_overwritten() {
 }
 
 #[test]
-fn a_damaged_manifest_says_nothing_about_what_is_ours() {
+fn overwrite_rejects_a_damaged_manifest() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     write(&out, SaveMode::Error, "old").unwrap();
@@ -123,7 +123,7 @@ fn a_link_to_a_directory_stays_a_link() {
 }
 
 #[test]
-fn what_comes_in_the_way_meanwhile_is_kept() {
+fn publish_keeps_files_that_appear_meanwhile() {
     for capabilities in [Capabilities::ALL, IN_PLACE] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("shards");
@@ -150,7 +150,7 @@ fn what_comes_in_the_way_meanwhile_is_kept() {
 }
 
 #[test]
-fn a_set_that_appears_meanwhile_is_replaced_when_asked_for() {
+fn overwrite_replaces_a_set_that_appears_meanwhile() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("shards");
     let commit = begin(&out, SaveMode::Overwrite, Capabilities::ALL).unwrap();

@@ -85,7 +85,7 @@ fn neither_batches_nor_threads_change_a_byte() {
 }
 
 #[test]
-fn every_row_is_in_the_shard_that_the_rule_gives() {
+fn writer_assigns_every_row_by_the_sharding_rule() {
     let rows = rows(5_000);
     let records = encode(&rows);
     let payload = |row: usize| records.slice(row..row + 1)[12..].split_last_chunk::<4>().unwrap().0.to_vec();
@@ -109,7 +109,7 @@ fn every_row_is_in_the_shard_that_the_rule_gives() {
 }
 
 #[test]
-fn no_shard_is_longer_than_asked_for() {
+fn shard_size_is_never_exceeded() {
     let rows = rows(3_000);
     let dir = tempfile::tempdir().unwrap();
     let builder = ShardedWriterBuilder::new(rows.schema()).with_sharding(Sharding::Bytes(50_000));
@@ -121,7 +121,7 @@ fn no_shard_is_longer_than_asked_for() {
 }
 
 #[test]
-fn a_set_without_rows_has_its_shards_nevertheless() {
+fn writer_without_rows_makes_the_requested_shards() {
     let rows = rows(0);
     for (sharding, shards) in [(count(3), 3), (Sharding::default(), 1), (Sharding::Rows(5), 1)] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
@@ -137,7 +137,7 @@ fn a_set_without_rows_has_its_shards_nevertheless() {
 }
 
 #[test]
-fn one_thread_can_write_from_within_its_own_pool() {
+fn writer_runs_within_its_own_pool_of_one_thread() {
     let rows = rows(4_000);
     let dir = tempfile::tempdir().unwrap();
     let pool = pool(1);
@@ -159,7 +159,7 @@ fn number_rows(rows: usize, too_large: Option<usize>) -> RecordBatch {
 }
 
 #[test]
-fn a_row_that_cannot_be_written_leaves_nothing() {
+fn writer_leaves_nothing_if_a_row_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = numbers(&dir.path().join("shards"));
     writer.write(&number_rows(70_000, None)).unwrap();
@@ -171,7 +171,7 @@ fn a_row_that_cannot_be_written_leaves_nothing() {
 }
 
 #[test]
-fn a_writer_that_has_failed_publishes_nothing() {
+fn failed_writer_publishes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = numbers(&dir.path().join("shards"));
     // The error may come with any of the writes that follow.
@@ -183,7 +183,7 @@ fn a_writer_that_has_failed_publishes_nothing() {
 }
 
 #[test]
-fn a_dropped_writer_leaves_nothing() {
+fn dropped_writer_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = numbers(&dir.path().join("made/shards"));
     writer.write(&number_rows(100_000, None)).unwrap();

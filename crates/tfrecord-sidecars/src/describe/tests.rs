@@ -39,7 +39,7 @@ fn split(set: &Description, name: &str) -> Result<Vec<u64>> {
 
 /// Types and presence are those of all records of all files.
 #[test]
-fn what_nothing_tells_is_found() -> Outcome {
+fn describe_infers_types_and_presence_from_records() -> Outcome {
     let dir = tempfile::tempdir()?;
     let file = |name: &str| dir.path().join(name);
     write(file("train-00000-of-00002"), &[example(1, None), example(2, Some("x"))], Compression::None);
@@ -60,7 +60,7 @@ fn what_nothing_tells_is_found() -> Outcome {
 }
 
 #[test]
-fn a_schema_beside_the_files_is_believed() -> Outcome {
+fn describe_uses_a_schema_next_to_the_files() -> Outcome {
     let dir = tempfile::tempdir()?;
     write(dir.path().join("data-00000-of-00001"), &[example(1, Some("x"))], Compression::Gzip);
     let schema = dir.path().join(SCHEMA_NAME);
@@ -79,7 +79,7 @@ fn a_schema_beside_the_files_is_believed() -> Outcome {
 
 /// A manifest tells types that records cannot, and which split a shard is of.
 #[test]
-fn a_manifest_is_believed() -> Outcome {
+fn describe_uses_the_manifest() -> Outcome {
     let dir = tempfile::tempdir()?;
     let out = dir.path().join("set");
     let labels: ArrayRef = Arc::new(StringArray::from(vec!["cat", "dog", "cat"]));
@@ -108,7 +108,7 @@ fn a_manifest_is_believed() -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_described_is_named() -> Outcome {
+fn describe_names_files_it_cannot_read() -> Outcome {
     let dir = tempfile::tempdir()?;
     let error = describe(dir.path(), &DescribeOptions::default()).unwrap_err();
     assert!(error.to_string().ends_with("contains no TFRecord file"), "{error}");

@@ -46,7 +46,7 @@ fn everything() -> Mapping {
 }
 
 #[test]
-fn every_form() -> Result<()> {
+fn schema_renders_in_every_format() -> Result<()> {
     let mapping = everything();
     let table = TableDescription::new(&mapping, "s3://bucket/it's/shards-*.tfrecord");
     for form in SchemaForm::ALL {
@@ -96,7 +96,7 @@ fn nested() -> Mapping {
 }
 
 #[test]
-fn every_form_of_nested_columns() -> Result<()> {
+fn schema_of_nested_columns_renders_in_every_format() -> Result<()> {
     let mapping = nested();
     for form in [SchemaForm::Ddl, SchemaForm::Pbtxt, SchemaForm::FeaturesJson, SchemaForm::Python] {
         let text = TableDescription::new(&mapping, "nested/").render(form)?;
@@ -106,7 +106,7 @@ fn every_form_of_nested_columns() -> Result<()> {
 }
 
 #[test]
-fn statements_say_how_records_were_written() -> Result<()> {
+fn ddl_records_how_columns_were_written() -> Result<()> {
     let list = |item| DataType::new_list(item, false);
     let schema = Schema::new(vec![
         Field::new("a, b", list(DataType::Int64), true),
@@ -135,7 +135,7 @@ fn statements_say_how_records_were_written() -> Result<()> {
 /// What was said of parts is said again, but where the statement's types, everything in which may be null, say it; and
 /// what they cannot say is left out.
 #[test]
-fn statements_say_how_parts_were_written() -> Result<()> {
+fn ddl_records_how_nested_parts_were_written() -> Result<()> {
     let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
     let structs = |fields: Vec<Field>| DataType::Struct(fields.into());
     let inner = structs(vec![
@@ -224,7 +224,7 @@ fn nulls_without_values_are_lists() -> Result<()> {
 }
 
 #[test]
-fn without_nulls_nothing_is_optional() -> Result<()> {
+fn schema_without_nulls_has_no_optional_features() -> Result<()> {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]));
     let mapping = Mapping::try_new(&schema, &MappingOptions::default().with_nulls(NullPolicy::Error)).unwrap();
     let table = TableDescription::new(&mapping, "ids/").with_name("Ids");
@@ -237,7 +237,7 @@ fn without_nulls_nothing_is_optional() -> Result<()> {
 }
 
 #[test]
-fn a_table_without_columns_has_every_form() -> Result<()> {
+fn schema_without_columns_renders_in_every_format() -> Result<()> {
     let mapping = Mapping::try_new(&Arc::new(Schema::empty()), &MappingOptions::default()).unwrap();
     let table = TableDescription::new(&mapping, "none/");
     for form in SchemaForm::ALL {
@@ -252,7 +252,7 @@ fn a_table_without_columns_has_every_form() -> Result<()> {
 
 /// What TensorFlow Metadata can say of a table comes back from its `schema.pbtxt`.
 #[test]
-fn pbtxt_reads_back() -> Result<()> {
+fn pbtxt_reads_back_the_schema() -> Result<()> {
     let mapping = everything();
     let schema = tfmd::schema_from_pbtxt(&TableDescription::new(&mapping, "").render(SchemaForm::Pbtxt)?)?;
     let columns = mapping.schema().fields().iter().filter(|field| *field.data_type() != DataType::Null);
@@ -268,7 +268,7 @@ fn pbtxt_reads_back() -> Result<()> {
 }
 
 #[test]
-fn forms_have_the_words_of_the_command() {
+fn schema_format_names_round_trip() {
     for form in SchemaForm::ALL {
         assert_eq!(form.to_string().parse(), Ok(*form));
     }
@@ -277,7 +277,7 @@ fn forms_have_the_words_of_the_command() {
 }
 
 #[test]
-fn tables_are_named_by_their_place() {
+fn ddl_names_the_table_after_its_location() {
     for (location, expected) in [
         ("shards/", "shards"),
         ("s3://bucket/events/part-*.tfrecord", "events"),

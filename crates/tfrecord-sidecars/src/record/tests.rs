@@ -56,7 +56,7 @@ fn a_sequence() -> SequenceExample {
 
 /// As `str()` of protobuf's upb prints the messages, which has maps in another order.
 #[test]
-fn textproto_is_protobufs() -> Result<()> {
+fn textproto_matches_protobuf() -> Result<()> {
     insta::assert_snapshot!(textproto(&of_each_kind().encode_to_vec())?);
     insta::assert_snapshot!(textproto(&a_sequence().encode_to_vec())?);
     assert_eq!(textproto(b"")?, "");
@@ -113,7 +113,7 @@ fn quirks_are_read_as_protobuf_reads_them() -> Result<()> {
 }
 
 #[test]
-fn what_is_no_example_is_refused_with_its_byte() {
+fn malformed_example_reports_the_byte() {
     for (record, expected) in [
         (&b"\x0a"[..], "byte 1 of the record, the message is cut"),
         (b"\x0a\x05\x0a\x01", "byte 0 of the record, a length reaches past the end"),
@@ -141,7 +141,7 @@ fn what_is_no_example_is_refused_with_its_byte() {
 }
 
 #[test]
-fn floats_are_those_of_c() {
+fn textproto_floats_match_c() {
     for (value, expected) in [
         (100_000.0, "100000"),
         (1e6, "1e+06"),
@@ -243,7 +243,7 @@ proptest! {
     /// Of damaged records too. What is refused here is no matter for prost: it reads map entries whatever their wire
     /// type is.
     #[test]
-    fn what_is_read_is_what_prost_reads(mut features in any_features(), at in any::<prop::sample::Index>(), byte: u8) {
+    fn record_parser_matches_prost(mut features in any_features(), at in any::<prop::sample::Index>(), byte: u8) {
         without_nan_bits(&mut features);
         let mut record = Example { features: Some(features) }.encode_to_vec();
         if !record.is_empty() {

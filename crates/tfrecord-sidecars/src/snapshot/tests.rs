@@ -24,7 +24,7 @@ fn dims(tensor: &TensorProto) -> Vec<i64> {
 
 /// The order of `tf.nest`: keys sorted, and those of a dict in the place of the dict.
 #[test]
-fn components_stand_in_the_order_of_nest() {
+fn snapshot_components_are_in_the_order_of_tf_nest() {
     let inner = |value| Arc::new(Int32Array::from(vec![value])) as ArrayRef;
     let fields = Fields::from(vec![Field::new("z", DataType::Int32, false), Field::new("a", DataType::Int32, false)]);
     let dict = StructArray::new(fields, vec![inner(3), inner(2)], None);
@@ -87,7 +87,7 @@ fn lists_have_their_shapes() {
 }
 
 #[test]
-fn on_error_nothing_is_appended() {
+fn snapshot_error_appends_nothing() {
     let mut lists = ListBuilder::new(ListBuilder::new(Int32Builder::new()));
     lists.append_value([Some(vec![Some(1)]), Some(vec![])]);
     let table = batch(vec![("a", Arc::new(Int32Array::from(vec![1]))), ("lists", Arc::new(lists.finish()))]);

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_far_is_left() {
+    fn dense_counts_stop_at_a_distant_value() {
         let mut counts = DenseCounts::default();
         assert_eq!(counts.add(&[]), 0);
         assert_eq!(counts.add(&[10, 12, 10]), 3);

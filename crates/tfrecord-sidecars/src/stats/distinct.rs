@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_told_apart() {
+    fn distinct_estimate_is_accurate_for_strings() {
         let names: [fn(u64) -> String; 5] = [
             |i| format!("customer#{i:09}"),
             |i| i.to_string(),
@@ -198,7 +198,7 @@ mod tests {
 
     /// Skipping most values does not change the registers.
     #[test]
-    fn nothing_is_passed_over() {
+    fn distinct_skips_only_values_that_change_nothing() {
         let mut sketch = Distinct::default();
         let mut registers = vec![0; REGISTERS];
         for i in 0..2_000_000 {
@@ -213,7 +213,7 @@ mod tests {
 
     /// A repeated value changes nothing, in any part.
     #[test]
-    fn parts_are_as_the_whole() {
+    fn distinct_merge_equals_adding_to_one_sketch() {
         let (mut whole, mut one, mut other) = (Distinct::default(), Distinct::default(), Distinct::default());
         for i in 0..20_000 {
             let hash = hash::word(i % 15_000);

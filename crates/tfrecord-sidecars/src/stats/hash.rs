@@ -99,7 +99,7 @@ mod tests {
 
     /// Any single differing bit changes the hash.
     #[test]
-    fn every_bit_counts() {
+    fn hash_changes_with_every_bit() {
         for len in 1..=64 {
             let bytes: Vec<u8> = (0..len).collect();
             let mut hashes = std::collections::BTreeSet::from([super::bytes(&bytes)]);

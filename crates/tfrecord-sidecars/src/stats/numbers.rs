@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_counted_apart() {
+    fn moments_count_nan_and_infinities_separately() {
         let mut moments = BlockMoments::default();
         moments.add_floats(&[1.0, f32::NAN, f32::INFINITY, -0.0, 3.0]);
         let moments = moments.moments();
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_mean() {
+    fn moments_of_no_values_are_absent() {
         let mut moments = BlockMoments::default();
         moments.add_ints(&[]);
         moments.add_floats(&[f32::NAN]);

@@ -348,7 +348,7 @@ mod tests {
 
     /// Numbers added with counts give the same result as numbers added one by one.
     #[test]
-    fn what_was_counted_keeps_its_ranks() {
+    fn quantiles_of_counted_values_equal_those_of_single_values() {
         for (shape, values) in shapes(300_000).into_iter().enumerate() {
             for distinct in [1.0, 40.0, 2048.0] {
                 let scale = values.iter().copied().fold(0.0, f64::max) / distinct;

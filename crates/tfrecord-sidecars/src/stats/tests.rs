@@ -32,7 +32,7 @@ fn lists(rows: &[Option<&[Option<i64>]>]) -> ArrayRef {
 }
 
 #[test]
-fn lists_nulls_and_what_a_null_becomes() {
+fn stats_of_lists_follow_the_null_policy() {
     let rows: [Option<&[Option<i64>]>; 4] = [Some(&[Some(1), Some(2)]), None, Some(&[]), Some(&[Some(0)])];
     let batch = table(vec![("l", lists(&rows)), ("s", Arc::new(Int64Array::from(vec![Some(5), None, None, Some(7)])))]);
     let of = |nulls| {
@@ -218,7 +218,7 @@ fn ranges_do_not_matter() {
 /// Of integers near each other, and of few numbers, every figure is that of all of them; until one comes that is too far,
 /// and then ranks are still about right.
 #[test]
-fn nothing_is_estimated_that_can_be_counted() {
+fn stats_are_exact_where_values_can_be_counted() {
     let near: Vec<i64> = (0..100_000).map(|row| 18_000 + row * 31 % 4093).collect();
     let few: Vec<f32> = near.iter().map(|number| (number % 40) as f32 / 8.0).collect();
     let of = |ints: &[i64]| {
@@ -314,7 +314,7 @@ proptest! {
     /// Parts in which each value is counted, parts in which they are too many for that, and parts where they become so:
     /// sums, extremes and lengths are those of all values.
     #[test]
-    fn what_was_counted_is_in_the_sums(
+    fn stats_sums_include_counted_values(
         parts in prop::collection::vec((0_usize..6000, prop::sample::select(vec![5_u64, 1000, 2100, 50_000])), 1..4),
         wide in any::<bool>(),
     ) {
@@ -365,7 +365,7 @@ proptest! {
 
 /// What a page is made of must not become part of it.
 #[test]
-fn the_page_shows_text_as_it_is() {
+fn stats_page_escapes_text() {
     let words: ArrayRef = Arc::new(StringArray::from(vec!["<script>", "<script>", "a\u{202e}b", "a\u{202e}b"]));
     let mut long = ListBuilder::new(StringBuilder::new());
     (0..4).for_each(|_| long.append_value([Some("x".repeat(100))]));

@@ -18,7 +18,7 @@ fn splits(shards: &[ShardFile]) -> Vec<(String, String, Vec<u64>)> {
 }
 
 #[test]
-fn splits_are_told_by_names() {
+fn tfds_splits_are_derived_from_shard_names() {
     let cases = [
         ("part-00000-of-00001.tfrecord", "train", "part-{SHARD_X_OF_Y}.{FILEFORMAT}"),
         ("train-00000-of-00001.tfrecord", "train", "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"),
@@ -43,13 +43,13 @@ fn shards_are_in_their_order() {
 
 /// As many digits as the number has, five at least.
 #[test]
-fn names_of_many_shards() {
+fn tfds_accepts_shard_names_with_more_digits() {
     let all = (0..100_001).map(|index| shard(&format!("part-{index:06}-of-100001.tfrecord"), 1));
     assert_eq!(DatasetInfo::try_new("set", all).unwrap().splits()[0].shard_lengths.len(), 100_001);
 }
 
 #[test]
-fn what_tensorflow_datasets_cannot_find_is_refused() {
+fn tfds_rejects_sets_that_tensorflow_datasets_cannot_find() {
     let refusals = [
         (vec![], "there is no shard"),
         (vec!["part-00000-of-00002.tfrecord"], "expected 2 shards part-...tfrecord, found 1"),
@@ -80,7 +80,7 @@ fn names_and_versions() {
 
 /// The payload, which is what TensorFlow Datasets itself counts.
 #[test]
-fn bytes_are_those_of_records_without_frames() {
+fn tfds_byte_counts_exclude_frames() {
     let info = DatasetInfo::try_new("set", [shard("part-00000-of-00001", 3)]).unwrap();
     assert_eq!(info.splits()[0].num_bytes, 3 * (20 - 16));
 }
@@ -134,7 +134,7 @@ fn labels_that_may_be_missing() {
 
 /// Before the first row nothing is known.
 #[test]
-fn statistics_of_no_rows_say_nothing() {
+fn tfds_features_ignore_statistics_without_rows() {
     let (mapping, _) = labels(true);
     let statistics = Statistics::new(&mapping, Detail::Presence);
     assert_eq!(features_json(&mapping, Some(&statistics)).unwrap(), features_json(&mapping, None).unwrap());
@@ -156,7 +156,7 @@ fn images_are_columns_of_bytes() {
 
 /// Masks, and parts that another separator sets off, are features by themselves.
 #[test]
-fn features_of_other_names_stand_alone() {
+fn tfds_features_outside_the_columns_are_separate() {
     let point = DataType::Struct(vec![Field::new("x", DataType::Int64, false)].into());
     let fields = vec![Field::new("point", point, true), Field::new("id", DataType::Int64, true)];
     let schema = Arc::new(Schema::new(fields));

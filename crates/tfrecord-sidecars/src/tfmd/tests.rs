@@ -83,14 +83,14 @@ fn tensors_give_shapes() -> Result<()> {
 }
 
 #[test]
-fn a_feature_told_twice_is_one() -> Result<()> {
+fn tfmd_merges_a_repeated_feature() -> Result<()> {
     let twice = "feature { name: 'x' type: INT } feature { name: 'x' type: INT int_domain { min: 0 } }";
     assert_eq!(schema_from_pbtxt(twice)?.fields().len(), 1);
     Ok(())
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_by_name() {
+fn tfmd_rejects_unsupported_features_by_name() {
     let ragged = "feature { name: 'r' type: INT } tensor_representation_group { key: '' value {
         tensor_representation { key: 'r' value { ragged_tensor {
             feature_path { step: 'r' } partition { row_length: 'lengths' } } } } } }";
@@ -161,7 +161,7 @@ proptest! {
 }
 
 #[test]
-fn every_spelling_of_the_text_is_read() {
+fn tfmd_reads_every_spelling() {
     let error = schema_from_pbtxt(SCHEMA).unwrap_err().to_string();
     assert_eq!(error, r#"feature "x": a ragged tensor of more than one ragged dimension is not read"#);
     let without = SCHEMA.split("tensor_representation_group").next().unwrap();

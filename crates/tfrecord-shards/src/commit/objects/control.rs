@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_parsed_as_they_are_written() {
+    fn control_names_round_trip() {
         let (run, attempt) = (RunId::new(), AttemptId::new());
         let (partition, sequence) = (7, 123_456);
         for name in [
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_live_for_a_day() {
+    fn control_names_count_as_live_for_a_day() {
         assert!(may_be_live(Utc::now() - TimeDelta::hours(23)));
         assert!(!may_be_live(Utc::now() - TimeDelta::hours(25)));
     }

@@ -242,7 +242,7 @@ fn stores() -> Vec<Model> {
 }
 
 #[test]
-fn plain_names_are_for_a_vacant_target() {
+fn object_names_are_plain_only_in_an_empty_target() {
     let mut store = Model::new(true);
     let mut first = Writer::begin(&store, SaveMode::Error).unwrap();
     assert_eq!(first.names, ["part-00000-of-00002.tfrecord", "part-00001-of-00002.tfrecord"]);
@@ -258,7 +258,7 @@ fn plain_names_are_for_a_vacant_target() {
 }
 
 #[test]
-fn names_that_tell_a_run_are_known() {
+fn object_names_with_a_run_id_are_recognized() {
     let run = RunId::new();
     for total in [None, Some(3)] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
@@ -274,7 +274,7 @@ fn names_that_tell_a_run_are_known() {
 }
 
 #[test]
-fn whenever_it_dies_readers_see_old_or_new_or_nothing() {
+fn publication_killed_at_any_step_shows_old_new_or_nothing() {
     for (case, before) in stores().into_iter().enumerate() {
         for died_at in 0.. {
             let mut store = before.clone();
@@ -301,7 +301,7 @@ fn whenever_it_dies_readers_see_old_or_new_or_nothing() {
 }
 
 #[test]
-fn whichever_step_fails_the_target_is_as_before_or_new() {
+fn publication_failing_at_any_step_leaves_old_or_new() {
     for (case, before) in stores().into_iter().enumerate() {
         for (failing, done) in (0..).flat_map(|step| [(step, false), (step, true)]) {
             let mut store = before.clone();
@@ -381,7 +381,7 @@ fn read(store: &Model) {
 }
 
 #[test]
-fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
+fn concurrent_publications_let_one_win_cleanly() {
     for (case, before) in stores().into_iter().enumerate() {
         for mode in [SaveMode::Error, SaveMode::Overwrite] {
             let is_refused = mode == SaveMode::Error && !before.files.is_empty();
@@ -412,7 +412,7 @@ fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
 
 /// A run that is superseded and dies before it can take back what it completed after that.
 #[test]
-fn what_a_superseded_run_leaves_is_known_to_the_next() {
+fn superseded_run_leftovers_are_found_by_the_next() {
     let mut store = Model::new(true);
     let mut slow = Writer::begin(&store, SaveMode::Error).unwrap();
     // It has put its manifest, and seen that it is there.
@@ -430,7 +430,7 @@ fn what_a_superseded_run_leaves_is_known_to_the_next() {
 
 /// Where the store refuses nothing, the one that finds itself superseded leaves alone what the other has.
 #[test]
-fn without_conditions_nobody_removes_the_files_of_another() {
+fn store_without_conditions_keeps_files_of_other_runs() {
     let before = Model::new(false);
     Race { before: &before, modes: [SaveMode::Error; 2], look: |_| {} }.all(|turns, store, writers| {
         if let Some(winner) = writers.iter().find(|writer| writer.end == Some(End::Done)) {
@@ -441,7 +441,7 @@ fn without_conditions_nobody_removes_the_files_of_another() {
 
 /// A store that looks first and writes then lets two manifests pass at the same time, but no mixture comes of it.
 #[test]
-fn two_manifests_at_once_make_no_mixture() {
+fn concurrent_manifests_do_not_mix_sets() {
     let before = Model::new(false);
     let mut races = 0;
     Race { before: &before, modes: [SaveMode::Error; 2], look: |_| {} }.all(|turns, store, writers| {

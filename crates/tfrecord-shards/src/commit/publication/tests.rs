@@ -98,7 +98,7 @@ fn shards_of_a_group_are_numbered_by_themselves() {
 }
 
 #[test]
-fn two_shards_in_one_place_are_refused() {
+fn publication_rejects_two_shards_with_one_number() {
     let shards = vec![staged(0, 0), staged(0, 1), staged(0, 0)];
     let error = publish(shards, SetDescription::of_records()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ShardTwice { partition: 0, sequence: 0 }), "{error}");
@@ -135,7 +135,7 @@ fn shards_of_groups_that_the_set_does_not_have_are_refused() {
 }
 
 #[test]
-fn prefixes_that_hide_or_lead_away_are_refused() {
+fn prefix_rejects_hidden_and_path_like_names() {
     for prefix in ["", ".part", "_part", "a/b", "../part", "a\\b", "a\nb", &"p".repeat(151)] {
         assert!(check_prefix(prefix).is_err(), "{prefix:?}");
     }

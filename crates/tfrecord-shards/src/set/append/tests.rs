@@ -29,7 +29,7 @@ fn difference(set: SetDescription, rows: &SetDescription) -> Option<String> {
 }
 
 #[test]
-fn what_is_of_one_form_is_added() {
+fn append_accepts_same_format() {
     let text = |data_type| described(fields(data_type, true), &MappingOptions::default());
     let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let list = |name: &str| DataType::List(Arc::new(Field::new(name, DataType::Utf8, true)));
@@ -62,7 +62,7 @@ fn what_is_of_one_form_is_added() {
 }
 
 #[test]
-fn the_first_difference_is_told() {
+fn append_reports_the_first_difference() {
     let with = |options: MappingOptions| described(fields(DataType::Utf8, true), &options);
     let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
     let splits = |parts: [(&str, f64); 2], by: &[&str]| SetDescription {
@@ -169,7 +169,7 @@ fn the_first_difference_is_told() {
 }
 
 #[test]
-fn long_differences_are_cut() {
+fn append_shortens_long_differences() {
     let vocabulary = |last: &str| {
         let mut values: Vec<_> = (0..1000).map(|value| format!("value {value}")).collect();
         values.push(last.to_owned());
@@ -183,7 +183,7 @@ fn long_differences_are_cut() {
 
 /// Fields unknown to this release would be lost.
 #[test]
-fn sets_of_newer_releases_are_not_added_to() {
+fn append_rejects_sets_of_newer_releases() {
     let mut set = Manifest::new(plain(), Vec::new(), &RunId::new());
     set.format_version.minor += 1;
     let error = set.check_append(&plain(), Path::new("shards")).unwrap_err();

@@ -18,7 +18,7 @@ fn ascii_is_escaped_as_by_hive() {
 }
 
 #[test]
-fn what_stands_for_null_is_null() {
+fn group_directory_of_null_and_empty_text_is_the_default() {
     for value in [None, Some(String::new()), Some(NULL_PARTITION.to_owned())] {
         let group = ShardGroup { partition_values: vec![("dt".to_owned(), value)], split: None };
         assert_eq!(group.directory(), "dt=__HIVE_DEFAULT_PARTITION__");
@@ -26,7 +26,7 @@ fn what_stands_for_null_is_null() {
 }
 
 #[test]
-fn what_makes_no_directory_is_refused() {
+fn group_rejects_values_that_cannot_name_a_directory() {
     for column in ["", ".hidden"] {
         let error = group(column, "v").check().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::PartitionName { .. }), "{error}");

@@ -117,7 +117,7 @@ fn grouped() -> Manifest {
 }
 
 #[test]
-fn json_is_what_the_schema_describes() {
+fn manifest_json_matches_the_schema() {
     let manifest = grouped();
     let json = serde_json::to_value(&manifest).unwrap();
     let errors: Vec<_> = validator().iter_errors(&json).map(|error| error.to_string()).collect();
@@ -128,7 +128,7 @@ fn json_is_what_the_schema_describes() {
 }
 
 #[test]
-fn the_schema_refuses_what_is_not_a_manifest() {
+fn manifest_schema_rejects_other_documents() {
     let spoil: [(&str, Value); 12] = [
         ("/format_version", json!("2.0")),
         ("/created", json!("yesterday")),
@@ -151,7 +151,7 @@ fn the_schema_refuses_what_is_not_a_manifest() {
 }
 
 #[test]
-fn reads_back_what_was_written() {
+fn manifest_round_trips() {
     let manifest = manifest();
     let json: Value = serde_json::from_slice(&manifest.to_json().unwrap()).unwrap();
     let read = read(&json).unwrap();
@@ -162,7 +162,7 @@ fn reads_back_what_was_written() {
 }
 
 #[test]
-fn what_was_appended_is_told_run_by_run() {
+fn manifest_records_each_append() {
     let longer = grouped();
     let manifest = &longer;
     let json: Value = serde_json::from_slice(&manifest.to_json().unwrap()).unwrap();
@@ -223,7 +223,7 @@ fn manifests_before_1_3_need_not_declare_groups() {
 }
 
 #[test]
-fn equal_but_for_run_and_time() {
+fn manifest_is_reproducible_except_run_and_time() {
     let mut later = manifest();
     later.run.clone_from(&manifest().run);
     let (mut one, mut other) = (manifest(), later);
@@ -249,7 +249,7 @@ fn newer_minor_versions_are_read_and_newer_major_ones_refused() {
 }
 
 #[test]
-fn a_manifest_that_contradicts_itself_is_refused() {
+fn manifest_rejects_contradictions() {
     let spoiled = |pointer: &str, value: Value| {
         let mut json = serde_json::to_value(manifest()).unwrap();
         *json.pointer_mut(pointer).unwrap() = value;
@@ -282,7 +282,7 @@ fn a_manifest_that_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn a_directory_without_a_manifest_has_none() {
+fn manifest_read_reports_a_missing_file() {
     let dir = tempfile::tempdir().unwrap();
     let error = Manifest::read(dir.path()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoManifest { .. }), "{error}");
@@ -317,7 +317,7 @@ fn manifests_of_version_1_0_are_read() {
 }
 
 #[test]
-fn records_of_which_nothing_is_known_have_a_manifest_too() {
+fn manifest_may_lack_schema_and_mapping() {
     let manifest = Manifest::new(SetDescription::of_records(), vec![shard(0)], &RunId::new());
     let json = serde_json::to_value(&manifest).unwrap();
     let errors: Vec<_> = validator().iter_errors(&json).map(|error| error.to_string()).collect();
@@ -340,7 +340,7 @@ fn options_of_a_newer_release_are_an_error() {
 }
 
 #[test]
-fn a_directory_may_disagree_with_its_manifest() {
+fn manifest_reports_disagreements_with_the_directory() {
     let manifest = manifest();
     let (first, second) = (shard(0).path, shard(1).path);
     let sizes = |found: [Option<u64>; 2]| {
@@ -361,7 +361,7 @@ fn a_directory_may_disagree_with_its_manifest() {
 }
 
 #[test]
-fn what_was_replaced_is_told_and_lies_in_the_set() {
+fn manifest_replaced_files_must_be_in_the_set() {
     let mut manifest = manifest();
     manifest.replaced = vec!["part-00000-of-00001.tfrecord".to_owned()];
     let mut json = serde_json::to_value(&manifest).unwrap();

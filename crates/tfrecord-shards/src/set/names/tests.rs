@@ -5,7 +5,7 @@ fn name(index: usize, total: usize) -> ShardName {
 }
 
 #[test]
-fn names_sort_in_the_order_of_the_shards() {
+fn shard_names_sort_in_the_order_of_shards() {
     for total in [1, 9, 10, 99_999, 100_000, 1_234_567] {
         let indices = [0, 1, 8, 9, 10, 99, 100, 9_999, 10_000, 99_998, 99_999, 100_000, 1_000_000];
         let names: Vec<_> = indices.into_iter().filter(|&i| i < total).map(|i| name(i, total).to_string()).collect();
@@ -27,7 +27,7 @@ fn every_name_parses_back() {
 }
 
 #[test]
-fn other_names_are_not_taken_for_shards() {
+fn shard_names_reject_other_files() {
     for text in [
         "",
         "part-00000-of-00001",
@@ -43,7 +43,7 @@ fn other_names_are_not_taken_for_shards() {
 }
 
 #[test]
-fn run_ids_cannot_leave_their_place_in_a_name() {
+fn run_id_rejects_separators_and_long_text() {
     for id in ["", "a-b", "a.b", "../x", "a/b", "é", &"x".repeat(65)] {
         assert!(id.parse::<RunId>().is_err(), "{id}");
     }

@@ -119,18 +119,18 @@ fn expected() -> Vec<(PlannedShard, Vec<u8>)> {
 }
 
 #[test]
-fn a_sound_disk() {
+fn sort_succeeds_on_a_sound_disk() {
     assert_eq!(run(Disk::new(Fault::None)).unwrap(), expected());
 }
 
 #[test]
-fn no_file_can_be_made() {
+fn sort_reports_files_that_cannot_be_created() {
     let error = run(Disk::new(Fault::Create)).unwrap_err();
     assert_eq!(error.to_string(), "/scratch: cannot create a temporary file");
 }
 
 #[test]
-fn the_disk_is_full() {
+fn sort_reports_a_full_disk() {
     // Five runs in one file, of two appends each; and those of the copies.
     for number in 0..10 {
         let error = run(Disk::new(Fault::Append(number))).unwrap_err();
@@ -141,7 +141,7 @@ fn the_disk_is_full() {
 }
 
 #[test]
-fn reads_fail() {
+fn sort_reports_failed_reads() {
     let sound = Disk::new(Fault::None);
     run(Arc::clone(&sound)).unwrap();
     let reads = sound.reads.load(Ordering::Relaxed);
@@ -153,7 +153,7 @@ fn reads_fail() {
 }
 
 #[test]
-fn files_are_cut_short() {
+fn sort_reports_truncated_files() {
     for len in (0..5 * RUN_LEN).step_by(97) {
         let error = run(Disk::new(Fault::Truncate(len))).unwrap_err();
         let ErrorKind::Io { source, path, .. } = error.kind() else { panic!("{len}: {error:?}") };
@@ -164,7 +164,7 @@ fn files_are_cut_short() {
 /// What is wrong with a key or with the header of a record is caught. A payload has its checksum with it, for whoever reads
 /// the set; here it does no more harm than to be somebody else's.
 #[test]
-fn a_bit_is_another_one() {
+fn sort_detects_a_flipped_bit_in_keys_and_headers() {
     let expected = expected();
     let lens = |shards: &[(PlannedShard, Vec<u8>)]| shards.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
     for at in (0..5 * RUN_LEN).step_by(61) {
@@ -186,7 +186,7 @@ fn a_bit_is_another_one() {
 }
 
 #[test]
-fn reads_of_buckets_fail() {
+fn sort_reports_failed_reads_of_buckets() {
     let run = |fault| {
         let disk = Disk::new(fault);
         (run_records(Arc::clone(&disk), &records_of(0)), disk.reads.load(Ordering::Relaxed))
@@ -217,7 +217,7 @@ const BUCKET_RUN_LEN: usize = 60 * (20 + 12) + 2 * 4;
 
 /// All is caught but what is wrong with a payload, which has its checksum with it.
 #[test]
-fn a_bit_in_a_bucket_is_another_one() {
+fn sort_detects_a_flipped_bit_in_buckets() {
     let records: Vec<_> = (0..300u32).map(|row| Record::hashed(&row.to_le_bytes(), |hash| hash, |_| 0)).collect();
     let sound = run_records(Disk::new(Fault::None), &records).unwrap();
     let mut changed = 0;
@@ -236,7 +236,7 @@ fn a_bit_in_a_bucket_is_another_one() {
 
 /// A compact record is one of another length, or has other values, under the checksum of the right ones.
 #[test]
-fn a_bit_of_a_compact_record_is_another_one() {
+fn sort_detects_a_flipped_bit_in_compact_records() {
     let records: Vec<_> = (0..300u32)
         .map(|row| Record::hashed(&example(&(row % 250).to_le_bytes(), row % 3), |hash| hash, |_| 0))
         .collect();
@@ -258,7 +258,7 @@ fn a_bit_of_a_compact_record_is_another_one() {
 }
 
 #[test]
-fn keys_and_records_do_not_go_together() {
+fn sort_rejects_records_without_keys() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
     let mut buffer = RecordBuffer::default();
     buffer.push_frame(&records()[0].frame);
@@ -267,7 +267,7 @@ fn keys_and_records_do_not_go_together() {
 }
 
 #[test]
-fn an_input_that_is_not_finished_is_not_forgotten() {
+fn sort_rejects_unfinished_inputs() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
     drop(sorter.input());
     let error = sorter.clone().finish().unwrap_err();
@@ -275,7 +275,7 @@ fn an_input_that_is_not_finished_is_not_forgotten() {
 }
 
 #[test]
-fn an_input_that_has_lost_records_is_not_finished() {
+fn sort_rejects_inputs_that_lost_records() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::Create)));
     let mut input = sorter.input();
     let mut buffer = RecordBuffer::default();
@@ -287,7 +287,7 @@ fn an_input_that_has_lost_records_is_not_finished() {
 }
 
 #[test]
-fn a_sorter_is_finished_once() {
+fn sort_can_be_finished_once() {
     let sorter = RecordSorter::new(SorterOptions::new(Disk::new(Fault::None)));
     sorter.clone().finish().unwrap();
     let problem = "cannot sort records: the sorter has been finished before";

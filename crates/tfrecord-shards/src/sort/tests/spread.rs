@@ -30,7 +30,7 @@ fn chi_squared(cells: &[[u64; 10]; 10]) -> f64 {
 }
 
 #[test]
-fn where_a_record_was_tells_nothing_of_where_it_is() {
+fn spread_position_is_independent_of_input_position() {
     let rows = 100_000u32;
     for seed in [0, 1, 42] {
         let records: Vec<_> = (0..rows).map(|row| hashed(seed, &row.to_le_bytes())).collect();
@@ -136,7 +136,7 @@ fn all_records_are_equal() {
 }
 
 #[test]
-fn half_of_the_records_occur_twice() {
+fn spread_handles_records_that_occur_twice() {
     let records: Vec<_> = (0..9000u32).map(|row| hashed(0, &(row % 6000).to_le_bytes())).collect();
     for delivery in [spilling(2, 500, 8 << 10), Delivery { pushes: vec![(0, 1000, false)], ..spilling(1, 1, 8 << 10) }]
     {

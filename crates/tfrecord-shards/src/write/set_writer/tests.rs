@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn inputs_take_turns_whichever_is_ahead(
+    fn set_writer_takes_inputs_in_turn_whatever_their_speed(
         lengths in prop::collection::vec(prop_oneof![Just(1), 1..40_usize, 1..3000_usize], 1..5),
         shards in 1_usize..12,
         lens in prop::collection::vec(1_usize..900, 1..6),
@@ -295,7 +295,7 @@ fn threads_make_the_same_shards() {
 
 /// Whole units are appended if their members are compressed in parallel.
 #[test]
-fn compressed_units_wait_for_their_turn() {
+fn set_writer_keeps_the_order_of_compressed_units() {
     for window in [1, 4] {
         write(Rule::Rows(400), Compression::Gzip, &[3000], &[130, 61], window, &[0, 3, 2]);
         let rule = Rule::RoundRobin { shards: 5, inputs: 2 };

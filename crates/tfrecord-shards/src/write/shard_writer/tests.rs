@@ -44,7 +44,7 @@ fn fill(mut writer: ShardWriter<Vec<u8>>, records: &RecordBuffer, runs: &[usize]
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn bytes_are_those_of_the_record_writer(
+    fn shard_writer_matches_the_record_writer(
         lens in vec(prop_oneof![8 => 0usize..3_000, 1 => 60_000usize..400_000], 0..60),
         runs in vec(1usize..40, 1..4),
     ) {

@@ -63,20 +63,20 @@ fn deal_round_by_round(shards: usize, rows: usize) -> Vec<usize> {
 
 proptest! {
     #[test]
-    fn cuts_at_bytes_as_one_by_one(max in 0u64..400, lens in vec(16usize..200, 0..200), runs in vec(1usize..50, 1..5)) {
+    fn sharding_by_bytes_equals_cutting_record_by_record(max in 0u64..400, lens in vec(16usize..200, 0..200), runs in vec(1usize..50, 1..5)) {
         let expected = cut_one_by_one(max, u64::MAX, &lens);
         prop_assert_eq!(place(ShardRule::new(Sharding::Bytes(max)), &lens, &runs), expected);
     }
 
     #[test]
-    fn cuts_at_rows_as_one_by_one(max in 1u64..40, rows in 0usize..200, runs in vec(1usize..50, 1..5)) {
+    fn sharding_by_rows_equals_cutting_record_by_record(max in 1u64..40, rows in 0usize..200, runs in vec(1usize..50, 1..5)) {
         let lens = vec![16; rows];
         let expected = cut_one_by_one(u64::MAX, max, &lens);
         prop_assert_eq!(place(ShardRule::new(Sharding::Rows(max)), &lens, &runs), expected);
     }
 
     #[test]
-    fn deals_as_round_by_round(shards in 1usize..20, rows in 0usize..20_000, runs in vec(1usize..9_000, 1..5)) {
+    fn round_robin_in_blocks_equals_round_robin_by_row(shards in 1usize..20, rows in 0usize..20_000, runs in vec(1usize..9_000, 1..5)) {
         let rule = ShardRule::new(Sharding::Count(count(shards)));
         prop_assert_eq!(place(rule, &vec![16; rows], &runs), deal_round_by_round(shards, rows));
     }
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn dealt_shards_are_within_5_percent() {
+fn round_robin_shards_differ_by_at_most_5_percent() {
     for shards in [1, 2, 3, 7, 16, 64, 500] {
         let mut deal = ShardDeal::new(count(shards));
         let mut sizes = vec![0; shards];

@@ -57,7 +57,7 @@ fn frequent_ones_among_many_are_found() {
 
 /// Values of which none is frequent are not listed.
 #[test]
-fn chance_is_not_listed() {
+fn frequent_values_exclude_uniform_noise() {
     let mut frequent = Frequent::default();
     let values: Vec<u64> = (0..500_000).map(|i| hash::word(i) % 200_000).collect();
     add(&mut frequent, &values);

@@ -16,7 +16,7 @@ fn appended(old: &str, writer: &Writer) -> Read {
 }
 
 #[test]
-fn whenever_it_dies_readers_see_the_old_set_or_the_longer_one() {
+fn append_killed_at_any_step_shows_old_or_longer_set() {
     let (before, old) = store();
     for died_at in 0.. {
         let mut store = before.clone();
@@ -44,7 +44,7 @@ fn whenever_it_dies_readers_see_the_old_set_or_the_longer_one() {
 }
 
 #[test]
-fn whichever_step_fails_the_set_is_as_before_or_longer() {
+fn append_failing_at_any_step_leaves_old_or_longer_set() {
     let (before, old) = store();
     for (failing, done) in (0..).flat_map(|step| [(step, false), (step, true)]) {
         let mut store = before.clone();
@@ -62,7 +62,7 @@ fn whichever_step_fails_the_set_is_as_before_or_longer() {
 }
 
 #[test]
-fn of_two_runs_on_one_set_one_wins_and_the_other_leaves_nothing() {
+fn concurrent_appends_let_one_win_cleanly() {
     let (before, old) = store();
     use SaveMode::{Append, Overwrite};
     for modes in [[Append, Append], [Append, Overwrite], [Overwrite, Append]] {
@@ -91,7 +91,7 @@ fn of_two_runs_on_one_set_one_wins_and_the_other_leaves_nothing() {
 }
 
 #[test]
-fn where_nothing_is_a_set_is_written() {
+fn append_to_nothing_writes_a_set() {
     for (before, conditional) in [(Model::new(true), true), (Model::new(false), false)] {
         let mut store = before;
         let mut writer = Writer::begin(&store, SaveMode::Append).unwrap();
@@ -109,7 +109,7 @@ fn where_nothing_is_a_set_is_written() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_added_to() {
+fn append_rejects_incomplete_set() {
     let refusal = |store: &Model| {
         let error = Writer::begin(store, SaveMode::Append).err().unwrap();
         assert!(matches!(error.kind(), ErrorKind::NotAppendable { .. }), "{error}");
@@ -145,7 +145,7 @@ fn what_is_not_whole_is_not_added_to() {
 }
 
 #[test]
-fn shards_that_do_not_tell_the_run_are_not_added() {
+fn append_rejects_shard_names_without_the_run() {
     let (store, _) = store();
     let append = |name: &str, run: &RunId| {
         let standing = StoredManifest::clone(store.manifest.as_ref().unwrap());
@@ -160,7 +160,7 @@ fn shards_that_do_not_tell_the_run_are_not_added() {
 }
 
 #[test]
-fn ignoring_is_an_outcome() {
+fn ignore_mode_reports_existing_files() {
     let (before, _) = store();
     let Occupant::Ignored { found } = inspect(&before, SaveMode::Ignore).unwrap() else { panic!("not ignored") };
     assert_eq!(found, [SUCCESS_NAME, MANIFEST_NAME, "part-00000-of-00002.tfrecord"]);
@@ -178,7 +178,7 @@ fn ignoring_is_an_outcome() {
 }
 
 #[test]
-fn groups_lie_in_directories() {
+fn groups_are_stored_in_directories() {
     let run = RunId::new();
     let split = |name: &str| SplitDescription { name: name.to_owned(), fraction: 0.5 };
     let description = SetDescription { splits: vec![split("train"), split("eval")], ..description() };

@@ -371,7 +371,7 @@ fn expected(case: &Case, before: &Read, run: &RunId) -> Read {
 }
 
 #[test]
-fn whenever_it_dies_the_target_is_old_or_new_or_no_set() {
+fn publication_killed_at_any_step_shows_old_new_or_nothing() {
     for (case, is_grouped) in
         [true, false].into_iter().flat_map(|grouped| cases(grouped).into_iter().map(move |case| (case, grouped)))
     {
@@ -399,7 +399,7 @@ fn whenever_it_dies_the_target_is_old_or_new_or_no_set() {
 }
 
 #[test]
-fn whichever_step_fails_the_target_is_as_before_or_new() {
+fn publication_failing_at_any_step_leaves_old_or_new() {
     for (case, is_grouped) in
         [true, false].into_iter().flat_map(|grouped| cases(grouped).into_iter().map(move |case| (case, grouped)))
     {
@@ -468,7 +468,7 @@ fn interleaved(before: &Model, modes: [(SaveMode, Staging); 2], turns: [usize; 3
 }
 
 #[test]
-fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
+fn concurrent_publications_let_one_win_cleanly() {
     use SaveMode::{Append, Overwrite};
     use Staging::{Beside, Inside};
     let mut superseded = 0;
@@ -525,7 +525,7 @@ fn of_two_runs_at_once_one_wins_and_the_other_leaves_nothing() {
 
 /// Where the file system has no locks, two that append may both think that they have; still there is no mixture.
 #[test]
-fn without_locks_there_is_no_mixture() {
+fn publication_without_locks_never_mixes_sets() {
     let before = Model { has_locks: false, ..with_set(true, true) };
     let modes = [(SaveMode::Append, Staging::Beside); 2];
     let mut one_wins = 0;
