@@ -323,19 +323,19 @@ const OF_LISTS: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_in_every_form() {
+async fn array_layouts_of_texts_give_equal_answers() {
     same_answers(texts(), forms, OF_ANY).await;
     same_answers(texts(), forms, OF_TEXTS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_in_every_form() {
+async fn array_layouts_of_numbers_give_equal_answers() {
     same_answers(numbers(), forms, OF_ANY).await;
     same_answers(numbers(), forms, OF_NUMBERS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_in_every_form() {
+async fn array_layouts_of_lists_give_equal_answers() {
     same_answers(lists(), forms_of_lists, OF_ANY).await;
     same_answers(lists(), forms_of_lists, OF_LISTS).await;
 }
@@ -378,7 +378,7 @@ async fn outputs(directory: &Path, column: &ArrayRef) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_of_every_form() {
+async fn array_layouts_give_equal_outputs() {
     let scratch = Scratch::default();
     let mut wrong = Vec::new();
     let columns = texts().into_iter().chain(numbers()).map(|plain| (forms(&plain), plain));

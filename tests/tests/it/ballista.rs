@@ -178,7 +178,7 @@ fn uploads_of_killed_executors_are_aborted() {
 
 #[test]
 #[ignore = "needs the command with a cluster: tests/cluster/run"]
-fn a_killed_driver_leaves_nothing_after_a_day() {
+fn uploads_of_a_killed_driver_are_removed_after_a_day() {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let server = S3Server::default();
     let mut cluster = Cluster::new(&server);

@@ -142,7 +142,7 @@ fn dates_of_an_unknown_calendar_are_reported_before_the_set_is_published() {
 }
 
 #[test]
-fn a_declared_calendar_is_believed() {
+fn calendar_option_overrides_the_default() {
     let raw = &expected()["raw_utc.parquet"];
     let table = |options: &str| format!("t={},{options}", data("unmarked.parquet").display());
     let query = sql("raw", "t");
@@ -169,7 +169,7 @@ fn instants_without_a_time_zone_are_reported() {
 
 /// The table of Hive's test `orc_legacy_mixed_date.q`, and what it reads there. Hive 2 wrote it.
 #[test]
-fn orc_without_a_calendar_is_read_as_hive_and_spark_read_it() {
+fn orc_without_a_calendar_matches_hive_and_spark() {
     let path = data("hive2_dates.orc").display().to_string();
     let found = read(&[&format!("SELECT * FROM '{path}'")]);
     let expected = [
@@ -245,7 +245,7 @@ fn files_of_hive_4_are_read_as_hive_reads_them() {
 
 /// The timestamps of Avro are instants: local times in Los Angeles, in UTC. Local mean time is 7:52:58 behind UTC.
 #[test]
-fn avro_of_hive_4_is_read_as_hive_reads_it() {
+fn avro_timestamps_match_hive_4() {
     let rows = [
         "1,0001-01-01T07:52:58Z,0001-01-01",
         "2,1500-03-01T07:22:58Z,1500-02-28",
@@ -308,7 +308,7 @@ fn avro_without_a_calendar_is_ambiguous() {
 
 /// A column that cannot be read blocks the queries that select it.
 #[test]
-fn an_orc_union_blocks_only_the_queries_that_select_it() {
+fn orc_union_fails_only_queries_that_select_it() {
     let path = repository().join("tests/data/orc/union.orc").display().to_string();
     let found = read(&[&format!("SELECT id FROM '{path}'")]);
     assert!(found.stdout.starts_with("id\n"));

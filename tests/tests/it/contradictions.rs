@@ -46,7 +46,7 @@ fn refused(found: Run, column: &str) {
 }
 
 #[test]
-fn options_that_look_elsewhere_are_refused() {
+fn options_that_match_no_feature_are_rejected() {
     let scratch = sets();
     let select = |table: &str| run(command(&scratch).args(["SELECT count(*), count(st) FROM t", "--table", table]));
     refused(select("t=structs,separator=."), "st");
@@ -73,7 +73,7 @@ fn options_that_look_elsewhere_are_refused() {
 
 /// A column that is null in the records that are looked at is no contradiction.
 #[test]
-fn sets_as_they_were_written_are_read_without_a_word() {
+fn sound_sets_are_read_without_warnings() {
     let scratch = sets();
     for set in ["structs", "sequences"] {
         let found =

@@ -24,7 +24,7 @@ use crate::checker::{Answer, Job, assert_empty, check};
 use crate::{round_trip, session};
 
 #[test]
-fn corpus() {
+fn parquet_and_csv_convert_to_the_expected_values() {
     let Some(corpus) = Corpus::find() else { return };
     let entries = corpus.entries(&["parquet", "csv"]);
     let scratch = Scratch::default();
@@ -57,7 +57,7 @@ const REFUSALS: [&str; 3] = [
 
 /// Formats whose values `tfr-formats` compares with the expectations: what was read of them comes back.
 #[test]
-fn other_formats() {
+fn other_formats_convert_to_the_expected_values() {
     let Some(corpus) = Corpus::find() else { return };
     let mut entries = corpus.entries(&["orc", "json", "arrow_ipc", "avro"]);
     // Not those that take minutes.

@@ -241,7 +241,7 @@ fn without_time(line: &str) -> String {
 }
 
 #[test]
-fn table() {
+fn damage_is_reported_in_every_kind_of_input() {
     let cases = cases();
     let next = AtomicUsize::new(0);
     let reports: Vec<Mutex<String>> = cases.iter().map(|_| Mutex::default()).collect();

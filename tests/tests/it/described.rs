@@ -69,7 +69,7 @@ fn common(feature: &FeatureNameStatistics) -> &CommonStatistics {
 
 /// Every file of the corpus: a sound one by what protobuf finds in it, a damaged one by its place.
 #[test]
-fn files_of_the_corpus() {
+fn describe_matches_protobuf_on_the_corpus() {
     let Some(corpus) = Corpus::find() else { return };
     let scratch = Scratch::default();
     let (mut compared, mut refused) = (0, 0);

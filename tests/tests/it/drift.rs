@@ -142,7 +142,7 @@ fn kind(error: &DataFusionError) -> &ErrorKind {
 }
 
 #[tokio::test]
-async fn what_would_lose_is_refused_with_a_type_that_reads_it() -> Result<()> {
+async fn drift_that_loses_values_is_rejected_with_a_type_hint() -> Result<()> {
     let scratch = Scratch::default();
     let context = session::of_command(1);
     let cases = [
@@ -248,7 +248,7 @@ fn by_case(scratch: &Scratch) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn names_that_differ_by_case_are_one_column_where_asked() -> Result<()> {
+async fn drift_of_case_is_merged_on_request() -> Result<()> {
     let scratch = Scratch::default();
     let context = session::of_command(1);
     for table in by_case(&scratch) {
@@ -275,7 +275,7 @@ async fn names_that_differ_by_case_are_one_column_where_asked() -> Result<()> {
 }
 
 #[test]
-fn names_that_differ_by_case_are_told() {
+fn drift_of_case_is_reported() {
     let scratch = Scratch::default();
     for table in by_case(&scratch) {
         let read = run(tfr_sql().arg(format!("SELECT * FROM '{}/'", table.display()))).success();

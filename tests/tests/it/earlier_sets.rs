@@ -85,13 +85,13 @@ fn made_by() -> String {
 }
 
 #[test]
-fn they_are_whole() {
+fn earlier_sets_pass_verify() {
     let sets = SETS.map(|(set, _)| set).into_iter().chain(["bytes", "snapshot"]);
     run(tfr_sql().arg("verify").args(sets.map(earlier))).success();
 }
 
 #[test]
-fn they_have_their_rows() {
+fn earlier_sets_have_their_rows() {
     for (set, _) in SETS {
         let runs = if set == "appended" { 2 } else { 1 };
         assert_eq!(rows(&earlier(set)), expected(set, runs), "{set}");
@@ -102,7 +102,7 @@ fn they_have_their_rows() {
 }
 
 #[test]
-fn they_are_appended_to() {
+fn earlier_sets_can_be_appended_to() {
     let scratch = Scratch::default();
     for (set, options) in SETS {
         let out = scratch.path().join(set);

@@ -12,7 +12,7 @@ use tfr_examples::{TRIPS, trips, trips_path};
 use tfr_tests::{Feature, Scratch, example, read_shards, repository, run, shard_files, tfr_sql};
 
 #[test]
-fn trips_are_what_their_generator_makes() {
+fn trips_file_matches_its_generator() {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(trips_path()).unwrap()).unwrap();
     let schema = reader.schema().clone();
     let batches: Vec<_> = reader.build().unwrap().collect::<Result<_, _>>().unwrap();

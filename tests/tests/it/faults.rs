@@ -227,7 +227,7 @@ fn a_directory_that_cannot_be_synced() {
 }
 
 #[test]
-fn interrupted_and_terminated() {
+fn interrupt_and_termination_leave_nothing() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let scratch = Scratch::default();
         let (out, parent) = target(&scratch);
@@ -266,7 +266,7 @@ fn leftovers_are_reported_and_removed() {
 /// Killed at every change that can be seen from outside, a run that replaces a set leaves the old one or the new one,
 /// whole; one that writes where there was none leaves nothing, or the set. The next run clears up.
 #[test]
-fn killed_at_every_visible_step() {
+fn write_killed_at_every_step_leaves_old_or_new() {
     let (old, new) = (numbers(3), numbers(5));
     killed_at_every_step(&new, &[Some(3), Some(5)], |out| {
         run(write(&old, out).args(["--mode", "overwrite"])).success();

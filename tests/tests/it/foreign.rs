@@ -8,7 +8,7 @@ use tfr_tests::{Scratch, python_with_judges, skip};
 use crate::differential::answer_requests;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_of_other_suites_have_the_answers_of_judges() {
+async fn foreign_queries_match_their_judges() {
     let Some(directory) = std::env::var_os("FOREIGN_DIRECTORY") else {
         eprintln!("skipped: FOREIGN_DIRECTORY is not set");
         return;

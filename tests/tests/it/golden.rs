@@ -74,7 +74,7 @@ fn equal_to_tensorflow() {
 /// Rule: features stand by name, a name before the longer ones that begin with it. TensorFlow's serializer has `l32`
 /// before `l`.
 #[test]
-fn a_name_stands_before_its_extensions() {
+fn feature_name_sorts_before_longer_names() {
     let ours = encode(&golden_table("list_int64")).unwrap();
     let theirs = tensorflow("list_int64");
     assert_eq!(decode(&ours), decode(&theirs));
@@ -197,7 +197,7 @@ fn nested_columns_are_features_of_their_parts() {
 
 /// Compressed bytes depend on the compressor; what they hold does not.
 #[test]
-fn reads_what_tensorflow_compressed() {
+fn compressed_files_of_tensorflow_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let records = read_file(&tensorflow_file("mixed.tfrecord"));
     assert_eq!(records.len(), 3);

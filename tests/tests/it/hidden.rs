@@ -116,7 +116,7 @@ const SOME_NULL: &str = "SELECT id, (CASE WHEN k > 0 THEN s END) s, (CASE WHEN k
 
 /// Features of shards are the same from a file that stores values under nulls and from one that does not.
 #[test]
-fn shards_hold_nothing_hidden() {
+fn hidden_values_are_not_written_to_shards() {
     let scratch = Scratch::default();
     let records = |name: &str| {
         let out = scratch.join(name.replace('.', "-"));
@@ -133,7 +133,7 @@ fn shards_hold_nothing_hidden() {
 
 /// A file of the output stores nothing under nulls either, for readers that look there.
 #[test]
-fn arrow_files_store_nothing_hidden() {
+fn hidden_values_are_not_written_to_arrow_files() {
     let scratch = Scratch::default();
     let out = scratch.join("out.arrow");
     let query = "SELECT s, l, (CASE WHEN k > 0 THEN m END) m FROM t";
@@ -235,7 +235,7 @@ async fn keys_of_dictionaries_that_point_to_nulls() {
 
 /// Types that only Arrow has. Rows 1 and 3 are null, with values underneath.
 #[tokio::test]
-async fn other_layouts_of_arrow() {
+async fn hidden_values_in_other_arrow_layouts_are_null() {
     let context = table(session::settings(1), &data("layouts.arrow")).await;
     let expected = [
         ("large[1]", json!([1, null, 5, null])),

@@ -51,7 +51,7 @@ const WITH_LONG_FRAMES: [&str; 2] = ["image/image/gif/anim/oob.gif", "image/imag
 /// Every image of the corpus has the format and the size that another reader found; what does not decode may have a
 /// header all the same.
 #[tokio::test]
-async fn headers_are_as_others_read_them() {
+async fn image_headers_match_other_readers() {
     let Some(corpus) = Corpus::find() else { return };
     let expected = fs::read_to_string(corpus.join("expected/image/images.jsonl")).unwrap();
     let expected = expected.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -117,24 +117,24 @@ fn killed_at_moments(mode: &str, before: Option<(u32, u32)>, new: (u32, u32), af
 }
 
 #[test]
-fn writing_where_nothing_was() {
+fn killed_first_write_leaves_nothing_or_the_set() {
     killed_at_moments("error", None, (1, 4_000), (1, 4_000));
 }
 
 #[test]
-fn overwriting() {
+fn killed_overwrite_leaves_the_old_or_the_new_set() {
     killed_at_moments("overwrite", Some((1, 1_000)), (2_001, 6_000), (2_001, 6_000));
 }
 
 #[test]
-fn appending() {
+fn killed_append_leaves_the_old_or_the_longer_set() {
     killed_at_moments("append", Some((1, 1_000)), (1_001, 5_000), (1, 5_000));
 }
 
 /// Readers see the table that was there, the new one, or none; what the killed run has left is removed on demand, whether or
 /// not a table is there.
 #[test]
-fn writing_tables() {
+fn killed_table_write_leaves_no_partial_table() {
     let (old, new) = ((1, 1_000), (2_001, 6_000));
     let targets =
         [("x.parquet", "error"), ("x.csv.gz", "overwrite"), ("x.parquet/", "overwrite"), ("x.arrow/", "error")];

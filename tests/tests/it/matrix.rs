@@ -32,7 +32,7 @@ use crate::session;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_signature_is_as_its_judge_has_it() {
+async fn matrix_signatures_match_their_judges() {
     let script = "tests/matrix/matrix.py";
     let mut command = match python_with_judges(script, "MATRIX_PYTHON") {
         Ok(command) => command,

@@ -48,7 +48,7 @@ fn read(policy: &str, arguments: &[&str], rows: usize) -> Option<Value> {
 
 /// A feature without a kind is a missing one.
 #[test]
-fn unset() {
+fn null_unset_reads_as_a_missing_feature() {
     let Some(read) = read("unset", &[], 2) else { return };
     let expected = json!({
         "x": [1, 0], "word": ["a", ""], "tags": [["a", "b"], []], "pair": [[1, 2], []],
@@ -59,7 +59,7 @@ fn unset() {
 
 /// A feature without values is no single value, so TensorFlow reads those as sparse ones.
 #[test]
-fn empty() {
+fn null_empty_reads_as_a_sparse_feature() {
     let Some(read) = read("empty", &[], 2) else { return };
     let expected = json!({
         "x": [[1], []], "word": [["a"], []], "tags": [["a", "b"], []], "pair": [[1, 2], []],
@@ -70,7 +70,7 @@ fn empty() {
 
 /// Elements that are null are left out of lists, whether these are values or lists; all else is as by `absent`.
 #[test]
-fn drop() {
+fn null_drop_omits_null_elements() {
     let Some(read) = read("drop", &[], 3) else { return };
     let expected = json!({
         "x": [1, 0, 3], "word": ["a", "", ""], "tags": [["a", "b"], [], ["c"]], "pair": [[1, 2], [], [3, 4]],
@@ -81,7 +81,7 @@ fn drop() {
 
 /// The value is there, in a list or not; and TensorFlow is told that it always is.
 #[test]
-fn default() {
+fn null_default_reads_as_the_value() {
     let rules = ["x: null=default=7", "word: null=default=none", "tags: null=default=none", "pair: null=default=8"];
     let rules = rules.into_iter().chain(["point: null=default=9", "grid: null=default=6"]);
     let arguments: Vec<_> = rules.flat_map(|rule| ["--map", rule]).collect();
@@ -96,7 +96,7 @@ fn default() {
 
 /// A null is written by the rule of the part that is null, whatever is said of the parts in it.
 #[test]
-fn a_part_that_is_null() {
+fn null_parent_is_written_by_its_own_rule() {
     let rules = ["point: null=unset", "point/x: null=default=5", "point/y: null=empty"];
     let arguments: Vec<_> = rules.into_iter().flat_map(|rule| ["--map", rule]).collect();
     let Some(read) = read("drop", &arguments, 3) else { return };
@@ -106,7 +106,7 @@ fn a_part_that_is_null() {
 /// Among the steps of a feature list, and in the context, where TensorFlow takes no feature without a kind for a missing
 /// one.
 #[test]
-fn steps() {
+fn null_policies_apply_to_sequence_steps() {
     let sequences = ["--record-type", "sequence-example", "--sequence", "tags"];
     for policy in ["unset", "empty"] {
         let Some(read) = read(policy, &sequences, 3) else { return };

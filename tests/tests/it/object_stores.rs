@@ -37,7 +37,7 @@ fn assert_nothing(server: &S3Server) {
 }
 
 #[test]
-fn what_is_written_there_reads_as_what_is_written_here() {
+fn store_set_reads_like_a_local_set() {
     let scratch = Scratch::default();
     let server = S3Server::default();
     for (number, arguments) in [
@@ -69,7 +69,7 @@ fn what_is_written_there_reads_as_what_is_written_here() {
 }
 
 #[test]
-fn a_query_that_fails_midway_leaves_nothing() {
+fn store_write_of_a_failed_query_leaves_nothing() {
     let server = S3Server::default();
     let query = "SELECT value, 1 / (value - 59990) AS x FROM generate_series(1, 60000)";
     for arguments in [&["--shard-rows", "1000"][..], &["--shards", "8"]] {
@@ -81,7 +81,7 @@ fn a_query_that_fails_midway_leaves_nothing() {
 }
 
 #[test]
-fn a_store_that_refuses_leaves_nothing_and_is_named() {
+fn store_error_is_named_and_leaves_nothing() {
     for (operation, action) in [
         (Operation::List, "list"),
         (Operation::CreateUpload, "begin the upload of"),
@@ -100,7 +100,7 @@ fn a_store_that_refuses_leaves_nothing_and_is_named() {
 }
 
 #[test]
-fn what_goes_wrong_once_is_tried_again() {
+fn store_write_retries_transient_failures() {
     let server = S3Server::default();
     run(write(&server, &rows(3000), "expected/").args(["--shards", "3"])).success();
     for (operation, fault) in [
@@ -135,7 +135,7 @@ fn what_goes_wrong_once_is_tried_again() {
 }
 
 #[test]
-fn a_set_is_replaced_only_when_asked_for() {
+fn store_set_is_replaced_only_by_overwrite() {
     let server = S3Server::default();
     run(write(&server, &rows(10), "out").args(["--shards", "2"])).success();
     let keys = server.keys();
@@ -161,7 +161,7 @@ fn a_set_is_replaced_only_when_asked_for() {
 }
 
 #[test]
-fn of_two_commands_at_once_one_fails_cleanly() {
+fn concurrent_store_writes_let_one_fail_cleanly() {
     let server = S3Server::default();
     server.delay(Duration::from_millis(20));
     let spawn = |count| spawn(write(&server, &rows(count), "out/").args(["--shards", "3"]));
@@ -176,7 +176,7 @@ fn of_two_commands_at_once_one_fails_cleanly() {
 
 /// With `kill -9` uploads stay open, which nobody sees, and the next run goes on as if nothing had been.
 #[test]
-fn a_command_that_is_stopped_leaves_nothing_to_be_seen() {
+fn interrupted_store_write_leaves_nothing_visible() {
     for (signal, code) in [("INT", Some(130)), ("TERM", Some(143)), ("KILL", None)] {
         let server = S3Server::default();
         let child = spawn(write(&server, ENDLESS, "out/").args(["--shard-rows", "10000"]));
@@ -196,7 +196,7 @@ fn a_command_that_is_stopped_leaves_nothing_to_be_seen() {
 
 /// Killed at one moment after the other, a run leaves the old set, the new one or none, and the next run clears up.
 #[test]
-fn killed_at_every_third_request() {
+fn store_write_survives_a_kill_at_every_third_request() {
     for old in [None, Some(10)] {
         for requests in (1..).step_by(3) {
             let server = S3Server::default();
@@ -255,7 +255,7 @@ fn many_open_shards_need_little_memory() {
 }
 
 #[test]
-fn tools_read_what_lies_there() {
+fn tools_read_sets_in_a_store() {
     let (server, scratch) = (S3Server::default(), Scratch::default());
     run(write(&server, &rows(1000), "out/").args(["--shards", "4"])).success();
     let url = server.url("out/");
@@ -311,7 +311,7 @@ fn tools_read_what_lies_there() {
 }
 
 #[test]
-fn tools_say_what_a_store_says() {
+fn tools_report_errors_of_the_store() {
     let server = S3Server::default();
     run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
     let missing = server.url("nothing/");
@@ -334,7 +334,7 @@ fn tools_say_what_a_store_says() {
 }
 
 #[test]
-fn what_is_only_for_files_says_so() {
+fn commands_for_local_files_reject_urls() {
     let server = S3Server::default();
     run(write(&server, &rows(10), "out/").args(["--shards", "1"])).success();
     let url = server.url("out/");

@@ -28,7 +28,7 @@ fn assert_nothing(server: &S3Server) {
 }
 
 #[test]
-fn what_is_written_there_is_what_is_written_here() {
+fn store_table_equals_the_local_table() {
     let (server, scratch) = (S3Server::default(), Scratch::default());
     for name in ["x.parquet", "x.arrow", "x.csv", "x.jsonl.gz", "x.json"] {
         let here = scratch.join(name);
@@ -52,7 +52,7 @@ fn what_is_written_there_is_what_is_written_here() {
 }
 
 #[test]
-fn what_is_there_is_replaced_only_when_asked_for() {
+fn store_table_is_replaced_only_by_overwrite() {
     let server = S3Server::default();
     for count in [10, LARGE] {
         server.put("x.csv", "mine");
@@ -66,7 +66,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
 }
 
 #[test]
-fn a_query_that_fails_asks_nothing_of_the_store_but_whether_it_is_vacant() {
+fn store_table_of_a_failed_query_only_checks_the_target() {
     let server = S3Server::default();
     let query = "SELECT 1 / (value - 59990) AS x FROM generate_series(1, 60000)";
     run(&mut write(&server, query, "x.parquet")).exits_with(1);
@@ -75,7 +75,7 @@ fn a_query_that_fails_asks_nothing_of_the_store_but_whether_it_is_vacant() {
 }
 
 #[test]
-fn a_store_that_refuses_leaves_nothing() {
+fn store_table_error_leaves_nothing() {
     for (operation, count) in [
         (Operation::Head, 10),
         (Operation::Put, 10),
@@ -94,7 +94,7 @@ fn a_store_that_refuses_leaves_nothing() {
 }
 
 #[test]
-fn what_goes_wrong_once_is_tried_again() {
+fn store_table_retries_transient_failures() {
     for fault in [Fault::slow_down(), Fault::Reset, Fault::ResetAfter] {
         for (operation, count) in
             [(Operation::Put, 10), (Operation::UploadPart, LARGE), (Operation::CompleteUpload, LARGE)]
@@ -114,7 +114,7 @@ fn what_goes_wrong_once_is_tried_again() {
 }
 
 #[test]
-fn a_command_that_is_stopped_leaves_nothing() {
+fn interrupted_store_table_leaves_nothing() {
     let server = S3Server::default();
     server.delay(Duration::from_millis(300));
     let mut command = write(&server, &rows(LARGE), "x.csv");

@@ -53,7 +53,7 @@ fn keys() -> String {
 }
 
 #[test]
-fn pages_list_the_options_as_they_are_declared() {
+fn option_tables_in_pages_match_the_declarations() {
     let help = run(tfr_sql().arg("--help")).success().stdout;
     let mapping = MAPPING.iter().map(|option| option.text).chain([STRICT.text]);
     for (page, name, table) in [

@@ -60,7 +60,7 @@ fn anchors(prose: &str) -> Vec<String> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn page_links_have_targets() {
     let mut pages: Vec<_> =
         ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from).into();
     pages.extend(guide());

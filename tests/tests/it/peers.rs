@@ -115,7 +115,7 @@ fn feature_lists_hold_64_bits() {
 
 /// Spark: 0 of 2^40 where an int is asked for.
 #[test]
-fn what_does_not_fit_the_type_asked_for_is_refused() {
+fn read_rejects_values_outside_the_requested_type() {
     let options = MappingOptions::default();
     let file = encode(&table(Arc::new(Int64Array::from(vec![1, 1 << 40]))), &options).unwrap();
     let error = read_as(&file, &DataType::Int32, &options).unwrap_err().to_string();
@@ -190,7 +190,7 @@ async fn a_column_has_one_type() {
 
 /// TFX: 0, 0.0, false, "" and [] become missing values.
 #[test]
-fn what_is_false_is_not_missing() {
+fn falsy_values_are_not_null() {
     comes_back(Arc::new(Int64Array::from(vec![Some(0), None])));
     comes_back(Arc::new(Float32Array::from(vec![Some(0.0), Some(-0.0), None])));
     comes_back(Arc::new(BooleanArray::from(vec![Some(false), None])));
@@ -210,7 +210,7 @@ fn what_is_false_is_not_missing() {
 
 /// Spark, Ray, tfx_bsl: RuntimeException, ValueError and "Bad field type" for all of these.
 #[test]
-fn types_that_others_refuse() {
+fn types_that_other_tools_reject_round_trip() {
     let lists = |item: DataType| {
         let lists =
             ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), Some(0)]), Some(vec![]), None]);
@@ -261,7 +261,7 @@ fn an_integer_beyond_int64_is_refused() {
 
 /// Spark: U+FFFD for every byte that is not UTF-8. TFX: an error.
 #[tokio::test]
-async fn bytes_that_are_no_text_stay_what_they_are() {
+async fn bytes_that_are_not_utf8_round_trip() {
     let bytes = BinaryArray::from(vec![&b"text"[..], b"\xff\xfe\x00", b"\xc3"]);
     comes_back(Arc::new(bytes.clone()));
     let scratch = Scratch::default();
@@ -278,7 +278,7 @@ async fn bytes_that_are_no_text_stay_what_they_are() {
 /// Spark: the value of the row before where a feature is missing; columns in the order of a hash; columns of later
 /// files lost.
 #[tokio::test]
-async fn rows_and_files_do_not_get_mixed_up() {
+async fn rows_and_files_keep_their_own_values() {
     let scratch = Scratch::default();
     let directory = scratch.join("set");
     fs::create_dir(&directory).unwrap();
@@ -297,7 +297,7 @@ async fn rows_and_files_do_not_get_mixed_up() {
 
 /// Spark: kinds that differ are a type that is neither. Here, an error that names both.
 #[tokio::test]
-async fn one_feature_of_two_kinds_is_an_error() {
+async fn feature_of_two_kinds_is_rejected() {
     let scratch = Scratch::default();
     let file = scratch.join("records.tfrecord");
     let text = Kind::BytesList(BytesList { value: vec![b"1".to_vec()] });
@@ -308,7 +308,7 @@ async fn one_feature_of_two_kinds_is_an_error() {
 
 /// Ray and TFX: an error, or no column at all, of a column without values.
 #[test]
-fn a_column_of_nulls_comes_back() {
+fn column_of_nulls_round_trips() {
     comes_back(Arc::new(Int32Array::from(vec![None, None])));
     comes_back(Arc::new(NullArray::new(2)));
     assert_eq!(records(Arc::new(Int32Array::from(vec![None, None]))), [vec![], vec![]]);

@@ -175,7 +175,7 @@ pub fn report(wrong: BTreeMap<String, Vec<String>>) {
 }
 
 #[tokio::test]
-async fn golden_tables() {
+async fn golden_tables_round_trip() {
     let scratch = Scratch::default();
     let mut wrong = BTreeMap::new();
     for table in GOLDEN {
@@ -201,7 +201,7 @@ async fn golden_tables() {
 
 /// Every kind of nested column, in records of both types.
 #[tokio::test]
-async fn kinds() {
+async fn nested_column_kinds_round_trip() {
     let scratch = Scratch::default();
     let mut wrong = BTreeMap::new();
     for case in kinds::cases() {
@@ -213,7 +213,7 @@ async fn kinds() {
 
 /// Every choice of a form.
 #[tokio::test]
-async fn choices() {
+async fn mapping_choices_round_trip() {
     let scratch = Scratch::default();
     let table = scratch.parquet("choices.parquet", &table_of_choices(), 2);
     let most = CHOICES.iter().map(|(_, choices)| choices.len()).max().unwrap();

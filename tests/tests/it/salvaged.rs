@@ -116,7 +116,7 @@ fn check(path: &Path, damaged: bool, rows: Option<u64>) -> Vec<String> {
 }
 
 #[test]
-fn files_of_the_corpus() {
+fn salvage_keeps_sound_records_of_the_corpus() {
     let Some(corpus) = Corpus::find() else { return };
     let check = |entry: Entry| {
         let wrong = check(&corpus.join(&entry.path), is_damaged(&entry), entry.rows);
@@ -127,7 +127,7 @@ fn files_of_the_corpus() {
 
 /// Sound files of other writers: nothing is found, and every record moves.
 #[test]
-fn golden_files() {
+fn salvage_keeps_every_record_of_golden_files() {
     let golden = repository().join("../shared/golden");
     let mut wrong = BTreeMap::new();
     for writer in ["tf", "tfx_bsl", "spark"] {

@@ -5,7 +5,7 @@ use std::fs;
 use tfr_tests::{Scratch, run, tfr_sql};
 
 #[test]
-fn features_that_cannot_be_read_are_told_by_the_records() {
+fn schema_file_features_without_types_are_inferred() {
     let scratch = Scratch::default();
     let out = scratch.join("t");
     let query = "SELECT * FROM (VALUES (1, 'x', 0.5), (2, 'y', 1.5)) AS t(id, name, score) ORDER BY id";

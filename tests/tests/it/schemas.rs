@@ -104,7 +104,7 @@ fn never_null() -> RecordBatch {
 /// The Python module parses every value; TensorFlow Metadata and TensorFlow Datasets load theirs, and these say what
 /// the records hold.
 #[test]
-fn every_description_is_read_by_the_reader_it_is_for() {
+fn schema_formats_load_in_their_readers() {
     let scratch = Scratch::default();
     let jobs: Vec<Value> = sets(&scratch).iter().map(|set| set.job(&scratch)).collect();
     let input = scratch.text("jobs.json", &Value::from(jobs).to_string());
@@ -121,7 +121,7 @@ fn every_description_is_read_by_the_reader_it_is_for() {
 
 /// Of what is read above, the module says that it is read by the op that is made for it.
 #[test]
-fn every_kind_is_read_by_the_feature_made_for_it() {
+fn parse_module_uses_the_feature_op_for_each_kind() {
     let scratch = Scratch::default();
     let modules: String = kinds::cases()
         .into_iter()
@@ -146,7 +146,7 @@ fn every_kind_is_read_by_the_feature_made_for_it() {
 /// The statement gives a column the type that it had, unless a comment says that SQL has no name for it; and the same
 /// values.
 #[tokio::test]
-async fn the_statement_reads_back_the_same_types() {
+async fn ddl_reads_back_the_same_types() {
     let scratch = Scratch::default();
     let mut wrong = Vec::new();
     for set in sets(&scratch).into_iter().filter(Set::is_of_examples) {
@@ -182,7 +182,7 @@ async fn differences(set: &Set, statement: &str) -> datafusion::common::Result<V
 
 /// The statement says all that the manifest does: once that is gone, the values are the same, in types that hold the same.
 #[tokio::test]
-async fn the_statement_reads_without_the_manifest() {
+async fn ddl_reads_without_the_manifest() {
     let scratch = Scratch::default();
     let mut wrong = Vec::new();
     let mut sets = sets(&scratch);
@@ -244,7 +244,7 @@ async fn declared(statement: &str) -> datafusion::common::Result<RecordBatch> {
 /// A `schema.pbtxt` that is put beside the shards tells the same types once the manifest is gone, and neither it nor
 /// other descriptions are taken for records.
 #[tokio::test]
-async fn the_pbtxt_gives_types_where_there_is_no_manifest() {
+async fn pbtxt_supplies_types_without_a_manifest() {
     let scratch = Scratch::default();
     let set = Set::write(&scratch, "not-null", never_null(), Rules::default());
     fs::write(set.out.join("schema.pbtxt"), set.described("pbtxt")).unwrap();

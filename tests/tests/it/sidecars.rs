@@ -44,7 +44,7 @@ fn verified(directory: &Path) -> String {
 }
 
 #[test]
-fn the_readers_of_each_read_the_table() {
+fn sidecars_load_in_their_readers() {
     let scratch = Scratch::default();
     let made = with_tensorflow("tests/interop/sidecar_tables.py", |command| command.arg(scratch.path()));
     if made.is_none() {
@@ -86,7 +86,7 @@ fn tensorflow_extended_reads_the_table() {
 
 /// By both names that an index has.
 #[test]
-fn the_reader_for_pytorch_goes_by_the_index() {
+fn pytorch_reader_uses_the_index() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     run(&mut write(&rows(1000), &out, &["--emit", "index", "--shards", "3"])).success();
@@ -103,7 +103,7 @@ fn the_reader_for_pytorch_goes_by_the_index() {
 }
 
 #[test]
-fn a_model_is_trained_by_the_module_beside_the_shards() {
+fn parse_module_next_to_the_shards_trains_a_model() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     let columns = "CAST(fare AS DOUBLE) AS fare, distance_km, paid_by_card";
@@ -120,7 +120,7 @@ fn a_model_is_trained_by_the_module_beside_the_shards() {
 }
 
 #[test]
-fn they_are_of_the_set() {
+fn sidecars_are_listed_in_the_manifest() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     run(&mut write(&trips(), &out, &["--emit", ALL, "--shards", "3"])).success();
@@ -148,7 +148,7 @@ fn they_are_of_the_set() {
 
 /// The index is the one that the tool makes of the files.
 #[test]
-fn an_index_tells_where_records_are() {
+fn sidecar_index_equals_that_of_the_tool() {
     let scratch = Scratch::default();
     for (number, arguments) in [
         &["--shards", "3"][..],
@@ -178,7 +178,7 @@ fn an_index_tells_where_records_are() {
 
 /// Equal rows in equal partitions have equal sidecars, however many threads encode them.
 #[test]
-fn threads_do_not_show() {
+fn sidecars_are_independent_of_threads() {
     let scratch = Scratch::default();
     let write = |name: &str, threads: &str| {
         let out = scratch.join(name).join("shards");
@@ -199,7 +199,7 @@ fn threads_do_not_show() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_before_a_row_is_read() {
+fn sidecar_options_are_checked_before_reading() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     // No such file: reading anything would fail in another way.
@@ -223,7 +223,7 @@ fn what_cannot_be_is_refused_before_a_row_is_read() {
 }
 
 #[test]
-fn a_set_that_grows_keeps_what_is_still_true() {
+fn sidecars_are_kept_on_append_while_valid() {
     let scratch = Scratch::default();
     let out = scratch.join("shards");
     let write = |arguments: &[&str]| run(&mut write(&rows(100), &out, arguments));
@@ -246,7 +246,7 @@ fn a_set_that_grows_keeps_what_is_still_true() {
 }
 
 #[test]
-fn they_go_to_object_stores() {
+fn sidecars_are_uploaded_to_object_stores() {
     let scratch = Scratch::default();
     let server = S3Server::default();
     let (out, url) = (scratch.join("set"), server.url("here/set"));

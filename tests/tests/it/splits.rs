@@ -61,7 +61,7 @@ async fn assert_cut_anywhere(path: &Path, expected: &RecordBatch) {
 /// Records that hold files of framed records, which hold such files themselves: wherever the file is cut, what is taken
 /// for the start of a record must be one.
 #[tokio::test]
-async fn records_inside_records_do_not_mislead() {
+async fn split_is_not_misled_by_records_inside_records() {
     let scratch = Scratch::default();
     let innermost = file(&table(&[vec![], b"a".to_vec()]));
     let inner = file(&table(&[innermost.clone(), vec![0; 5], innermost.clone()]));
@@ -74,7 +74,7 @@ async fn records_inside_records_do_not_mislead() {
 /// A record that holds a sound record and, behind it, a header that leads to where the next record of the file starts:
 /// whoever takes the sound one for a record of the file meets no damage after it.
 #[tokio::test]
-async fn a_chain_out_of_a_record_does_not_mislead() {
+async fn split_is_not_misled_by_a_chain_leaving_a_record() {
     let scratch = Scratch::default();
     let bait = file(&table(&[b"bait".to_vec()]));
     let records = |header: &[u8]| {
@@ -95,7 +95,7 @@ async fn a_chain_out_of_a_record_does_not_mislead() {
 
 /// Wherever a file is damaged and wherever it is cut, the error has the number of the record in the file, and its byte.
 #[tokio::test]
-async fn damage_has_its_place_in_the_file() {
+async fn split_reports_damage_by_position_in_the_file() {
     let scratch = Scratch::default();
     let sound = file(&table(&(0..30).map(|length| vec![b'+'; length]).collect::<Vec<_>>()));
     let mut start = 0;

@@ -170,7 +170,7 @@ fn tasks_upload_the_set_of_one_process() {
 }
 
 #[test]
-fn killed_and_repeated_tasks_leave_no_trace() {
+fn store_tasks_killed_and_repeated_leave_no_trace() {
     let job = Job::new();
     for (name, arguments, sorts) in [ARRANGEMENTS[1], ARRANGEMENTS[3]] {
         let (alone, together) = (format!("alone/{name}/"), format!("together/{name}/"));
@@ -229,7 +229,7 @@ fn tasks_that_fail_or_are_stopped_abort_their_uploads() {
 }
 
 #[test]
-fn what_goes_wrong_once_is_tried_again() {
+fn store_tasks_retry_transient_failures() {
     let job = Job::new();
     let arguments = ["--shard-rows", "300"];
     run(&mut job.write("rows", "alone/", &arguments)).success();
@@ -260,7 +260,7 @@ fn what_goes_wrong_once_is_tried_again() {
 }
 
 #[test]
-fn a_plan_waits_for_its_tasks_and_can_be_abandoned() {
+fn store_plan_waits_for_its_tasks_and_can_be_abandoned() {
     let job = Job::new();
     for (name, arguments, sorts) in [ARRANGEMENTS[0], ARRANGEMENTS[3]] {
         let (plan, _) = job.plan(name, "out/", arguments, sorts);
@@ -349,7 +349,7 @@ fn an_unfinished_publication_can_be_abandoned() {
 }
 
 #[test]
-fn what_was_there_is_kept_replaced_or_appended_to() {
+fn store_tasks_keep_replace_or_append_by_mode() {
     let job = Job::new();
     let write = |mode: &str| {
         let plan = job.staged("out/", &["--shard-rows", "500", "--mode", mode]);
@@ -394,7 +394,7 @@ fn rows(job: &Job, key: &str) -> Option<u64> {
 }
 
 #[test]
-fn what_nobody_carries_on_is_removed_after_a_day() {
+fn store_tasks_abandoned_for_a_day_are_removed() {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     let job = Job::new();
     run(&mut job.write("rows", "out/", &["--shard-rows", "500"])).success();
@@ -429,7 +429,7 @@ fn what_nobody_carries_on_is_removed_after_a_day() {
 }
 
 #[test]
-fn sorted_rows_need_a_place() {
+fn store_tasks_need_a_scratch_directory_to_sort() {
     let job = Job::new();
     let plan = job.scratch.join("plan");
     let refused = run(job.write("shuffle", "out/", &["--shuffle", "--plan"]).arg(&plan)).exits_with(1);

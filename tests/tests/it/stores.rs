@@ -107,7 +107,7 @@ fn public_buckets_need_no_credentials() {
 }
 
 #[test]
-fn listings_of_many_pages_are_read_to_the_end() {
+fn store_listing_reads_every_page() {
     let server = S3Server::default();
     for file in 0..1500 {
         server.put(&format!("many/{file}.csv"), format!("x\n{file}\n"));
@@ -150,7 +150,7 @@ fn directories_of_a_bucket_are_one_listing() {
 }
 
 #[test]
-fn what_fails_for_a_moment_is_asked_again() {
+fn store_reads_retry_transient_failures() {
     for fault in [Fault::slow_down(), Fault::Status(500, String::new()), Fault::Reset] {
         let (server, scratch) = (S3Server::default(), Scratch::default());
         put_parquet(&server, &scratch, "events/", 2, 5);
@@ -168,7 +168,7 @@ fn what_fails_for_a_moment_is_asked_again() {
 }
 
 #[test]
-fn failures_say_what_where_and_the_way_out() {
+fn store_errors_report_url_and_hint() {
     let server = S3Server::default();
     server.put("a.csv", "x\n1\n");
     let check = |command: &mut Command, url: &str, expected: &[&str]| {
@@ -225,7 +225,7 @@ fn assert_hidden(secrets: &[&str], run: &Run, more: &str) {
 }
 
 #[test]
-fn secrets_of_the_environment_never_show() {
+fn store_credentials_are_never_shown() {
     const TOKEN: &str = "FwoGZXIvYXdzEXAMPLEtoken";
     let (server, scratch) = (S3Server::default(), Scratch::default());
     server.put("a.csv", "x\n1\n");
@@ -255,7 +255,7 @@ fn secrets_of_the_environment_never_show() {
 const ALL: WebServerOptions = WebServerOptions { head: true, ranges: true };
 
 #[test]
-fn a_file_of_the_web_is_read_by_its_url() {
+fn web_file_is_read_by_url() {
     let scratch = Scratch::default();
     let parquet = std::fs::read(scratch.parquet("t.parquet", &table(0, 5000), 1000)).unwrap();
     for options in [
@@ -284,7 +284,7 @@ fn a_file_of_the_web_is_read_by_its_url() {
 }
 
 #[test]
-fn credentials_in_a_url_go_to_the_server_and_nowhere_else() {
+fn url_credentials_are_sent_only_to_the_server() {
     let scratch = Scratch::default();
     let server = WebServer::new(ALL, [("/c.csv", b"x\n1\n".to_vec())]);
     let host = server.authority();

@@ -76,7 +76,7 @@ const ACID: &[&str] = &[
 ];
 
 #[test]
-fn tables_are_refused_by_whatever_leads_into_them() {
+fn table_formats_are_rejected_on_every_path() {
     let delta = ("a Delta Lake table", "lake/delta has _delta_log/");
     let iceberg =
         ("an Apache Iceberg table", "db/t has metadata/00001-eb068871-6f6d-4dfc-a7d8-f7300410f782.metadata.json");
@@ -138,7 +138,7 @@ fn tables_are_refused_by_whatever_leads_into_them() {
 }
 
 #[test]
-fn neither_a_format_nor_a_declaration_is_a_permission() {
+fn table_formats_are_rejected_despite_format_or_declaration() {
     let scratch = layout(DELTA);
     for arguments in [
         &["SELECT * FROM t", "--table", "t=lake/delta,format=parquet"][..],
@@ -173,7 +173,7 @@ fn a_table_without_files_is_named_too() {
 }
 
 #[test]
-fn what_was_asked_for_by_name_is_read() {
+fn table_format_files_named_explicitly_are_read() {
     let scratch = layout(DELTA);
     // One file in full, whichever way it is said.
     for location in ["lake/delta/dt=a/part-0.parquet", "./lake/delta/dt=a/../dt=b/part-1.parquet"] {
@@ -260,7 +260,7 @@ fn directories_that_only_look_like_tables_are_read() {
 
 /// What lies in the home directory or in that for temporary files belongs to nobody in particular.
 #[test]
-fn shared_directories_above_block_nothing() {
+fn table_format_marks_in_home_and_temp_are_ignored() {
     let scratch = layout(&[
         "home/.hoodie/hoodie.properties",
         "home/_delta_log/0.json",
@@ -279,7 +279,7 @@ fn shared_directories_above_block_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn links_into_a_table_lead_into_it() {
+fn table_formats_are_found_through_links() {
     use std::os::unix::fs::symlink;
     let scratch = layout(DELTA);
     symlink("lake/delta/dt=a", scratch.join("partition")).unwrap();
@@ -346,7 +346,7 @@ fn tables_in_a_store_are_refused_as_in_directories() {
 
 /// Who may read a prefix need not be allowed to list what is above it.
 #[test]
-fn a_listing_that_is_denied_above_proves_nothing() {
+fn table_format_check_tolerates_denied_listings() {
     let server = S3Server::default();
     put(&server, &["a/b/t/part-0.parquet"]);
     let denied = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>".to_owned();
@@ -375,7 +375,7 @@ fn tables_of_delta_rs_are_refused() {
 }
 
 #[test]
-fn the_way_out_is_told() {
+fn table_format_errors_have_hints() {
     let scratch = layout(&[DELTA, ICEBERG, ACID].concat());
     let told = |location: &str| {
         let found = count(&scratch, location).exits_with(1);
@@ -386,7 +386,7 @@ fn the_way_out_is_told() {
 
 /// Files `v9` and `v10` are in this order, and the newest is the one to read by.
 #[test]
-fn the_way_out_of_an_iceberg_table_is_its_newest_metadata() {
+fn iceberg_hint_names_the_newest_metadata() {
     let scratch = layout(&["t/metadata/v9.metadata.json", "t/metadata/v10.metadata.json", "t/data/a.parquet"]);
     let found = count(&scratch, "t/").exits_with(1);
     assert!(found.stderr.contains("StaticTable.from_metadata('t/metadata/v10.metadata.json')"), "{}", found.stderr);

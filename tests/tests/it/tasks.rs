@@ -245,7 +245,7 @@ fn killed_and_repeated_tasks_leave_no_trace() {
 }
 
 #[test]
-fn a_plan_waits_for_its_tasks() {
+fn plan_waits_for_its_tasks() {
     let job = Job::new();
     let (name, arguments, _) = ARRANGEMENTS[2];
     let out = job.path("together").join(name);
@@ -270,7 +270,7 @@ fn a_plan_waits_for_its_tasks() {
 }
 
 #[test]
-fn what_changed_since_the_plan_is_an_error() {
+fn task_rejects_inputs_changed_since_the_plan() {
     let job = Job::new();
     let (name, arguments, _) = ARRANGEMENTS[0];
     let (plan, _) = job.plan(name, arguments);
@@ -293,7 +293,7 @@ fn what_changed_since_the_plan_is_an_error() {
 }
 
 #[test]
-fn sorted_rows_that_nobody_carries_on_are_removed() {
+fn remove_leftovers_deletes_abandoned_sorted_rows() {
     let job = Job::new();
     let (sorted, out) = (job.path("sorted"), job.path("out"));
     fs::create_dir(&sorted).unwrap();
@@ -310,7 +310,7 @@ fn sorted_rows_that_nobody_carries_on_are_removed() {
 }
 
 #[test]
-fn queries_whose_tasks_depend_on_each_other_are_refused() {
+fn plan_rejects_queries_with_dependent_tasks() {
     let job = Job::new();
     let trips = format!("'{}/*.parquet'", job.path("trips").display());
     let refused = |query: &str| {

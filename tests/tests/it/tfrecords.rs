@@ -67,7 +67,7 @@ pub fn is_records(entry: &Entry) -> bool {
 
 /// Directories as TensorFlow Datasets leaves them: the shards of all splits, and not what describes them.
 #[tokio::test]
-async fn datasets() {
+async fn tfds_directories_read_all_splits() {
     let Some(corpus) = Corpus::find() else { return };
     let context = session::of_command(2);
     let mut datasets = BTreeMap::<String, u64>::new();

@@ -37,7 +37,7 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
 
 /// Which rows a value is missing from, is said; and nothing is left behind.
 #[test]
-fn no_output_has_a_failure_as_a_value() {
+fn outputs_reject_values_without_text() {
     let scratch = Scratch::default();
     let batch = RecordBatch::try_from_iter(columns()).unwrap();
     let table = scratch.arrow("t.arrow", &batch);

@@ -177,7 +177,7 @@ fn a_part_of_a_set_is_reported() {
 }
 
 #[test]
-fn a_name_of_a_compressed_file_is_kept_to() {
+fn compressed_file_name_requires_compressed_content() {
     let scratch = Scratch::default();
     for (name, content) in [
         ("x.csv.gz", &b"\x1f"[..]),
@@ -255,7 +255,7 @@ fn an_empty_shard_with_the_name_of_a_compressed_one_is_refused_by_all() {
 }
 
 #[test]
-fn two_files_behind_each_other_in_a_pipe_are_refused() {
+fn piped_concatenation_of_two_files_is_rejected() {
     let scratch = Scratch::default();
     for ending in ["parquet", "arrow"] {
         let mut both = Vec::new();
@@ -282,7 +282,7 @@ fn piped(scratch: &Scratch, bytes: &[u8]) -> (Option<i32>, String) {
 
 /// The manifest of another tool with that name is none of ours.
 #[test]
-fn a_manifest_of_another_tool_is_passed_over() {
+fn manifest_of_another_tool_is_ignored() {
     let scratch = Scratch::default();
     let shard = shard_files(&set(&scratch, "set", 900)).remove(0);
     let other: &Path = &scratch.join("other");

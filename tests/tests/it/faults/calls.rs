@@ -29,12 +29,12 @@ const STRIDE: usize = 11;
 pub type Point = (bool, String, usize);
 
 #[test]
-fn errors() {
+fn outputs_survive_errors_of_system_calls() {
     try_outputs(Ending::Error);
 }
 
 #[test]
-fn kills() {
+fn outputs_survive_kills_at_system_calls() {
     try_outputs(Ending::Kill);
 }
 

@@ -128,7 +128,7 @@ fn try_point(trial: &Trial, point: &Point, ending: &str) -> Result<(), String> {
 
 /// The plan of another directory has the same name: it is not touched.
 #[test]
-fn a_relative_plan_is_that_of_the_current_directory() {
+fn finish_uses_the_plan_of_the_current_directory() {
     let trial = trial(0);
     trial.reset();
     let (here, other) = (trial.work().join("here"), trial.work().join("p.tfrplan"));
@@ -169,7 +169,7 @@ fn names(dir: &Path) -> Vec<String> {
 
 /// Two plans for one target: the second is finished once the first set is moved away.
 #[test]
-fn an_occupied_target_leaves_what_the_tasks_have_written() {
+fn finish_keeps_shards_of_tasks_if_the_target_is_occupied() {
     let trial = trial(0);
     trial.reset();
     let other = "{two} --out {out} --shard-rows 500 --partitions 2 --plan {work}/q.tfrplan";

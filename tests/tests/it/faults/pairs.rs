@@ -19,7 +19,7 @@ const FIRST: RangeInclusive<u64> = 2_001..=5_000;
 const SECOND: RangeInclusive<u64> = 6_001..=8_000;
 
 #[test]
-fn two_at_once() {
+fn concurrent_runs_leave_a_whole_output() {
     let strace = has_strace();
     let rounds = if is_long() { 20 } else { 2 };
     let mut tally = Tally::default();
