@@ -1,6 +1,5 @@
 //! [`Error`]: errors of converting between record batches and records.
 
-use std::fmt;
 use std::io;
 
 use arrow_schema::{ArrowError, DataType};
@@ -13,8 +12,10 @@ use crate::options::Choice;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with its location.
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error with its location.
+    pub struct Error(Box<ErrorKind>);
+}
 
 /// The kinds of [`Error`]. Rows are counted from 0 within the batch, plus the offset set by [`Error::with_row_offset`].
 #[derive(Debug, thiserror::Error)]
@@ -392,11 +393,6 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The kind of the error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-
     /// The position of the record that the error is about, if it is about one.
     pub fn position(&self) -> Option<Position> {
         match self.kind() {
@@ -520,30 +516,6 @@ fn columns(lossy: &[(String, String)]) -> &'static str {
 fn reasons(lossy: &[(String, String)]) -> String {
     let reasons: Vec<_> = lossy.iter().map(|(column, reason)| format!("{column:?} ({reason})")).collect();
     reasons.join(", ")
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-impl<E: Into<ErrorKind>> From<E> for Error {
-    fn from(kind: E) -> Self {
-        Self(Box::new(kind.into()))
-    }
 }
 
 impl From<Error> for ArrowError {

@@ -1,6 +1,5 @@
 //! [`Error`]: reports an invalid write before any row is read, a write that failed, or files that cannot be read.
 
-use std::fmt;
 use std::io;
 
 use arrow_schema::DataType;
@@ -10,8 +9,10 @@ use tfrecord_shards::{Disagreement, MissingParts, NULL_PARTITION};
 
 use crate::read::similar::listed;
 
-/// An error. The engine carries it as [`DataFusionError::External`].
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error. The engine carries it as [`DataFusionError::External`].
+    pub struct Error(Box<ErrorKind>) includes Record, Inference, Columns;
+}
 
 /// The kinds of [`Error`]. Errors of the mapping and of the shard set are those of [`arrow_tfrecord`] and
 /// [`tfrecord_shards`].
@@ -360,43 +361,6 @@ pub enum ErrorKind {
         /// The panic's message.
         message: String,
     },
-}
-
-impl Error {
-    /// Returns the kind of error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self.kind() {
-            // Its text is already part of this error's text.
-            ErrorKind::Record { error, .. } | ErrorKind::Inference { error, .. } | ErrorKind::Columns { error } => {
-                error.source()
-            }
-            kind => kind.source(),
-        }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
-    }
 }
 
 /// Errors of a store stay I/O errors: schedulers retry those.

@@ -13,10 +13,10 @@ use crate::unchanged::change::Change;
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of listing, planning or reading the files of a table. It names the location or the file.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error of listing, planning or reading the files of a table. It names the location or the file.
+    pub struct Error(Box<ErrorKind>);
+}
 
 /// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -409,11 +409,6 @@ impl fmt::Display for Skipped {
 }
 
 impl Error {
-    /// Returns the kind of error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-
     /// Returns the error that a file has changed, if it is among `error` and its sources. Readers take such a failure
     /// for damage.
     pub fn change_in(error: &(dyn StdError + 'static)) -> Option<Self> {
@@ -430,12 +425,6 @@ impl Error {
             };
         }
         None
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
     }
 }
 

@@ -12,10 +12,10 @@ pub use line::Line;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure to parse, open or read an input.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// A failure to parse, open or read an input.
+    pub struct Error(Box<ErrorKind>);
+}
 
 /// What failed.
 #[derive(Debug, thiserror::Error)]
@@ -535,23 +535,12 @@ fn names(formats: &[InputFormat]) -> String {
 }
 
 impl Error {
-    /// Returns what failed.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-
     /// Returns the error of a file that cannot be fetched or decompressed.
     pub(crate) fn read(file: &str, source: std::io::Error) -> Self {
         match tfr_files::Error::change_in(&source) {
             Some(changed) => ErrorKind::Changed(changed).into(),
             None => ErrorKind::Read { file: file.to_owned(), source }.into(),
         }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
     }
 }
 

@@ -25,24 +25,14 @@ impl fmt::Display for Position {
     }
 }
 
-/// Why a TFRecord stream could not be read or written.
-///
-/// The text includes the position in the stream. The caller adds the file's name.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Error(Box<ErrorKind>);
+crate::boxed_error! {
+    /// Why a TFRecord stream could not be read or written.
+    ///
+    /// The text includes the position in the stream. The caller adds the file's name.
+    pub struct Error(Box<ErrorKind>);
+}
 
 impl Error {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-
-    /// Returns the kind of the error, by value.
-    pub fn into_kind(self) -> ErrorKind {
-        *self.0
-    }
-
     /// Returns the position of the record that could not be read or written.
     pub fn position(&self) -> Position {
         match *self.0 {
@@ -54,12 +44,6 @@ impl Error {
             | ErrorKind::Compression { position, .. }
             | ErrorKind::WrongCompression { position, .. } => position,
         }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
     }
 }
 

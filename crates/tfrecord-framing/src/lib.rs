@@ -49,6 +49,7 @@
 //! # }
 //! ```
 
+mod boxed_error;
 mod compression;
 mod crc;
 mod decoder;

@@ -4,7 +4,6 @@ mod at_path;
 mod attempt;
 mod finding;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,9 +23,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The error of a sidecar producer.
 pub type SidecarsError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A failure to write, publish or read a shard set.
-#[derive(Debug)]
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// A failure to write, publish or read a shard set.
+    pub struct Error(Box<ErrorKind>) includes Damaged;
+}
 
 /// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -386,16 +386,6 @@ impl From<tfrecord_framing::Error> for ErrorKind {
 }
 
 impl Error {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-
-    /// Returns the kind of the error, owned.
-    pub fn into_kind(self) -> ErrorKind {
-        *self.0
-    }
-
     /// Returns the message with those of its sources, for the log.
     pub(crate) fn with_sources(&self) -> String {
         let sources = std::iter::successors(std::error::Error::source(self), |source| source.source());
@@ -415,31 +405,9 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self.kind() {
-            // The text of these includes the inner error already.
-            ErrorKind::Damaged { error, .. } => error.source(),
-            kind => kind.source(),
-        }
-    }
-}
-
 impl From<Error> for ArrowError {
     fn from(error: Error) -> Self {
         Self::ExternalError(Box::new(error))
-    }
-}
-
-impl<E: Into<ErrorKind>> From<E> for Error {
-    fn from(kind: E) -> Self {
-        Self(Box::new(kind.into()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`Error`]: errors of writing and reading descriptions of tables.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +12,10 @@ use tfrecord_framing::Compression;
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error with its location.
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error with its location.
+    pub struct Error(Box<ErrorKind>);
+}
 
 /// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -207,13 +208,6 @@ fn compressed(found: Option<Compression>) -> String {
 }
 
 impl Error {
-    /// The kind of the error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-}
-
-impl Error {
     /// Adds the path of the file to the error.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         ErrorKind::File { path: path.to_owned(), source: self }.into()
@@ -223,29 +217,5 @@ impl Error {
 impl From<TfdsProblem> for ErrorKind {
     fn from(problem: TfdsProblem) -> Self {
         Self::Tfds(problem)
-    }
-}
-
-impl<E: Into<ErrorKind>> From<E> for Error {
-    fn from(kind: E) -> Self {
-        Self(Box::new(kind.into()))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }

@@ -1,11 +1,11 @@
 //! [`Error`]: reports invalid arguments of functions, and values that they cannot process.
 
-use std::fmt;
-
 use datafusion_common::DataFusionError;
 
-/// An error. The engine carries it as [`DataFusionError::External`].
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error. The engine carries it as [`DataFusionError::External`].
+    pub struct Error(Box<ErrorKind>) includes Record, Parse;
+}
 
 /// The kinds of [`Error`]. Rows are counted from 0 within the batch passed to the function.
 #[derive(Debug, thiserror::Error)]
@@ -75,13 +75,6 @@ pub enum ErrorKind {
     },
 }
 
-impl Error {
-    /// Returns the kind of error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-}
-
 impl ErrorKind {
     /// Creates the error of a record that cannot be parsed.
     pub(super) fn parse(function: &'static str, error: arrow_tfrecord::Error) -> Self {
@@ -89,34 +82,6 @@ impl ErrorKind {
             Some(position) => Self::Parse { function, row: position.record, error },
             None => Self::Record { function, error },
         }
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self.kind() {
-            // Its text is already part of this error's text.
-            ErrorKind::Record { error, .. } | ErrorKind::Parse { error, .. } => error.source(),
-            kind => kind.source(),
-        }
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
     }
 }
 

@@ -10,11 +10,11 @@ use crate::LocationText;
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of a store. It names the store (`s3://bucket`) but never a credential. Of a server's response it only
-/// contains the code.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct Error(Box<ErrorKind>);
+tfrecord_framing::boxed_error! {
+    /// An error of a store. It names the store (`s3://bucket`) but never a credential. Of a server's response it only
+    /// contains the code.
+    pub struct Error(Box<ErrorKind>);
+}
 
 /// The kinds of [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -174,19 +174,6 @@ impl fmt::Display for Answer {
             Some(text) => write!(f, " ({text})"),
             None => Ok(()),
         }
-    }
-}
-
-impl Error {
-    /// Returns the kind of error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0
-    }
-}
-
-impl From<ErrorKind> for Error {
-    fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
     }
 }
 
