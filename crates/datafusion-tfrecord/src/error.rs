@@ -211,6 +211,16 @@ pub enum ErrorKind {
     /// A write node was executed without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
     NoCommit,
+    /// Rows of a write partition cannot be written. Row numbers count from the first row of the partition.
+    #[error("write partition {partition} of {partitions}, which counts its own rows")]
+    PartitionRows {
+        /// The partition.
+        partition: u32,
+        /// The number of partitions.
+        partitions: usize,
+        /// The error of a row.
+        source: DataFusionError,
+    },
     /// A record cannot be read as the columns of the table, or the file is damaged.
     #[error("{file}: {error}")]
     Record {

@@ -9,7 +9,7 @@ use tfrecord_framing::HEADER_LEN;
 
 use crate::arrow::message::begins_stream;
 use crate::error::{Error, ErrorKind, Result};
-use crate::foreign::ForeignFormat;
+use crate::foreign::{ForeignFormat, UnsupportedFormat};
 use crate::input_format::InputFormat;
 use crate::text::compression::Compression;
 
@@ -19,7 +19,7 @@ pub(crate) enum Content {
     /// A format with a magic number, or with a record header whose checksum matches, compressed or not.
     Format(InputFormat),
     /// A format that has a magic number but is not supported.
-    Unsupported(&'static str),
+    Unsupported(UnsupportedFormat),
     /// Compressed bytes.
     Compressed(Compression),
     /// No magic number: presumably text.
@@ -49,7 +49,7 @@ impl Content {
             return if is_text { Self::Text } else { Self::Format(*format) };
         }
         if let Some(foreign) = ForeignFormat::of(head) {
-            return Self::Unsupported(foreign.name);
+            return Self::Unsupported(foreign.format);
         }
         if begins_stream(head) {
             return Self::Format(InputFormat::Arrow);
@@ -63,7 +63,7 @@ impl Content {
     pub(crate) fn describe(self) -> String {
         match self {
             Self::Format(format) => format.name().to_owned(),
-            Self::Unsupported(name) => format!("that of {name}"),
+            Self::Unsupported(format) => format!("that of {format}"),
             Self::Compressed(compression) => format!("{compression}-compressed"),
             Self::Text => "text (no magic number of another format at its start)".to_owned(),
         }

@@ -6,7 +6,7 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use crate::content::{Content, head};
 use crate::error::{ErrorKind, Result};
-use crate::foreign::ForeignFormat;
+use crate::foreign::{ForeignFormat, UnsupportedFormat};
 use crate::input_format::InputFormat;
 use crate::text::{self, Compression};
 
@@ -56,7 +56,7 @@ pub async fn detect(
         && named.is_none()
         && let Some(foreign) = unread(store, file, name, content, &head).await
     {
-        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format: foreign.name }.into());
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format: foreign.format }.into());
     }
     if let Some(format) = text::unread_codec(name, &head).filter(|_| content == Content::Text) {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
@@ -66,7 +66,7 @@ pub async fn detect(
     // What is called by the name of another format is told of that.
     let is_called_text = asked.is_none() && named.is_none_or(InputFormat::is_text);
     if content == Content::Text && is_called_text && takes_utf8 && !has_mark && head.contains(&0) {
-        let format = "bytes that are not text, with a zero among them,";
+        let format = UnsupportedFormat::Binary;
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
     let called = asked.or(named);

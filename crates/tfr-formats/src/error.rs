@@ -5,6 +5,7 @@ mod line;
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
 
+use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
 
 pub use line::Line;
@@ -80,8 +81,8 @@ pub enum ErrorKind {
     UnsupportedFormat {
         /// The file.
         file: String,
-        /// Name of the format.
-        format: &'static str,
+        /// The format.
+        format: UnsupportedFormat,
     },
     /// The content is not of the table's format.
     #[error("{file}: the content is {found}, but the table is read as {expected}")]

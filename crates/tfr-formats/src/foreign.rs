@@ -1,10 +1,33 @@
 //! Formats that are recognized but not supported: their names and how they are detected.
 
-/// A format that is recognized but not supported.
+use std::fmt;
+
+/// Content that is recognized but not supported. Its text is what it is called in messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum UnsupportedFormat {
+    /// Text in a compression that is not supported, by the name of the compression.
+    CompressedText(&'static str),
+    /// Bytes with a zero among them, where UTF-8 is expected.
+    Binary,
+    /// Any other format, by its name in the plural.
+    Named(&'static str),
+}
+
+impl fmt::Display for UnsupportedFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CompressedText(compression) => write!(f, "text compressed with {compression}"),
+            Self::Binary => f.write_str("bytes that are not text, with a zero among them,"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// How to detect a format that is not supported.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ForeignFormat {
-    /// The format's name in the plural.
-    pub(crate) name: &'static str,
+    pub(crate) format: UnsupportedFormat,
     /// Magic numbers, each with its offset.
     magic: &'static [(usize, &'static [u8])],
     /// File extensions, used if there is no magic number.
@@ -16,7 +39,11 @@ const fn format(
     magic: &'static [(usize, &'static [u8])],
     endings: &'static [&'static str],
 ) -> ForeignFormat {
-    ForeignFormat { name, magic, endings }
+    ForeignFormat { format: UnsupportedFormat::Named(name), magic, endings }
+}
+
+const fn compressed_text(compression: &'static str, magic: &'static [(usize, &'static [u8])]) -> ForeignFormat {
+    ForeignFormat { format: UnsupportedFormat::CompressedText(compression), magic, endings: &[] }
 }
 
 /// A more specific format comes before a more general one.
@@ -31,10 +58,10 @@ const FORMATS: &[ForeignFormat] = &[
     format("Excel workbooks", &[], &["xlsx", "xlsm", "xlsb", "xls"]),
     format("OpenDocument spreadsheets", &[], &["ods"]),
     format("PyTorch files", &[], &["pt", "pth"]),
-    format("text compressed with LZ4", &[(0, b"\x04\x22\x4d\x18")], &[]),
-    format("text compressed with snappy", &[(0, b"\xff\x06\x00\x00sNaPpY")], &[]),
-    format("text compressed with LZO", &[(0, b"\x89LZO\0\r\n\x1a\n")], &[]),
-    format("text compressed with compress", &[(0, b"\x1f\x9d")], &[]),
+    compressed_text("LZ4", &[(0, b"\x04\x22\x4d\x18")]),
+    compressed_text("snappy", &[(0, b"\xff\x06\x00\x00sNaPpY")]),
+    compressed_text("LZO", &[(0, b"\x89LZO\0\r\n\x1a\n")]),
+    compressed_text("compress", &[(0, b"\x1f\x9d")]),
     format("zip archives", &[(0, b"PK\x03\x04")], &["zip"]),
     format("7z archives", &[(0, b"7z\xbc\xaf\x27\x1c")], &["7z"]),
     format("RAR archives", &[(0, b"Rar!\x1a\x07")], &["rar"]),
@@ -67,13 +94,12 @@ const FORMATS: &[ForeignFormat] = &[
 ];
 
 /// Text formats: their extensions count even if the content is plain text.
-const TEXTS: &[&str] = &["XML documents", "HTML documents"];
+const TEXTS: &[UnsupportedFormat] =
+    &[UnsupportedFormat::Named("XML documents"), UnsupportedFormat::Named("HTML documents")];
 
-/// Lists the formats that are recognized but not supported, as named in [`ErrorKind::UnsupportedFormat`].
-///
-/// [`ErrorKind::UnsupportedFormat`]: crate::ErrorKind::UnsupportedFormat
-pub fn foreign_formats() -> impl Iterator<Item = &'static str> {
-    FORMATS.iter().map(|format| format.name)
+/// Lists the formats that are recognized but not supported.
+pub fn foreign_formats() -> impl Iterator<Item = UnsupportedFormat> {
+    FORMATS.iter().map(|foreign| foreign.format)
 }
 
 impl ForeignFormat {
@@ -101,12 +127,12 @@ impl ForeignFormat {
     pub(crate) fn by_ending(name: &str, head: &[u8]) -> Option<&'static Self> {
         let name = name.rsplit('/').next()?.to_ascii_lowercase();
         let has_ending = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.'));
-        let format = FORMATS.iter().find(|format| format.endings.iter().any(has_ending))?;
-        (TEXTS.contains(&format.name) || !is_plain_text(head)).then_some(format)
+        let foreign = FORMATS.iter().find(|foreign| foreign.endings.iter().any(has_ending))?;
+        (TEXTS.contains(&foreign.format) || !is_plain_text(head)).then_some(foreign)
     }
 
-    fn named(name: &str) -> Option<&'static Self> {
-        FORMATS.iter().find(|format| format.name == name)
+    fn named(name: &'static str) -> Option<&'static Self> {
+        FORMATS.iter().find(|foreign| foreign.format == UnsupportedFormat::Named(name))
     }
 }
 
@@ -138,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn name_of(head: &[u8]) -> Option<&'static str> {
-        ForeignFormat::of(head).map(|format| format.name)
+    fn name(foreign: &ForeignFormat) -> String {
+        foreign.format.to_string()
     }
 
     #[test]
@@ -152,37 +178,38 @@ mod tests {
             zip.extend(entry.as_bytes());
             zip
         };
-        assert_eq!(name_of(&zip("[Content_Types].xml")), Some("Excel workbooks"));
-        assert_eq!(name_of(&zip("x.npy")), Some("NumPy archives"));
-        assert_eq!(name_of(&zip("data.csv")), Some("zip archives"));
-        assert_eq!(name_of(b"\x93NUMPY\x01\0v\0"), Some("NumPy arrays"));
-        assert_eq!(name_of(b"\x80\x04\x95\x10\0"), Some("Python pickles"));
-        assert_eq!(name_of(b"\0\0\0\0\0\0\0\0DUCK@\0"), Some("DuckDB databases"));
-        assert_eq!(name_of(b"SQLite format 3\0\x10"), Some("SQLite databases"));
-        assert_eq!(name_of(b"\x89HDF\r\n\x1a\n\0"), Some("HDF5 files"));
+        let name_of = |head: &[u8]| ForeignFormat::of(head).map(name);
+        assert_eq!(name_of(&zip("[Content_Types].xml")).as_deref(), Some("Excel workbooks"));
+        assert_eq!(name_of(&zip("x.npy")).as_deref(), Some("NumPy archives"));
+        assert_eq!(name_of(&zip("data.csv")).as_deref(), Some("zip archives"));
+        assert_eq!(name_of(b"\x93NUMPY\x01\0v\0").as_deref(), Some("NumPy arrays"));
+        assert_eq!(name_of(b"\x80\x04\x95\x10\0").as_deref(), Some("Python pickles"));
+        assert_eq!(name_of(b"\0\0\0\0\0\0\0\0DUCK@\0").as_deref(), Some("DuckDB databases"));
+        assert_eq!(name_of(b"SQLite format 3\0\x10").as_deref(), Some("SQLite databases"));
+        assert_eq!(name_of(b"\x89HDF\r\n\x1a\n\0").as_deref(), Some("HDF5 files"));
         // A damaged record of 640 bytes.
-        assert_eq!(name_of(b"\x80\x02\0\0\0\0\0\0"), None);
-        assert_eq!(name_of(b"a,b\n1,2\n"), None);
+        assert_eq!(name_of(b"\x80\x02\0\0\0\0\0\0").as_deref(), None);
+        assert_eq!(name_of(b"a,b\n1,2\n").as_deref(), None);
     }
 
     #[test]
     fn foreign_format_uses_extensions_of_binary_files() {
-        let name_of = |name, head| ForeignFormat::by_ending(name, head).map(|format| format.name);
-        assert_eq!(name_of("d/a.msgpack", b"\x82\xa1a\x01"), Some("MessagePack files"));
-        assert_eq!(name_of("a.tar.gz", b"\x1f\x8b\x08"), Some("tar archives"));
-        assert_eq!(name_of("a.pb", b"\x0a\x03abc\0"), Some("protocol buffer messages"));
-        assert_eq!(name_of("a.pb", b"a,b\n1,2\n"), None);
-        assert_eq!(name_of("a.xml", b"<a/>"), Some("XML documents"));
-        assert_eq!(name_of("msgpack", b"\x82"), None);
+        let name_of = |file, head| ForeignFormat::by_ending(file, head).map(name);
+        assert_eq!(name_of("d/a.msgpack", b"\x82\xa1a\x01").as_deref(), Some("MessagePack files"));
+        assert_eq!(name_of("a.tar.gz", b"\x1f\x8b\x08").as_deref(), Some("tar archives"));
+        assert_eq!(name_of("a.pb", b"\x0a\x03abc\0").as_deref(), Some("protocol buffer messages"));
+        assert_eq!(name_of("a.pb", b"a,b\n1,2\n").as_deref(), None);
+        assert_eq!(name_of("a.xml", b"<a/>").as_deref(), Some("XML documents"));
+        assert_eq!(name_of("msgpack", b"\x82").as_deref(), None);
     }
 
     #[test]
     fn every_format_is_listed_once() {
         let mut names = HashSet::new();
         let mut endings = HashSet::new();
-        for format in FORMATS {
-            assert!(names.insert(format.name), "{}", format.name);
-            assert!(format.endings.iter().all(|ending| endings.insert(ending)), "{}", format.name);
+        for foreign in FORMATS {
+            assert!(names.insert(foreign.format), "{}", foreign.format);
+            assert!(foreign.endings.iter().all(|ending| endings.insert(ending)), "{}", foreign.format);
         }
     }
 }

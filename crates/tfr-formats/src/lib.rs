@@ -52,7 +52,7 @@ pub mod text;
 pub use arrow::ArrowPipe;
 pub use calendar::{CalendarOption, WriterZone};
 pub use error::{Error, ErrorKind, Line, Result};
-pub use foreign::foreign_formats;
+pub use foreign::{UnsupportedFormat, foreign_formats};
 pub use input_format::InputFormat;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};

@@ -10,7 +10,7 @@ use futures::stream;
 use futures::{Stream, TryStreamExt};
 use tfrecord_shards::{ShardDeal, UnitSize};
 
-use crate::error::{encode_error, sidecar_error};
+use crate::error::{ErrorKind, encode_error, sidecar_error};
 
 /// Maximum memory of a job's batches; a job stops adding batches beyond this. Its number of rows follows from the
 /// length of earlier records, so a job after short records could otherwise hold thousands of long ones.
@@ -88,12 +88,12 @@ impl PartitionPlace {
     }
 
     /// Adds what rows are counted in, unless it is the whole query.
-    pub(super) fn locate(self, error: DataFusionError) -> DataFusionError {
+    pub(super) fn locate(self, source: DataFusionError) -> DataFusionError {
         let Self { partition, partitions } = self;
-        if partitions == 1 {
-            return error;
+        match partitions {
+            1 => source,
+            _ => ErrorKind::PartitionRows { partition, partitions, source }.into(),
         }
-        error.context(format!("write partition {partition} of {partitions}, which counts its own rows"))
     }
 }
 

@@ -3,6 +3,7 @@
 use arrow_schema::ArrowError;
 
 use crate::error::{Error, ErrorKind};
+use crate::foreign::UnsupportedFormat;
 
 /// Why a message cannot be decoded, without the name of the file.
 #[derive(Debug)]
@@ -26,7 +27,9 @@ pub(super) fn refused(file: &str, byte: u64, refusal: Refusal) -> Error {
     let file = file.to_owned();
     match refusal {
         Refusal::Damaged(reason) => ErrorKind::Damaged { file, byte, reason }.into(),
-        Refusal::Unsupported(format) => ErrorKind::UnsupportedFormat { file, format }.into(),
+        Refusal::Unsupported(format) => {
+            ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(format) }.into()
+        }
         Refusal::Undecoded(source) => ErrorKind::Message { file, byte, source }.into(),
     }
 }

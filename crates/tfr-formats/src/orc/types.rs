@@ -22,6 +22,7 @@ use super::clock::Clock;
 use super::proto::{StringPair, Type, kind};
 use crate::calendar::{Rule, Watched};
 use crate::error::{ErrorKind, Result};
+use crate::foreign::UnsupportedFormat;
 
 /// Maximum digits of a decimal that ORC 2 stores as an integer.
 const MAX_INTEGER_PRECISION: u32 = 18;
@@ -86,7 +87,7 @@ pub(super) fn columns(
 ) -> Result<Vec<Column>> {
     let root = &types[0];
     if root.kind != kind::STRUCT {
-        let format = "ORC files of single values, not of rows,";
+        let format = UnsupportedFormat::Named("ORC files of single values, not of rows,");
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
     }
     let mut names = HashSet::new();

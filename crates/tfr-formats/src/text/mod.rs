@@ -21,6 +21,7 @@ use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::content::Content;
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
 
 use compression::CHUNK_LEN;
@@ -78,9 +79,9 @@ pub(crate) async fn text(
         }
     };
     if compression == Compression::None
-        && let Some(codec) = unread_codec(file, &head)
+        && let Some(format) = unread_codec(file, &head)
     {
-        return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format: codec }.into());
+        return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
     }
     let bytes = decompress(bytes, compression);
     let (head, bytes) = peek(bytes, 4).await.map_err(|error| Error::read(file, error))?;
@@ -116,18 +117,18 @@ pub(crate) async fn start(
 
 /// Returns the unsupported codec that the extension implies, if the file does not begin like text. Hadoop's codecs have
 /// no magic number.
-pub(crate) fn unread_codec(name: &str, head: &[u8]) -> Option<&'static str> {
+pub(crate) fn unread_codec(name: &str, head: &[u8]) -> Option<UnsupportedFormat> {
     let (_, ending) = name.rsplit_once('.')?;
     let codec = match ending.to_ascii_lowercase().as_str() {
-        "snappy" | "sz" => "text compressed with snappy",
-        "lz4" => "text compressed with LZ4",
-        "lzo" | "lzo_deflate" | "lzop" => "text compressed with LZO",
-        "br" => "text compressed with Brotli",
-        "z" => "text compressed with compress",
-        "lzma" => "text compressed with LZMA",
+        "snappy" | "sz" => "snappy",
+        "lz4" => "LZ4",
+        "lzo" | "lzo_deflate" | "lzop" => "LZO",
+        "br" => "Brotli",
+        "z" => "compress",
+        "lzma" => "LZMA",
         _ => return None,
     };
-    is_binary(head).then_some(codec)
+    is_binary(head).then_some(UnsupportedFormat::CompressedText(codec))
 }
 
 /// Whether the bytes are not UTF-8 text: they contain a zero byte or an invalid sequence.

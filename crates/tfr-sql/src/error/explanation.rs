@@ -14,7 +14,7 @@ use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
 use datafusion::parquet::errors::ParquetError;
-use datafusion_tfrecord::functions;
+use datafusion_tfrecord::{ErrorKind as TableKind, functions};
 use tfr_arrow::text::NoTextError;
 use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
@@ -49,9 +49,10 @@ impl Explanation {
                 explanation.hint = worker.hint.clone().or(explanation.hint);
                 break;
             }
+            let table_error = error.downcast_ref::<datafusion_tfrecord::Error>();
+            partial_rows |= table_error.is_some_and(|error| matches!(error.kind(), TableKind::PartitionRows { .. }));
             let link = Link::of(error);
             if let Some(text) = link.text {
-                partial_rows |= text.ends_with("which counts its own rows");
                 explanation.add(&text);
             }
             // The innermost hint is the most precise one, but for the run of a plan it is not: that one is continued.

@@ -1,7 +1,7 @@
 //! Hints for tables that cannot be opened, and for values that do not match the type of their column.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use tfr_formats::{Error, ErrorKind, Line};
+use tfr_formats::{Error, ErrorKind, Line, UnsupportedFormat};
 
 use super::conversions::conversion;
 
@@ -35,10 +35,10 @@ pub fn hint(error: &Error) -> Option<String> {
             "give quote=none if quotes have no meaning in this file, or record_limit=256MiB if records are that long"
                 .to_owned(),
         ),
-        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("text compressed") => {
+        ErrorKind::UnsupportedFormat { format: UnsupportedFormat::CompressedText(_), .. } => {
             Some("unpack it, or write it with gzip, bzip2, xz, zstd or deflate".to_owned())
         }
-        ErrorKind::UnsupportedFormat { format, .. } if format.starts_with("bytes that are not text") => Some(
+        ErrorKind::UnsupportedFormat { format: UnsupportedFormat::Binary, .. } => Some(
             "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
         ),
         ErrorKind::LongRecord { .. } => Some("raise --memory-limit".to_owned()),
@@ -102,8 +102,8 @@ pub fn hint(error: &Error) -> Option<String> {
             "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the \
              option types; STRING holds numbers and times, for a CAST in the query"
         )),
-        ErrorKind::UnsupportedFormat { file, format } => {
-            conversion(format).map(|conversion| format!("convert it: {}", conversion.replace("FILE", file)))
+        ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(name) } => {
+            conversion(name).map(|conversion| format!("convert it: {}", conversion.replace("FILE", file)))
         }
         ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
         _ => None,

@@ -22,8 +22,8 @@ fn input_value_errors_have_hints() {
         cell(DataType::Float64, "9007199254740993", true),
         cell(DataType::Float64, "1e400", true),
         unfit,
-        ErrorKind::UnsupportedFormat { file: "a.xls".to_owned(), format: "Excel workbooks" },
-        ErrorKind::UnsupportedFormat { file: file(), format: "text compressed with LZ4" },
+        ErrorKind::UnsupportedFormat { file: "a.xls".to_owned(), format: UnsupportedFormat::Named("Excel workbooks") },
+        ErrorKind::UnsupportedFormat { file: file(), format: UnsupportedFormat::CompressedText("LZ4") },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
