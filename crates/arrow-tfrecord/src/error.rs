@@ -165,7 +165,7 @@ pub enum ErrorKind {
         lossy: Vec<(String, String)>,
     },
     /// A null where nulls are not allowed.
-    #[error("column {column:?}, row {row}: null, and {rule}")]
+    #[error("column {column:?}, row {row}: null, but {rule}")]
     Null {
         /// The column.
         column: String,

@@ -227,7 +227,7 @@ fn text(elements: &ArrayRef, element: usize) -> String {
 pub(super) fn why_no_null(nullable: bool, nulls: &NullRule) -> Option<&'static str> {
     match nullable {
         false => Some("the schema allows none"),
-        true => nulls.is(NullPolicy::Error).then_some("nulls were to be errors"),
+        true => nulls.is(NullPolicy::Error).then_some("null=error is set"),
     }
 }
 

@@ -106,7 +106,7 @@ impl fmt::Display for Defect {
             Self::Format => f.write_str("no JPEG, PNG, GIF, BMP, WebP or TIFF image"),
             Self::Empty => f.write_str("an image without pixels"),
             Self::Damaged(format, error) => write!(f, "a damaged {format} image: {error}"),
-            Self::Panic(format) => write!(f, "a damaged {format} image, over whose header the reader failed"),
+            Self::Panic(format) => write!(f, "a damaged {format} image: the reader panicked on its header"),
         }
     }
 }

@@ -35,7 +35,7 @@ impl<T: Clone> Barrier<T> {
         let state = changes.wait_for(|state| matches!(state, State::Failed(_))).await;
         match state.as_deref() {
             Ok(State::Failed(error)) => DataFusionError::Shared(Arc::clone(error)),
-            _ => internal_datafusion_err!("the write partitions have lost each other"),
+            _ => internal_datafusion_err!("the state that the write partitions share was dropped"),
         }
     }
 
@@ -95,7 +95,7 @@ impl<T: Clone> Visitor<T> {
     pub(super) async fn opened(&self) -> Result<T> {
         let mut changes = self.barrier.state.subscribe();
         let state = changes.wait_for(|state| !matches!(state, State::Closed { .. })).await;
-        match &*state.map_err(|_| internal_datafusion_err!("the write partitions have lost each other"))? {
+        match &*state.map_err(|_| internal_datafusion_err!("the state that the write partitions share was dropped"))? {
             State::Open(with) => Ok(with.clone()),
             State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
             State::Closed { .. } => Err(internal_datafusion_err!("a closed barrier was passed")),

@@ -138,7 +138,7 @@ impl TfRecordCommitExec {
         let id = match &run.staging {
             Staging::Local(commit) => commit.run().clone(),
             Staging::Uploads(set) => set.run().clone(),
-            Staging::Task(_) => return exec_err!("tasks have no tasks"),
+            Staging::Task(_) => return exec_err!("a task of a plan cannot plan tasks of its own"),
         };
         // Before the run outlives this process.
         let scratch = match scratch.clone().filter(|_| sorts) {

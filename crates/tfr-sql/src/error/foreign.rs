@@ -64,7 +64,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
     function(
         &["grouping_id", "grouping__id"],
         "",
-        "grouping(column) tells it of one column: 2 * grouping(a) + grouping(b)",
+        "combine the grouping() of each column: 2 * grouping(a) + grouping(b)",
     ),
     // Conditions and nulls.
     function(&["if", "iff"], "CASE WHEN c THEN 1 ELSE 0 END", ""),
@@ -124,7 +124,7 @@ const FUNCTIONS: &[ForeignFunction] = &[
             "none_match",
         ],
         "",
-        "functions of functions are not supported: unnest(list) makes a row of each item, and array_agg a list of rows again",
+        "functions that take a lambda are not supported: unnest(list) makes a row of each item, and array_agg a list of rows",
     ),
     // Maps and structs.
     function(&["map_from_arrays"], "map(['a', 'b'], [n, n + 1])", ""),

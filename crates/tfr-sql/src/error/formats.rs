@@ -51,8 +51,8 @@ pub fn hint(error: &Error) -> Option<String> {
             if expected.is_floating() && is_whole(found) =>
         {
             Some(format!(
-                "no {expected} is that number: declare \"{column}\" as BIGINT or DECIMAL(38, 0), or as VARCHAR and CAST it in \
-                 the query"
+                "{expected} cannot represent this number: declare \"{column}\" as BIGINT or DECIMAL(38, 0), or as VARCHAR \
+                 and CAST it in the query"
             ))
         }
         ErrorKind::Cell { column, declared: true, .. } => Some(format!(

@@ -94,7 +94,7 @@ fn nulls_may_be_forbidden() {
     assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--out", "shards", "--null", "error"]), @r##"
     exit 1
     -- stderr
-    error: column "label", row 2: null, and nulls were to be errors
+    error: column "label", row 2: null, but null=error is set
 
     hint: replace nulls in the query with coalesce(label, ...), filter them out, or write them as absent
     "##);

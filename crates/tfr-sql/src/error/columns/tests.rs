@@ -45,7 +45,7 @@ fn unwritable_column_errors_have_hints() {
         ErrorKind::DuplicatePart { part: column(), first: 0, second: 1 },
         ErrorKind::EmptyFeatureName { column: 0 },
         ErrorKind::Narrowed { lossy: Vec::new() },
-        ErrorKind::Null { column: column(), row: 0, rule: "nulls were to be errors" },
+        ErrorKind::Null { column: column(), row: 0, rule: "null=error is set" },
         ErrorKind::NotBytes { columns: Vec::new() },
         null_element(true),
         null_element(false),

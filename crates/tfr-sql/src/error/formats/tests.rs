@@ -30,7 +30,7 @@ fn input_value_errors_have_hints() {
     insta::assert_snapshot!(hints.join("\n"), @r#"
     declare "x" with a type that can represent every cell exactly, or as VARCHAR and CAST it in the query
     types are inferred from the first rows: read every column as text with types=string and CAST "x" in the query, or read more rows with infer_rows=all
-    no Float64 is that number: declare "x" as BIGINT or DECIMAL(38, 0), or as VARCHAR and CAST it in the query
+    Float64 cannot represent this number: declare "x" as BIGINT or DECIMAL(38, 0), or as VARCHAR and CAST it in the query
     declare "x" with a type that can represent every cell exactly, or as VARCHAR and CAST it in the query
     give "x" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the option types; STRING holds numbers and times, for a CAST in the query
     convert it: python3 -c "import pandas; pandas.read_excel('a.xls').to_parquet('out.parquet')", or save the sheet as CSV
