@@ -183,30 +183,11 @@ pub enum ErrorKind {
     /// Tasks sort rows for a set in an object store, and no directory is given for these rows.
     #[error("tasks have to sort the rows of this set, and an object store has no place for sorted rows")]
     NoScratch,
-    /// A set written by tasks is a saved dataset.
-    #[error("tasks do not write a saved dataset of tf.data")]
-    TasksOfSnapshot,
-    /// There are more tasks than can be numbered.
-    #[error("{partitions} partitions are too many for tasks")]
-    TooManyTasks {
-        /// The number of partitions.
-        partitions: usize,
-    },
-    /// A task does not exist.
-    #[error("there is no task {task}: expected one of {tasks}, from 0")]
-    NoTask {
-        /// The number of the task.
-        task: u32,
-        /// The number of tasks.
-        tasks: u32,
-    },
-    /// A stored option has an invalid value.
-    #[error("the stored option {option} has the invalid value {value:?}")]
-    StoredOption {
-        /// The option.
-        option: &'static str,
-        /// Its value.
-        value: String,
+    /// The set cannot be written by tasks, or there is no such task.
+    #[error("{problem}")]
+    Tasks {
+        /// The reason.
+        problem: String,
     },
     /// A write node was executed without its committer.
     #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]

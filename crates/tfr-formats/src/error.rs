@@ -7,6 +7,7 @@ use datafusion_common::DataFusionError;
 
 use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
+use crate::names::MAX_COLUMNS;
 
 pub use line::Line;
 
@@ -144,26 +145,6 @@ pub enum ErrorKind {
         file: String,
         /// The name.
         column: String,
-    },
-    /// The footer of a Parquet or ORC file is inconsistent.
-    #[error("{file}: the file is damaged: {reason}")]
-    Footer {
-        /// The file.
-        file: String,
-        /// The inconsistency.
-        reason: String,
-    },
-    /// A stripe of an ORC file is inconsistent, or contradicts the footer.
-    #[error("{file}: stripe {stripe} at byte {offset}: the file is damaged: {reason}")]
-    Stripe {
-        /// The file.
-        file: String,
-        /// The stripe, counted from 0.
-        stripe: usize,
-        /// The byte at which it begins.
-        offset: u64,
-        /// The inconsistency.
-        reason: String,
     },
     /// A stripe of an ORC file cannot be decoded.
     #[error("{file}: stripe {stripe} at byte {offset}: cannot be decoded")]
@@ -303,12 +284,12 @@ pub enum ErrorKind {
         /// The format.
         format: &'static str,
     },
-    /// A line is not a valid row.
+    /// A line is not a valid row, or a record has more columns than a table can have.
     #[error("{file}: {line}{}: {reason}", .byte.map(|byte| format!(", byte {byte}")).unwrap_or_default())]
     Malformed {
         /// The file.
         file: String,
-        /// The line.
+        /// The line, or the one in which the record starts.
         line: Line,
         /// The byte in the line, counted from 1.
         byte: Option<usize>,
@@ -335,16 +316,6 @@ pub enum ErrorKind {
         /// The maximum length of a block in bytes.
         bytes: u64,
     },
-    /// A record would make more columns than a table can have.
-    #[error("{file}: {line}: it has more than {most} columns")]
-    TooManyColumns {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-        /// The maximum number of columns.
-        most: usize,
-    },
     /// A cell contains a line end although `newlines_in_values` is false.
     #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
     LineEnd {
@@ -370,12 +341,14 @@ pub enum ErrorKind {
         declared: bool,
     },
     /// A file is inconsistent or cut off.
-    #[error("{file}: at byte {byte}: the file is damaged: {reason}")]
+    #[error("{file}: {}the file is damaged: {reason}", damaged_part(*.stripe, *.byte))]
     Damaged {
         /// The file.
         file: String,
-        /// The byte at which the damaged part begins.
-        byte: u64,
+        /// The damaged stripe of an ORC file, counted from 0.
+        stripe: Option<usize>,
+        /// The byte at which the damaged part begins. `None` for the footer.
+        byte: Option<u64>,
         /// The defect.
         reason: String,
     },
@@ -519,6 +492,11 @@ pub enum ErrorKind {
     },
 }
 
+fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {
+    let stripe = stripe.map(|stripe| format!("stripe {stripe} ")).unwrap_or_default();
+    byte.map(|byte| format!("{stripe}at byte {byte}: ")).unwrap_or_default()
+}
+
 fn in_path(found: &[String]) -> String {
     match found.is_empty() {
         true => "there are no key=value directories".to_owned(),
@@ -536,6 +514,12 @@ fn names(formats: &[InputFormat]) -> String {
 }
 
 impl Error {
+    /// Returns the error of a record with more columns than a table can have.
+    pub(crate) fn too_many_columns(file: &str, line: Line) -> Self {
+        let reason = format!("it has more than {MAX_COLUMNS} columns");
+        ErrorKind::Malformed { file: file.to_owned(), line, byte: None, reason }.into()
+    }
+
     /// Returns the error of a file that cannot be fetched or decompressed.
     pub(crate) fn read(file: &str, source: std::io::Error) -> Self {
         match tfr_files::Error::change_in(&source) {

@@ -267,7 +267,7 @@ impl Forward {
         let (byte, left) = (self.position, self.left());
         let cut_off = |file: &str, left: u64| -> Error {
             let reason = format!("it is cut off: {len} bytes should follow, but {left} do");
-            ErrorKind::Damaged { file: file.to_owned(), byte, reason }.into()
+            ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: Some(byte), reason }.into()
         };
         let wanted = match usize::try_from(len) {
             Ok(wanted) if len <= left => wanted,

@@ -258,35 +258,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A file or directory other than the main output cannot be written.
-    #[error("{}: cannot be written", path.display())]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A table with a SerDe.
-    #[error("ROW FORMAT SERDE '{class}': tables are read by their format, not by a class")]
-    RowFormatSerde {
-        /// The class.
-        class: String,
-    },
-    /// A delimiter of several characters. Hive itself uses only the first one.
-    #[error("FIELDS TERMINATED BY '{delimiter}': Hive takes one character here")]
-    RowFormatDelimiter {
-        /// The characters.
-        delimiter: String,
-    },
-    /// A table property that changes the values that Hive reads.
-    #[error("TBLPROPERTIES ('{key}'='{value}'): this property is not supported")]
-    TableProperty {
-        /// The property.
-        key: &'static str,
-        /// Its value.
-        value: String,
+    /// A clause of Hive's `CREATE EXTERNAL TABLE` that cannot be carried out.
+    #[error("{clause}: {problem}")]
+    HiveClause {
+        /// The clause: `ROW FORMAT SERDE 'class'`.
+        clause: String,
+        /// The reason.
+        problem: &'static str,
         /// What to do instead.
-        instead: &'static str,
+        instead: String,
     },
     /// `ROW FORMAT` and `OPTIONS` specify the same option.
     #[error("option {key:?} is specified twice, or by both ROW FORMAT and OPTIONS")]
@@ -348,9 +328,9 @@ pub enum Error {
         /// The target.
         path: PathBuf,
     },
-    /// A file of a table cannot be written.
+    /// A file of a table, or one in addition to the main output, cannot be written.
     #[error("{}: cannot be written", path.display())]
-    WriteFile {
+    Write {
         /// The file.
         path: PathBuf,
         /// The cause: an I/O error, or a type that the format does not support.
@@ -470,26 +450,7 @@ impl Error {
             Self::SidecarThere { .. } => {
                 Some("write to another directory with --out, or in its place with --replace".to_owned())
             }
-            Self::RowFormatSerde { class } if class.ends_with("OpenCSVSerde") => Some(
-                "STORED AS CSV OPTIONS (header 'false') is another format: there an empty cell without quotes is NULL, a quoted \
-                 cell may have several lines, and a line with more cells than columns is an error"
-                    .to_owned(),
-            ),
-            Self::RowFormatSerde { class } if class.ends_with("JsonSerDe") => Some(
-                "STORED AS JSON OPTIONS (names 'insensitive') is another format: there a value that is not of its column's \
-                 type, such as \"5\" for INT, is an error, and texts are not cut to the length of a CHAR or VARCHAR"
-                    .to_owned(),
-            ),
-            Self::RowFormatSerde { .. } => Some(
-                "leave the clause out and name the format, as in STORED AS TEXTFILE, PARQUET, ORC, AVRO, JSON or CSV; \
-                 properties of the SerDe stand in OPTIONS ('field.delim' ',')"
-                    .to_owned(),
-            ),
-            Self::RowFormatDelimiter { delimiter } => Some(format!(
-                "leave the clause out and put OPTIONS ('field.delim' '{delimiter}') behind the location, as for Hive's \
-                 MultiDelimitSerDe"
-            )),
-            Self::TableProperty { instead, .. } => Some((*instead).to_owned()),
+            Self::HiveClause { instead, .. } => Some(instead.clone()),
             Self::RowFormatTwice { .. } => Some("specify it once".to_owned()),
             Self::RemoteInput { .. } => {
                 Some("copy the file or directory here, and name the copy; copy the written sidecars back".to_owned())

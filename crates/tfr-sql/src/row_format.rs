@@ -265,7 +265,7 @@ fn stored_as(tokens: &[TokenWithSpan]) -> Option<(&'static str, usize)> {
 fn serde(class: String, tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usize)> {
     let name = class.rsplit('.').next().unwrap_or_default();
     if !SERDES.contains(&name) {
-        return Err(Error::RowFormatSerde { class });
+        return Err(refused_serde(&class));
     }
     let is_word = |(_, token): &(usize, &TokenWithSpan)| !matches!(token.token, Token::Whitespace(_));
     let mut words = tokens.iter().enumerate().filter(is_word).map(|(index, token)| (index, &token.token));
@@ -280,12 +280,43 @@ fn serde(class: String, tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, 
     let delimiter = options.iter().find(|(key, _)| *key == "field.delim").map(|(_, value)| value.clone());
     match (name, delimiter) {
         ("LazySimpleSerDe", Some(delimiter)) if is_several(&delimiter) => {
-            return Err(Error::RowFormatDelimiter { delimiter });
+            return Err(refused_delimiter(&delimiter));
         }
         ("LazySimpleSerDe" | "MultiDelimitSerDe", _) => {}
         _ => options.clear(),
     }
     Ok((options, list + 1 + len))
+}
+
+/// Returns the error of a table that is read by a class.
+fn refused_serde(class: &str) -> Error {
+    let instead = if class.ends_with("OpenCSVSerde") {
+        "STORED AS CSV OPTIONS (header 'false') is another format: there an empty cell without quotes is NULL, a quoted \
+         cell may have several lines, and a line with more cells than columns is an error"
+    } else if class.ends_with("JsonSerDe") {
+        "STORED AS JSON OPTIONS (names 'insensitive') is another format: there a value that is not of its column's type, \
+         such as \"5\" for INT, is an error, and texts are not cut to the length of a CHAR or VARCHAR"
+    } else {
+        "leave the clause out and name the format, as in STORED AS TEXTFILE, PARQUET, ORC, AVRO, JSON or CSV; properties \
+         of the SerDe stand in OPTIONS ('field.delim' ',')"
+    };
+    Error::HiveClause {
+        clause: format!("ROW FORMAT SERDE '{class}'"),
+        problem: "tables are read by their format, not by a class",
+        instead: instead.to_owned(),
+    }
+}
+
+/// Returns the error of a delimiter of several characters, of which Hive itself uses only the first one.
+fn refused_delimiter(delimiter: &str) -> Error {
+    Error::HiveClause {
+        clause: format!("FIELDS TERMINATED BY '{delimiter}'"),
+        problem: "Hive takes one character here",
+        instead: format!(
+            "leave the clause out and put OPTIONS ('field.delim' '{delimiter}') behind the location, as for Hive's \
+             MultiDelimitSerDe"
+        ),
+    }
 }
 
 /// Whether a delimiter has several characters.
@@ -311,7 +342,9 @@ fn properties(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, 
         let [key, value] = pair else { continue };
         let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(key));
         if let Some((key, instead)) = refused.filter(|_| !value.eq_ignore_ascii_case("false") && !value.is_empty()) {
-            return Err(Error::TableProperty { key, value: (*value).clone(), instead });
+            let clause = format!("TBLPROPERTIES ('{key}'='{value}')");
+            let (problem, instead) = ("this property is not supported", (*instead).to_owned());
+            return Err(Error::HiveClause { clause, problem, instead });
         }
         let known = PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(key));
         options.extend(known.map(|key| (*key, (*value).clone())));
@@ -347,7 +380,7 @@ fn clause(tokens: &[TokenWithSpan]) -> Result<(Vec<(&'static str, String)>, usiz
         .iter()
         .find(|given| matches!(given.delimiter, HiveDelimiter::FieldsTerminatedBy) && is_several(&given.char.value));
     if let Some(given) = several {
-        return Err(Error::RowFormatDelimiter { delimiter: given.char.value.clone() });
+        return Err(refused_delimiter(&given.char.value));
     }
     let option = |delimiter: &HiveDelimiter| match delimiter {
         HiveDelimiter::FieldsTerminatedBy => "field.delim",
@@ -373,6 +406,14 @@ mod tests {
             _ => None,
         });
         tables.flatten().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    #[track_caller]
+    fn refused_clause(text: &str) -> String {
+        match parse(text) {
+            Err(Error::HiveClause { clause, .. }) => clause,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -444,7 +485,7 @@ mod tests {
         assert!(options(orc).is_empty());
         assert!(parse(&orc.replace("orc.OrcInputFormat", "RCFileInputFormat")).is_err());
         let several = text.replace(r"\u0001", "||");
-        assert!(matches!(parse(&several), Err(Error::RowFormatDelimiter { delimiter }) if delimiter == "||"));
+        assert_eq!(refused_clause(&several), "FIELDS TERMINATED BY '||'");
         assert!(parse(&several.replace("lazy.LazySimple", "MultiDelimit")).is_ok());
     }
 
@@ -472,15 +513,15 @@ mod tests {
     #[test]
     fn row_format_rejects_unsupported_clauses() {
         let serde = "CREATE EXTERNAL TABLE t ROW FORMAT SERDE 'a.B' STORED AS TEXTFILE LOCATION 'x'";
-        assert!(matches!(parse(serde), Err(Error::RowFormatSerde { class }) if class == "a.B"));
+        assert_eq!(refused_clause(serde), "ROW FORMAT SERDE 'a.B'");
         let several =
             "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY '||' STORED AS TEXTFILE LOCATION 'x'";
-        assert!(matches!(parse(several), Err(Error::RowFormatDelimiter { delimiter }) if delimiter == "||"));
+        assert_eq!(refused_clause(several), "FIELDS TERMINATED BY '||'");
         for (key, value) in [("timestamp.formats", "yyyy/MM/dd"), ("serialization.last.column.takes.rest", "true")] {
             let text = format!(
                 "CREATE EXTERNAL TABLE t (a INT) STORED AS TEXTFILE LOCATION 'x' TBLPROPERTIES ('a'='b', '{key}'='{value}')"
             );
-            assert!(matches!(parse(&text), Err(Error::TableProperty { key: found, .. }) if found == key));
+            assert_eq!(refused_clause(&text), format!("TBLPROPERTIES ('{key}'='{value}')"));
             assert!(parse(&text.replace(value, "false")).is_ok());
         }
         let twice = "CREATE EXTERNAL TABLE t ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE \

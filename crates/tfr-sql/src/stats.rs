@@ -57,7 +57,7 @@ pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
 
 /// Writes a file atomically.
 fn write_file(path: &Path, content: &[u8]) -> Result<()> {
-    try_write_file(path, content).map_err(|source| Error::Write { path: path.to_owned(), source })
+    try_write_file(path, content).map_err(|error| Error::Write { path: path.to_owned(), source: Box::new(error) })
 }
 
 fn try_write_file(path: &Path, content: &[u8]) -> std::io::Result<()> {

@@ -44,10 +44,10 @@ impl StoredOptions {
     /// Stores these options.
     ///
     /// # Errors
-    /// The set is a saved dataset, which tasks do not write ([`ErrorKind::TasksOfSnapshot`]).
+    /// The set is a saved dataset, which tasks do not write ([`ErrorKind::Tasks`]).
     pub fn new(options: &WriteOptions) -> Result<Self> {
         if options.layout != Layout::Shards {
-            return Err(ErrorKind::TasksOfSnapshot.into());
+            return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
         }
         let splits = options.splits.as_ref().map(|splits| (splits.splits.to_string(), splits.by.clone()));
         Ok(Self {
@@ -75,10 +75,11 @@ impl StoredOptions {
     /// Returns the options.
     ///
     /// # Errors
-    /// A value is not one of an option ([`ErrorKind::StoredOption`]).
+    /// A value is not one of an option ([`ErrorKind::Tasks`]).
     pub fn options(&self) -> Result<WriteOptions> {
         let refused = |option: &'static str, value: &dyn fmt::Display| -> DataFusionError {
-            ErrorKind::StoredOption { option, value: value.to_string() }.into()
+            let problem = format!("the stored option {option} has the invalid value {:?}", value.to_string());
+            ErrorKind::Tasks { problem }.into()
         };
         let target = WriteTarget::parse(&self.out).map_err(|_| refused("out", &self.out))?;
         let split = |(splits, by): &(String, Vec<String>)| {

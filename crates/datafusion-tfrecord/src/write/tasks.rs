@@ -96,7 +96,7 @@ impl TfRecordCommitExec {
     /// The plan has no write node.
     pub fn tasks(&self) -> Result<u32> {
         let partitions = self.commit_task()?.write_partitions;
-        u32::try_from(partitions).map_err(|_| ErrorKind::TooManyTasks { partitions }.into())
+        u32::try_from(partitions).map_err(|_| too_many_tasks(partitions).into())
     }
 
     /// Returns what [`plan_tasks`](super::plan_tasks) of another process needs: the plan of the rows, and the options.
@@ -174,7 +174,8 @@ impl TfRecordCommitExec {
     pub async fn run_task(&self, at: &SharedWrite, task: u32, context: &TaskContext) -> Result<TaskOutcome> {
         let tasks = self.tasks()?;
         if task >= tasks {
-            return Err(ErrorKind::NoTask { task, tasks }.into());
+            let problem = format!("there is no task {task}: expected one of {tasks}, from 0");
+            return Err(ErrorKind::Tasks { problem }.into());
         }
         let staging = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
         let run = Run::begin(Staging::Task(staging.clone()), self.options(), Some(self.start_run()))?;
@@ -222,7 +223,7 @@ impl TfRecordCommitExec {
         let (cut, plan) = SetCut::parse(cut)?;
         // After those of the tasks that have sorted the rows.
         let partition = u32::try_from(cut.sorted.len()).ok().and_then(|sorted| sorted.checked_add(task));
-        let partition = partition.ok_or(ErrorKind::TooManyTasks { partitions: cut.sorted.len() })?;
+        let partition = partition.ok_or_else(|| too_many_tasks(cut.sorted.len()))?;
         let metrics = WriteMetrics::new(&ExecutionPlanMetricsSet::new(), task as usize);
         let shards = cut.write(&plan, task as usize, (run, partition), &metrics).await?;
         let (rows, number) = (shards.iter().map(|shard| shard.rows).sum(), shards.len());
@@ -415,6 +416,11 @@ impl TfRecordCommitExec {
         }
         Ok(Complete { partitions, written, created })
     }
+}
+
+/// Returns the error of more tasks than can be numbered.
+fn too_many_tasks(partitions: usize) -> ErrorKind {
+    ErrorKind::Tasks { problem: format!("{partitions} partitions are too many for tasks") }
 }
 
 /// What complete tasks have staged.

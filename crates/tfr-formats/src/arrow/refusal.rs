@@ -26,7 +26,7 @@ impl From<ArrowError> for Refusal {
 pub(super) fn refused(file: &str, byte: u64, refusal: Refusal) -> Error {
     let file = file.to_owned();
     match refusal {
-        Refusal::Damaged(reason) => ErrorKind::Damaged { file, byte, reason }.into(),
+        Refusal::Damaged(reason) => ErrorKind::Damaged { file, stripe: None, byte: Some(byte), reason }.into(),
         Refusal::Unsupported(format) => {
             ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(format) }.into()
         }

@@ -157,7 +157,7 @@ impl Container {
 }
 
 fn damaged(file: &Input, byte: u64, reason: String) -> Error {
-    ErrorKind::Damaged { file: file.name.to_string(), byte, reason }.into()
+    ErrorKind::Damaged { file: file.name.to_string(), stripe: None, byte: Some(byte), reason }.into()
 }
 
 /// Reads a zigzag varint: seven bits per byte, the lowest first, the sign in the lowest bit.

@@ -256,8 +256,7 @@ impl Records {
             }
             ReadRecordResult::Record => return Err(self.ragged(found, false, self.start_line(input[..read].last()))),
             _ if self.width.is_none() && found > MAX_COLUMNS => {
-                let (file, line) = (self.file.to_string(), self.line(self.start_line(None)));
-                return Err(ErrorKind::TooManyColumns { file, line, most: MAX_COLUMNS }.into());
+                return Err(Error::too_many_columns(&self.file, self.line(self.start_line(None))));
             }
             // The rest of the record is not needed to detect that it is too long.
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),

@@ -18,7 +18,7 @@ use super::options::JsonOptions;
 use super::parse::Parser;
 use super::source::JsonOpener;
 use crate::csv::Types;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::input_format::InputFormat;
 use crate::names::{ColumnNames, MAX_COLUMNS};
 use crate::text;
@@ -92,8 +92,7 @@ impl JsonFormat {
             for object in &parser.tape().rows {
                 columns += members.observe(parser.tape(), *object);
                 if columns > MAX_COLUMNS {
-                    let (file, line) = (parser.file().to_owned(), parser.line_of(*object));
-                    return Err(Error::from(ErrorKind::TooManyColumns { file, line, most: MAX_COLUMNS }));
+                    return Err(Error::too_many_columns(parser.file(), parser.line_of(*object)));
                 }
             }
             *wanted -= parser.tape().rows.len();

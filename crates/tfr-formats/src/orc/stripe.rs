@@ -52,8 +52,8 @@ pub(super) struct StripePosition {
 
 impl StripePosition {
     pub(super) fn damaged(&self, reason: String) -> Error {
-        let (file, stripe, offset) = (self.file.to_string(), self.stripe, self.offset);
-        ErrorKind::Stripe { file, stripe, offset, reason }.into()
+        let (stripe, byte) = (Some(self.stripe), Some(self.offset));
+        ErrorKind::Damaged { file: self.file.to_string(), stripe, byte, reason }.into()
     }
 }
 

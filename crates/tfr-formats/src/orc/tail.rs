@@ -61,7 +61,9 @@ impl Tail {
             return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
         }
         let end = fetch(store, meta, name, meta.size.saturating_sub(FIRST_LEN)..meta.size).await?;
-        let damaged = |reason: String| Error::from(ErrorKind::Footer { file: name.to_owned(), reason });
+        let damaged = |reason: String| {
+            Error::from(ErrorKind::Damaged { file: name.to_owned(), stripe: None, byte: None, reason })
+        };
         let (postscript, tail_len) = match postscript(&end, meta.size) {
             Ok(found) => found,
             Err(reason) => {

@@ -202,7 +202,9 @@ impl CheckedParquet {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: name(), column }).into());
         }
         match contradiction(&footer.metadata) {
-            Some(reason) => Err(Error::from(ErrorKind::Footer { file: name(), reason }).into()),
+            Some(reason) => {
+                Err(Error::from(ErrorKind::Damaged { file: name(), stripe: None, byte: None, reason }).into())
+            }
             None => Ok(footer),
         }
     }

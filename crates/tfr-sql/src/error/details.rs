@@ -96,7 +96,7 @@ impl ErrorDetails {
             return;
         }
         match error {
-            Error::Read { path, .. } | Error::Write { path, .. } | Error::WriteFile { path, .. } => {
+            Error::Read { path, .. } | Error::Write { path, .. } => {
                 self.class = ErrorClass::Io;
                 self.in_path(path);
             }
@@ -253,13 +253,13 @@ impl ErrorDetails {
     fn add_format(&mut self, kind: &FormatKind) {
         match kind {
             FormatKind::Changed(changed) => self.add_files(changed.kind()),
-            FormatKind::Damaged { file, byte, .. } | FormatKind::Message { file, byte, .. } => {
+            FormatKind::Damaged { file, byte, .. } => {
+                self.of_file(ErrorClass::Data, file);
+                self.byte = byte.or(self.byte);
+            }
+            FormatKind::Message { file, byte, .. } | FormatKind::Undecoded { file, offset: byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
                 self.byte = Some(*byte);
-            }
-            FormatKind::Stripe { file, offset, .. } | FormatKind::Undecoded { file, offset, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                self.byte = Some(*offset);
             }
             FormatKind::AvroRecord { file, record, byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
@@ -299,7 +299,6 @@ impl ErrorDetails {
             | FormatKind::SeveralFormats { file, .. }
             | FormatKind::Misnamed { file, .. }
             | FormatKind::EmptyFile { file }
-            | FormatKind::Footer { file, .. }
             | FormatKind::Read { file, .. }
             | FormatKind::Encoding { file, .. }
             | FormatKind::Ragged { file, .. }
@@ -307,7 +306,6 @@ impl ErrorDetails {
             | FormatKind::Malformed { file, .. }
             | FormatKind::LongRecord { file, .. }
             | FormatKind::LongBlock { file, .. }
-            | FormatKind::TooManyColumns { file, .. }
             | FormatKind::LineEnd { file, .. }
             | FormatKind::AvroSchema { file, .. }
             | FormatKind::AvroCodec { file, .. }

@@ -108,7 +108,7 @@ impl TableFile {
             let form = Form::create(file.try_clone()?, target, types.schema(), encoder)?;
             Ok((file, form))
         };
-        let (file, form) = create().map_err(|source: Cause| Error::WriteFile { path: shown.clone(), source })?;
+        let (file, form) = create().map_err(|source: Cause| Error::Write { path: shown.clone(), source })?;
         Ok(Self { form, types, file, shown, rows: 0 })
     }
 
@@ -126,7 +126,7 @@ impl TableFile {
             let pieces = self.types.apply(&tfr_arrow::visible::visible_batch(batch)?)?;
             pieces.into_iter().try_for_each(|piece| self.form.write(piece))
         };
-        write().map_err(|source| Error::WriteFile { path: self.shown.clone(), source })
+        write().map_err(|source| Error::Write { path: self.shown.clone(), source })
     }
 
     /// Rejects decimals with more digits than their type. Parquet has room for the digits of the type only, and its
@@ -136,7 +136,7 @@ impl TableFile {
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             if let Some(found) = find_beyond_precision(column) {
                 let source = Box::new(found.in_column(field.name(), self.rows));
-                return Err(Error::WriteFile { path: self.shown.clone(), source });
+                return Err(Error::Write { path: self.shown.clone(), source });
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ impl TableFile {
             file.sync_all()?;
             Ok(FileStats { rows, bytes: file.metadata()?.len() })
         };
-        finish().map_err(|source| Error::WriteFile { path: shown, source })
+        finish().map_err(|source| Error::Write { path: shown, source })
     }
 }
 
