@@ -1,7 +1,7 @@
 //! `now()`, `current_date` and `current_time` at a time of the session's, whenever a query is planned.
 //!
 //! The engine takes the time at which it makes a plan. A query that is planned again, after its rows were counted or in
-//! another process, would ask for other rows than before.
+//! another process, would ask for other rows than before. And it makes `now()` NULL after the year 2262, here an error.
 //!
 //! Upstream: ours (tasks plan what another process has planned). Held by `a_plan_keeps_its_time` in `tests/tests/it/tasks.rs`.
 
@@ -10,15 +10,24 @@ use std::sync::Arc;
 use arrow_schema::{DataType, FieldRef};
 use chrono::{DateTime, Utc};
 use datafusion::execution::{FunctionRegistry as _, SessionState};
-use datafusion_common::Result;
+use datafusion::functions::datetime;
 use datafusion_common::config::ConfigOptions;
+use datafusion_common::{Result, exec_err};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+/// The function whose result has nanoseconds.
+const NOW: &str = "now";
+
 /// The functions that return the time of the query.
-const FUNCTIONS: [&str; 3] = ["now", "current_date", "current_time"];
+const FUNCTIONS: [&str; 3] = [NOW, "current_date", "current_time"];
+
+/// Returns the functions to register in place of the engine's. They return the time of the plan.
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    of_time(None).collect()
+}
 
 /// Makes `time` the time of all queries of a session.
 ///
@@ -40,22 +49,27 @@ const FUNCTIONS: [&str; 3] = ["now", "current_date", "current_time"];
 /// # Errors
 /// The session does not accept functions.
 pub fn at_time(state: &mut SessionState, time: DateTime<Utc>) -> Result<()> {
-    for name in FUNCTIONS {
-        if let Some(inner) = state.scalar_functions().get(name).cloned() {
-            state.register_udf(Arc::new(ScalarUDF::new_from_impl(AtTime { inner, time })))?;
-        }
+    for function in of_time(Some(time)) {
+        // In the time zone of the session.
+        let zoned = function.inner().with_updated_config(state.config_options());
+        state.register_udf(zoned.map_or(function, Arc::new))?;
     }
     Ok(())
 }
 
-/// One of the engine's functions, at a fixed time.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct AtTime {
-    inner: Arc<ScalarUDF>,
-    time: DateTime<Utc>,
+fn of_time(time: Option<DateTime<Utc>>) -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let engines = datetime::functions().into_iter().filter(|function| FUNCTIONS.contains(&function.name()));
+    engines.map(move |inner| Arc::new(ScalarUDF::new_from_impl(OfTime { inner, time })))
 }
 
-impl ScalarUDFImpl for AtTime {
+/// One of the engine's functions, at a fixed time or that of the plan.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfTime {
+    inner: Arc<ScalarUDF>,
+    time: Option<DateTime<Utc>>,
+}
+
+impl ScalarUDFImpl for OfTime {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -86,16 +100,40 @@ impl ScalarUDFImpl for AtTime {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let config = Arc::clone(info.config_options());
+        let time = self.time.or(info.query_execution_start_time());
+        if let Some(time) = time.filter(|time| self.name() == NOW && time.timestamp_nanos_opt().is_none()) {
+            return exec_err!(
+                "now() is in nanoseconds, which end on 2262-04-11, and the clock says {time}: write the time as a literal"
+            );
+        }
         let info = SimplifyContext::builder()
-            .with_config_options(config)
+            .with_config_options(Arc::clone(info.config_options()))
             .with_schema(Arc::clone(info.schema()))
-            .with_query_execution_start_time(Some(self.time))
+            .with_query_execution_start_time(time)
             .build();
         self.inner.simplify(args, &info)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeZone as _;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_after_nanoseconds_is_an_error() {
+        let now = of_time(None).find(|function| function.name() == NOW).expect("the engine has it");
+        let at = |year| {
+            let time = Utc.with_ymd_and_hms(year, 1, 1, 0, 0, 0).single();
+            let info = SimplifyContext::builder().with_query_execution_start_time(time).build();
+            now.simplify(Vec::new(), &info)
+        };
+        assert!(matches!(at(2262), Ok(ExprSimplifyResult::Simplified(Expr::Literal(time, _))) if !time.is_null()));
+        assert!(at(2263).is_err_and(|error| error.to_string().contains("2263")));
     }
 }

@@ -115,6 +115,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(memory::padding());
     functions.extend(bytes::functions());
     functions.extend(choices::functions());
+    functions.extend(clock::functions());
     functions.extend(json::functions());
     functions.extend(lists::functions());
     functions.extend(lists::internal_functions());

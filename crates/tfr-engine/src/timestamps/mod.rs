@@ -10,7 +10,6 @@
 mod date_bin;
 mod date_trunc;
 mod instant;
-mod now;
 mod numbers;
 
 use std::sync::Arc;
@@ -64,12 +63,8 @@ impl Default for ExactTimestamps {
 /// Returns the functions that sessions must register: some that the rules insert into plans, and some that replace the
 /// engine's.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let mut functions = vec![
-        ExactTimestamps::default().instant,
-        date_trunc(),
-        Arc::new(ScalarUDF::from(date_bin::DateBin::default())),
-        Arc::new(ScalarUDF::from(now::Now::default())),
-    ];
+    let mut functions =
+        vec![ExactTimestamps::default().instant, date_trunc(), Arc::new(ScalarUDF::from(date_bin::DateBin::default()))];
     functions.extend(numbers::functions());
     functions
 }
