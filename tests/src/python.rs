@@ -98,7 +98,9 @@ impl Environment {
             .current_dir(repository())
             .env("TF_CPP_MIN_LOG_LEVEL", "3")
             .env("CUDA_VISIBLE_DEVICES", "")
-            .env("PYTHONDONTWRITEBYTECODE", "1");
+            // What the tests import is compiled once, and nothing is written next to the scripts.
+            .env_remove("PYTHONDONTWRITEBYTECODE")
+            .env("PYTHONPYCACHEPREFIX", repository().join("target/interop/bytecode"));
         Ok(command)
     }
 
@@ -129,6 +131,8 @@ impl Environment {
         step(
             Command::new(interpreter)
                 .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-cache-dir"])
+                // The tests import a fraction of the modules.
+                .arg("--no-compile")
                 .args(self.arguments)
                 .arg("--requirement")
                 .arg(repository().join("tests/interop").join(requirements)),
