@@ -71,7 +71,7 @@ fn store_table_of_a_failed_query_only_checks_the_target() {
     let query = "SELECT 1 / (value - 59990) AS x FROM generate_series(1, 60000)";
     run(&mut write(&server, query, "x.parquet")).exits_with(1);
     assert_nothing(&server);
-    assert_eq!((server.requests().len(), server.count(Operation::Head)), (1, 1));
+    assert_eq!((server.received(), server.count(Operation::Head)), (1, 1));
 }
 
 #[test]
