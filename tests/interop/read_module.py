@@ -1,7 +1,7 @@
-"""Reads the one shard of a set by the Python module that `tfr-sql schema --as python` printed of it.
+"""Reads the one shard of each set by the Python module that `tfr-sql schema --as python` printed of it.
 
-Arguments: the module, the directory of the set. Prints the columns of what `parse` returns as JSON: rows as lists, of a
-sparse tensor those of its values, and text for bytes.
+Arguments: the module and the directory of each set. Prints, for each, the columns of what `parse` returns as a line of JSON:
+rows as lists, of a sparse tensor those of its values, and text for bytes.
 """
 
 import glob
@@ -26,8 +26,7 @@ def text(value):
     return value.decode() if isinstance(value, bytes) else value
 
 
-if __name__ == "__main__":
-    path, directory = sys.argv[1:]
+def columns(path, directory):
     module = {}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), module)
@@ -36,4 +35,9 @@ if __name__ == "__main__":
     # In a graph, as `Dataset.map` runs it.
     (parsed,) = tf.data.Dataset.from_tensors(tf.constant(records)).map(module["parse"])
     parsed = parsed[0] if isinstance(parsed, tuple) else parsed
-    json.dump({name: text(rows(tensor)) for name, tensor in parsed.items()}, sys.stdout)
+    return {name: text(rows(tensor)) for name, tensor in parsed.items()}
+
+
+if __name__ == "__main__":
+    for path, directory in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
+        print(json.dumps(columns(path, directory)))
