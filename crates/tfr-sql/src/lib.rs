@@ -1,7 +1,7 @@
 //! `tfr-sql` as a library: writes the rows of a SQL query as TFRecord shards, as a table or as text, and provides
 //! tools for TFRecord files.
 //!
-//! [`run`] does what the command does with the same arguments. The caller passes its own [`Interrupt`], to stop the
+//! [`run()`] does what the command does with the same arguments. The caller passes its own [`Interrupt`], to stop the
 //! run, and its own [`Listener`], which receives rows, messages and progress. The command uses [`watch_signals`] and
 //! [`Terminal`], as [`command`] does.
 
@@ -88,7 +88,7 @@ pub fn run(
     run_on(None, arguments, interrupt, listener)
 }
 
-/// As [`run`], of a command that has `--cluster` if it is built with clusters.
+/// As [`run()`], of a command that has `--cluster` if it is built with clusters.
 pub fn run_on(
     cluster: Option<ClusterSupport>,
     arguments: impl IntoIterator<Item = OsString>,
