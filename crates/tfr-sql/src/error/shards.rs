@@ -56,10 +56,18 @@ pub fn hint(error: &Error) -> Option<String> {
             _ => return None,
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
-        ErrorKind::NotEmpty { .. } => "choose another directory, or replace the existing files with --mode overwrite",
+        ErrorKind::NotEmpty { .. } => {
+            "choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it"
+        }
         ErrorKind::AlreadyThere { .. } => "choose another name, or replace the existing files with --mode overwrite",
         ErrorKind::OtherKind { .. } => "choose another name, or move the existing file away",
-        ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
+        ErrorKind::ForeignFiles { path, .. } => {
+            return Some(format!(
+                "choose another directory, or move these files away; to go on with rows that are there, copy them to a set \
+                 and append to that: tfr-sql \"SELECT * FROM '{}/'\" --out DIR",
+                path.display().to_string().trim_end_matches('/')
+            ));
+        }
         ErrorKind::Overlap { .. } => "choose a directory next to the input",
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
         ErrorKind::Superseded { .. } => {

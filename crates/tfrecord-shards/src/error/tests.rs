@@ -100,7 +100,7 @@ fn error_display_names_path_and_problem() {
     /: the root of the file system is never written to
     data/shards: expected a directory, found a file
     data/shards: not empty: it contains a, b/, c
-    data/shards: not replaced, because it contains files written by other tools: a, b/, c
+    data/shards: neither replaced nor appended to, because it contains files written by other tools: a, b/, c
     data/shards: overlaps with input data
     data/shards: run nightly7 is writing here
     s3://bucket/train/: another run wrote here in the meantime

@@ -1,4 +1,4 @@
-//! Checks whether rows may be appended to a set.
+//! Checks whether rows may be appended to a set, and names their shards alike.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::set::difference::FormDifference;
 use crate::set::format_version::FORMAT_VERSION;
 use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription};
+use crate::set::names::suffix_of;
 use crate::set::schema::SchemaDescription;
 
 impl Manifest {
@@ -49,6 +50,12 @@ impl Manifest {
             return differs("splitting", expected, splitting(&description.splits, &description.split_by));
         }
         Ok(())
+    }
+
+    /// Returns the suffix that the names of its shards have for their compression, which shards that are appended get
+    /// too. Earlier releases wrote `.zlib` for [`Compression::suffix`](tfrecord_framing::Compression::suffix).
+    pub fn suffix(&self) -> &'static str {
+        suffix_of(self.shards.iter().map(|shard| shard.path.as_str()), self.compression)
     }
 
     /// Whether a row gets the same split in both sets. JSON may have changed the last bit of a fraction.

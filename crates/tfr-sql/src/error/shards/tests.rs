@@ -59,9 +59,9 @@ fn shard_errors_have_hints() {
     data/shards: expected a directory, found a file
       hint: name a directory for the set alone
     data/shards: not empty: it contains a, b/
-      hint: choose another directory, or replace the existing files with --mode overwrite
-    data/shards: not replaced, because it contains files written by other tools: a, b/
-      hint: choose another directory, or move these files away
+      hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
+    data/shards: neither replaced nor appended to, because it contains files written by other tools: a, b/
+      hint: choose another directory, or move these files away; to go on with rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'data/shards/'" --out DIR
     data/shards: overlaps with input data/shards
       hint: choose a directory next to the input
     data/shards: run nightly7 is writing here
