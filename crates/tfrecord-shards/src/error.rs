@@ -224,6 +224,12 @@ pub enum ErrorKind {
         /// The reason.
         why: String,
     },
+    /// The existing set was made of files without a manifest, so its columns are not known.
+    #[error("{}: not appended to: its manifest records no columns, since it was made of files without one", path.display())]
+    UnknownForm {
+        /// The set.
+        path: PathBuf,
+    },
     /// The rows to append have another record format than the existing set.
     #[error("{}: not appended to: {part} is {found}, in the set it is {expected}", path.display())]
     OtherForm {

@@ -1,6 +1,7 @@
 //! Hints for shard sets that cannot be written or read.
 
 use std::io;
+use std::path::Path;
 
 use tfrecord_shards::{AttemptError, Error, ErrorKind, Finding, FindingKind};
 
@@ -62,12 +63,9 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::AlreadyThere { .. } => "choose another name, or replace the existing files with --mode overwrite",
         ErrorKind::OtherKind { .. } => "choose another name, or move the existing file away",
         ErrorKind::ForeignFiles { path, .. } => {
-            return Some(format!(
-                "choose another directory, or move these files away; to go on with rows that are there, copy them to a set \
-                 and append to that: tfr-sql \"SELECT * FROM '{}/'\" --out DIR",
-                path.display().to_string().trim_end_matches('/')
-            ));
+            return Some(format!("choose another directory, or move these files away; {}", copied(path)));
         }
+        ErrorKind::UnknownForm { path } => return Some(copied(path)),
         ErrorKind::Overlap { .. } => "choose a directory next to the input",
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
         ErrorKind::Superseded { .. } => {
@@ -99,6 +97,16 @@ pub fn hint(error: &Error) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Returns the way out for rows of a directory that cannot be appended to.
+fn copied(directory: &Path) -> String {
+    let directory = directory.display().to_string();
+    format!(
+        "to go on with the rows that are there, copy them to a set and append to that: tfr-sql \"SELECT * FROM '{}/'\" \
+         --out DIR",
+        directory.trim_end_matches('/')
+    )
 }
 
 /// Returns a hint for one finding about a file or directory.

@@ -375,7 +375,7 @@ fn table_does_not_replace_a_directory_with_other_files() {
     -- stderr
     error: x.csv/: neither replaced nor appended to, because it contains files written by other tools: notes.txt
 
-    hint: choose another directory, or move these files away; to go on with rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'x.csv/'" --out DIR
+    hint: choose another directory, or move these files away; to go on with the rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'x.csv/'" --out DIR
     "##);
     assert!(bench.path().join("x.csv/notes.txt").exists());
     bench.text("y.csv", "mine");

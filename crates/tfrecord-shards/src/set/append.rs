@@ -15,7 +15,8 @@ impl Manifest {
     /// order of rows do not matter.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::NotAppendable`] for any other obstacle.
+    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::UnknownForm`] if the set records no columns and the
+    /// rows have some, [`ErrorKind::NotAppendable`] for any other obstacle.
     pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
         let path = || out.to_owned();
         if self.format_version > FORMAT_VERSION {
@@ -24,6 +25,10 @@ impl Manifest {
                 self.format_version
             );
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
+        let has_form = description.record_type.is_some() || description.schema.is_some();
+        if has_form && self.record_type.is_none() && self.schema.is_none() {
+            return Err(ErrorKind::UnknownForm { path: path() }.into());
         }
         let differs = |part: &str, expected, found| {
             Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())

@@ -69,11 +69,11 @@ impl SidecarEntry {
 
     /// Whether it is the index of one of these shards, and so stays valid when other shards are appended.
     pub(crate) fn is_index_of<'a>(&self, mut shards: impl Iterator<Item = &'a str>) -> bool {
-        let path = Path::new(&self.path);
-        shards.any(|shard| {
-            let shard = Path::new(shard);
-            path == IndexName::Idx.beside(shard) || path == IndexName::Idx.earlier(shard)
-        })
+        let Some(path) = self.path.strip_suffix(".idx") else { return false };
+        let (directory, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));
+        // Earlier releases wrote the name without `_`. No shard's name starts with it.
+        let shard = format!("{directory}{}", name.strip_prefix('_').unwrap_or(name));
+        shards.any(|other| other == shard)
     }
 }
 
