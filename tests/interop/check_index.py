@@ -1,6 +1,6 @@
 """Reads shards by their indexes with `tfrecord`, the reader for PyTorch.
 
-Arguments: a directory of shards; what stands in the name of an index in place of `.tfrecord`. Prints the ids of the
+Arguments: a directory of shards; the name of an index, with `*` for that of its shard without `.tfrecord`. Prints the ids of the
 records, sorted, as JSON: those that workers find who share each file, and those that a reader finds who begins at any record.
 
 It registers a `tensorflow.Example` of its own, and so does not go together with TensorFlow in one process.
@@ -8,6 +8,7 @@ It registers a `tensorflow.Example` of its own, and so does not go together with
 
 import glob
 import json
+import os
 import sys
 
 import tfrecord
@@ -21,10 +22,11 @@ def ids(shard, index, worker=None):
 
 
 if __name__ == "__main__":
-    directory, suffix = sys.argv[1:]
+    directory, name = sys.argv[1:]
     by_workers, from_anywhere = [], []
     for shard in sorted(glob.glob(f"{directory}/*.tfrecord")):
-        index = shard.removesuffix(".tfrecord") + suffix
+        stem = os.path.basename(shard).removesuffix(".tfrecord")
+        index = os.path.join(directory, name.replace("*", stem))
         for worker in range(WORKERS):
             by_workers += ids(shard, index, (worker, WORKERS))
         from_anywhere += ids(shard, index)

@@ -144,7 +144,7 @@ def compare(job, columns, rows):
         if sorted(features) != sorted(expected):
             raise Wrong(f"the manifest maps {column.name} to {sorted(features)}, expected {sorted(expected)}")
 
-    compression = {".gz": "GZIP", ".zlib": "ZLIB"}.get(os.path.splitext(found[0])[1], "")
+    compression = {".gz": "GZIP", ".deflate": "ZLIB", ".zlib": "ZLIB"}.get(os.path.splitext(found[0])[1], "")
     counts = []
     records = []
     for path in listed:

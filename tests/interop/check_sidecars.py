@@ -182,9 +182,10 @@ def compare_masked(what, row, found):
 def check_index(directory, table, labels):
     """Every line leads to a record: as NVIDIA DALI and `tfrecord` for PyTorch go there."""
     ids, shards = [], sorted(glob.glob(f"{directory}/shards/*.tfrecord"))
-    expect("index files", [f"{shard}.idx" for shard in shards], sorted(glob.glob(f"{directory}/shards/*.idx")))
-    for shard in shards:
-        with open(shard, "rb") as file, open(f"{shard}.idx", encoding="ascii") as index:
+    indexes = [os.path.join(os.path.dirname(shard), f"_{os.path.basename(shard)}.idx") for shard in shards]
+    expect("index files", indexes, sorted(glob.glob(f"{directory}/shards/*.idx")))
+    for shard, path in zip(shards, indexes):
+        with open(shard, "rb") as file, open(path, encoding="ascii") as index:
             content, end = file.read(), 0
             for line in index:
                 start, size = map(int, line.split())
@@ -206,7 +207,7 @@ def load_module(path):
 
 
 def check_parse(directory, table, labels):
-    module = load_module(f"{directory}/shards/parse_example.py")
+    module = load_module(f"{directory}/shards/_parse_example.py")
     shards = f"{directory}/shards"
     for files in (shards, f"{shards}/*.tfrecord", [f"{shards}/train-*", f"{shards}/val-*"]):
         expect(f"parse_example {files}", len(table), sum(len(batch["id"]) for batch in module.dataset(files, 100)))
@@ -234,7 +235,7 @@ def check_parse(directory, table, labels):
 def check_statistics(directory, table, labels):
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
-    with open(f"{directory}/shards/stats.pb", "rb") as file:
+    with open(f"{directory}/shards/_stats.pb", "rb") as file:
         (statistics,) = statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read()).datasets
     expect("stats rows", len(table), statistics.num_examples)
     features = {feature.path.step[0]: feature for feature in statistics.features}

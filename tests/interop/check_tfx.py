@@ -1,6 +1,6 @@
 """Reads shards by what lies beside them as TensorFlow Extended does.
 
-TensorFlow Data Validation computes statistics of the shards, which must be those of `stats.pb`, and finds nothing wrong by
+TensorFlow Data Validation computes statistics of the shards, which must be those of `_stats.pb`, and finds nothing wrong by
 `schema.pbtxt`. tfx_bsl decodes the shards by `schema.pbtxt`, which must give the values of the table.
 
 Arguments: the table as an Arrow IPC file; the directory of its shards; columns that are class labels, which are compared by
@@ -22,7 +22,7 @@ def by_name(statistics):
 
 
 def compare(directory):
-    ours, features = by_name(tfdv.load_stats_binary(f"{directory}/stats.pb"))
+    ours, features = by_name(tfdv.load_stats_binary(f"{directory}/_stats.pb"))
     generated = tfdv.generate_statistics_from_tfrecord(f"{directory}/*.tfrecord")
     theirs, expected = by_name(generated)
     if ours.num_examples != theirs.num_examples:
@@ -34,7 +34,7 @@ def compare(directory):
             if abs(value - other) > 1e-5 * max(1, abs(other)):
                 yield f"{name} {field}: {value}, expected {other}"
     schema = tfdv.load_schema_text(f"{directory}/schema.pbtxt")
-    for statistics in (generated, tfdv.load_stats_binary(f"{directory}/stats.pb")):
+    for statistics in (generated, tfdv.load_stats_binary(f"{directory}/_stats.pb")):
         for name, anomaly in tfdv.validate_statistics(statistics, schema).anomaly_info.items():
             yield f"{name}: {anomaly.description}"
 

@@ -10,7 +10,15 @@ use serde::{Deserialize, Serialize};
 
 pub use rule::{ColumnRule, NullRule};
 
-/// The message type of a record.
+/// The message type of a record. Parsing accepts the names of spark-tfrecord, too.
+///
+/// ```
+/// use arrow_tfrecord::RecordType;
+///
+/// assert_eq!("sequence-example".parse(), Ok(RecordType::SequenceExample));
+/// assert_eq!("SequenceExample".parse(), Ok(RecordType::SequenceExample));
+/// assert_eq!("ByteArray".parse(), Ok(RecordType::Bytes));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -35,9 +43,9 @@ pub struct ParseOptionError {
     expected: String,
 }
 
-/// Implements `ALL`, `Display` and `FromStr` for an option enum from one table.
+/// Implements `ALL`, `Display` and `FromStr` for an option enum from one table. `FromStr` accepts aliases too.
 macro_rules! words {
-    ($name:ident, $option:literal, $($variant:ident => $word:literal),+ $(,)?) => {
+    ($name:ident, $option:literal, $($variant:ident => $word:literal $(| $alias:literal)*),+ $(,)?) => {
         impl $name {
             /// Every value, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
@@ -54,7 +62,7 @@ macro_rules! words {
 
             fn from_str(word: &str) -> Result<Self, ParseOptionError> {
                 match word {
-                    $($word => Ok(Self::$variant),)+
+                    $($word $(| $alias)* => Ok(Self::$variant),)+
                     _ => Err(ParseOptionError {
                         option: $option,
                         found: word.to_owned(),
@@ -66,9 +74,12 @@ macro_rules! words {
     };
 }
 
+// The aliases are the record types of spark-tfrecord.
 words!(
     RecordType, "record type",
-    Example => "example", SequenceExample => "sequence-example", Bytes => "bytes",
+    Example => "example" | "Example",
+    SequenceExample => "sequence-example" | "SequenceExample",
+    Bytes => "bytes" | "ByteArray",
 );
 
 /// How nulls are written: nulls of a column or of a struct field outside lists, and nulls inside lists, which a feature

@@ -314,6 +314,12 @@ pub enum ErrorKind {
         /// The maximum length in bytes.
         most: u64,
     },
+    /// A directory contains `_temporary`, where jobs of Hadoop and Spark stage their files, and no `_SUCCESS`.
+    #[error("{directory}: it contains _temporary and no _SUCCESS: the job that writes it is running, or has failed")]
+    Unfinished {
+        /// The directory.
+        directory: String,
+    },
     /// The session was stopped.
     #[error("stopped while files were listed")]
     Stopped,

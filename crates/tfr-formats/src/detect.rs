@@ -49,6 +49,12 @@ pub async fn detect(
     if head.is_empty() && asked.or(named).is_some_and(|format| !format.is_text() && format != InputFormat::TfRecord) {
         return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
     }
+    if asked.or(named) == Some(InputFormat::TfRecord)
+        && let Some(codec) = codec_of_no_records(name, content, &head)
+    {
+        let format = UnsupportedFormat::CompressedRecords(codec);
+        return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
+    }
     if let (Content::Unsupported(format), None) = (content, asked) {
         return Err(ErrorKind::UnsupportedFormat { file: name.to_owned(), format }.into());
     }
@@ -96,6 +102,22 @@ pub async fn detect(
             Err(ErrorKind::Misnamed { file: name.to_owned(), named: named.name(), found: content.describe() }.into())
         }
         _ => Ok(found),
+    }
+}
+
+/// Returns the compression of a file that is called TFRecord, if TFRecord has no such compression.
+fn codec_of_no_records(name: &str, content: Content, head: &[u8]) -> Option<&'static str> {
+    let format = match content {
+        Content::Compressed(codec @ (Compression::Bzip2 | Compression::Xz | Compression::Zstd)) => {
+            return Some(codec.name());
+        }
+        Content::Unsupported(format) => format,
+        Content::Text => text::unread_codec(name, head)?,
+        Content::Compressed(_) | Content::Format(_) => return None,
+    };
+    match format {
+        UnsupportedFormat::CompressedText(codec) => Some(codec),
+        _ => None,
     }
 }
 

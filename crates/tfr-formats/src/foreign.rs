@@ -8,6 +8,8 @@ use std::fmt;
 pub enum UnsupportedFormat {
     /// Text in a compression that is not supported, by the name of the compression.
     CompressedText(&'static str),
+    /// TFRecord in a compression that is not one of TFRecord, by the name of the compression.
+    CompressedRecords(&'static str),
     /// Bytes with a zero among them, where UTF-8 is expected.
     Binary,
     /// Any other format, by its name in the plural.
@@ -18,6 +20,7 @@ impl fmt::Display for UnsupportedFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CompressedText(compression) => write!(f, "text compressed with {compression}"),
+            Self::CompressedRecords(compression) => write!(f, "TFRecord compressed with {compression}"),
             Self::Binary => f.write_str("bytes that are not text, with a zero among them,"),
             Self::Named(name) => f.write_str(name),
         }

@@ -82,6 +82,7 @@ pub async fn open_locations(
         return Err(error.into());
     }
     warn_of_owners(&listing);
+    check_finished(session, &listing)?;
     let typed = options.partitions.iter().flat_map(|typed| typed.fields()).map(|field| field.name().as_str());
     let listing = listing.with_partition_names(typed.chain(options.partition_names.iter().map(String::as_str)));
     let declared = schema.iter().chain(&options.partitions);
@@ -201,6 +202,20 @@ fn warn_of_owners(listing: &Listing) {
         first.directory,
         first.format.table()
     );
+}
+
+/// Warns of directories that another tool's job has not finished, so that files may be missing. With `--strict` that is
+/// an error.
+fn check_finished(session: &dyn Session, listing: &Listing) -> Result<(), tfr_files::Error> {
+    let is_strict = Findings::of(session.config()).is_some_and(|findings| findings.is_strict());
+    for directory in listing.unfinished() {
+        let error = tfr_files::Error::from(tfr_files::ErrorKind::Unfinished { directory: directory.clone() });
+        if is_strict {
+            return Err(error);
+        }
+        log::warn!("{error}");
+    }
+    Ok(())
 }
 
 /// Cells map to columns by position. The files are inspected only if no columns were declared.

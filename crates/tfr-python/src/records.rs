@@ -290,7 +290,7 @@ fn bounds(shard: &Shard, progress: &Progress) -> Result<Vec<u64>> {
 
 /// Returns the bounds in the index next to a file. `None` if there is no index, or it is not that of the file.
 fn indexed(shard: &Shard) -> Option<Vec<u64>> {
-    let text = fs::read_to_string(IndexName::Idx.beside(&shard.path)).ok()?;
+    let text = fs::read_to_string(IndexName::Idx.find(&shard.path)).ok()?;
     let mut bounds = vec![0];
     let mut end = 0;
     for line in text.lines() {

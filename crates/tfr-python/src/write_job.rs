@@ -270,7 +270,7 @@ fn sharding(rows: Option<u64>, size: Option<&str>) -> Result<Sharding> {
 
 fn save_mode(mode: &str) -> Result<SaveMode> {
     match mode {
-        "error" => Ok(SaveMode::Error),
+        "error" | "errorifexists" => Ok(SaveMode::Error),
         "overwrite" => Ok(SaveMode::Overwrite),
         "append" => Ok(SaveMode::Append),
         _ => Err(Failure::usage(format!("mode is {mode:?}, expected \"error\", \"overwrite\" or \"append\""))),

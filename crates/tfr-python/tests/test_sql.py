@@ -123,7 +123,7 @@ def test_tools(tmp_path: Path) -> None:
     foreign.mkdir()
     (foreign / "a.tfrecord").write_bytes(shard.read_bytes())
     assert tfr.describe(foreign, emit=["stats", "index"]) == [
-        foreign / name for name in ("stats.pb", "stats.html", "a.tfrecord.idx")
+        foreign / name for name in ("_stats.pb", "_stats.html", "_a.tfrecord.idx")
     ]
     assert tfr.describe(foreign, emit=["tfmd"], out=tmp_path / "beside") == [tmp_path / "beside" / "schema.pbtxt"]
 
@@ -139,8 +139,8 @@ def test_statistics_are_an_object(tmp_path: Path) -> None:
     printed = subprocess.run([find_command(), "stats", tmp_path / "set"], capture_output=True, text=True, check=True).stdout
     assert str(stats) == repr(stats) == printed
     tfr.describe(tmp_path / "set", emit=["stats"])
-    assert (tmp_path / "set" / "stats.pb").read_bytes() == stats.to_proto()
-    assert (tmp_path / "set" / "stats.html").read_text() == stats.to_html()
+    assert (tmp_path / "set" / "_stats.pb").read_bytes() == stats.to_proto()
+    assert (tmp_path / "set" / "_stats.html").read_text() == stats.to_html()
     assert stats._repr_html_().startswith("<iframe srcdoc=") and "<script" not in stats._repr_html_()
     with pytest.raises(KeyError):
         stats["y"]

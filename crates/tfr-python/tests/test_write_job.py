@@ -230,7 +230,7 @@ def test_indexes_are_published(tmp_path: Path) -> None:
     out = tmp_path / "shards"
     job = tfr.start_write(out, SCHEMA, shard_rows=60, emit=["index"])
     job.commit([stage(job, 0)])
-    index = (out / "part-00001-of-00002.tfrecord.idx").read_text().splitlines()
+    index = (out / "_part-00001-of-00002.tfrecord.idx").read_text().splitlines()
     assert len(index) == 40
     assert tfr.RecordSource(out)[99]["id"] == 99
 

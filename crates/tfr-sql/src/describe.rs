@@ -110,9 +110,14 @@ fn writable(
     work: &Work<'_>,
 ) -> Result<Vec<Sidecar>> {
     let mut left = Vec::new();
-    for sidecar in sidecars {
+    let lists = |path: &str| manifest.is_some_and(|manifest| manifest.sidecars.iter().any(|ours| ours.path == path));
+    for mut sidecar in sidecars {
+        // Earlier releases wrote these names without `_`. A set has each file once, where it is.
+        if let Some(earlier) = sidecar.path.strip_prefix('_').filter(|earlier| lists(earlier)) {
+            sidecar.path = earlier.to_owned();
+        }
         let path = target.join(&sidecar.path);
-        let is_ours = manifest.is_some_and(|manifest| manifest.sidecars.iter().any(|ours| ours.path == sidecar.path));
+        let is_ours = lists(&sidecar.path);
         let is_there = path.symlink_metadata().is_ok();
         let is_same = || fs::read(&path).is_ok_and(|found| found == sidecar.content);
         if args.replace || is_ours || !is_there || is_same() {

@@ -128,7 +128,7 @@ impl DryRun {
         let emit = &self.options.emit;
         let mut files: Vec<_> = emit.kinds().flat_map(|kind| kind.file_names().iter().copied()).collect();
         if emit.has(SidecarKind::Index) {
-            files.push("<shard>.idx");
+            files.push("_<shard>.idx");
         }
         if files.is_empty() { Ok(()) } else { writeln!(f, "beside  {}", files.join(", ")) }
     }
@@ -210,7 +210,7 @@ impl Group<'_> {
             // In an object store, names are final before the number of shards is known, unless all rows are sorted
             // first.
             _ if out.local().is_none() && !self.plan.is_sorted() => {
-                ObjectNames { prefix, total: None, compression, run: None }.name(0, 0)
+                ObjectNames { prefix, total: None, suffix: compression.suffix(), run: None }.name(0, 0)
             }
             _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
         };

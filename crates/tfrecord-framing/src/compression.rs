@@ -27,12 +27,13 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Returns the suffix of file names: nothing, `.gz` or `.zlib`.
+    /// Returns the suffix of file names: nothing, `.gz` or `.deflate`, as Hadoop and Spark call a zlib stream. They read
+    /// any other suffix as an uncompressed file.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Gzip => ".gz",
-            Self::Zlib => ".zlib",
+            Self::Zlib => ".deflate",
         }
     }
 
@@ -77,12 +78,15 @@ impl fmt::Display for Compression {
 impl FromStr for Compression {
     type Err = UnknownCompression;
 
-    /// Parses `none`, `gzip` or `zlib`, ignoring case. The empty string means none, as in TensorFlow.
+    /// Parses `none`, `gzip` or `zlib`, ignoring case. The empty string means none, as in TensorFlow. Spark's names are
+    /// accepted too: `uncompressed`, `deflate`, and the classes `GzipCodec`, `DefaultCodec` and `DeflateCodec` of Hadoop,
+    /// with or without `org.apache.hadoop.io.compress.`.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name.to_ascii_lowercase().as_str() {
-            "" | "none" => Ok(Self::None),
-            "gzip" => Ok(Self::Gzip),
-            "zlib" => Ok(Self::Zlib),
+        let lower = name.to_ascii_lowercase();
+        match lower.strip_prefix("org.apache.hadoop.io.compress.").unwrap_or(&lower) {
+            "" | "none" | "uncompressed" => Ok(Self::None),
+            "gzip" | "gzipcodec" => Ok(Self::Gzip),
+            "zlib" | "deflate" | "defaultcodec" | "deflatecodec" => Ok(Self::Zlib),
             _ => Err(UnknownCompression(name.into())),
         }
     }

@@ -164,12 +164,16 @@ pub enum ErrorKind {
         /// What it is.
         found: &'static str,
     },
-    /// The target contains files that were not written by an earlier run.
-    #[error("{}: not replaced, because it contains files written by other tools: {}", path.display(), files.join(", "))]
+    /// The target contains files that were not written by an earlier run, so it is neither replaced nor appended to.
+    #[error(
+        "{}: neither replaced nor appended to, because it contains files written by other tools: {}",
+        path.display(),
+        files.join(", ")
+    )]
     ForeignFiles {
         /// The target.
         path: PathBuf,
-        /// Up to three of the files.
+        /// Up to three of the files, hidden ones last.
         files: Vec<String>,
     },
     /// The target contains an input, or an input contains the target.
@@ -219,6 +223,12 @@ pub enum ErrorKind {
         path: PathBuf,
         /// The reason.
         why: String,
+    },
+    /// The existing set was made of files without a manifest, so its columns are not known.
+    #[error("{}: not appended to: its manifest records no columns, since it was made of files without one", path.display())]
+    UnknownForm {
+        /// The set.
+        path: PathBuf,
     },
     /// The rows to append have another record format than the existing set.
     #[error("{}: not appended to: {part} is {found}, in the set it is {expected}", path.display())]

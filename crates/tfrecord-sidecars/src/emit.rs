@@ -14,8 +14,9 @@ use crate::form::{SchemaForm, TableDescription, name_of};
 use crate::stats::{Detail, PAGE_NAME, STATS_NAME, Statistics, Vocabularies};
 use crate::tfds::{self, DATASET_INFO_NAME, DatasetInfo, FEATURES_NAME, ShardFile, expect_uncompressed};
 
-/// The name of the Python module next to the shards.
-pub const MODULE_NAME: &str = "parse_example.py";
+/// The name of the Python module next to the shards. No reader prescribes it, so it starts with `_`, which readers of a
+/// directory skip: Spark reads every other file as records.
+pub const MODULE_NAME: &str = "_parse_example.py";
 
 /// The kinds of sidecar files, by their readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,11 +26,11 @@ pub enum SidecarKind {
     Tfds,
     /// `schema.pbtxt`, for TFX and TensorFlow Data Validation: see [`tfmd`](crate::tfmd).
     Tfmd,
-    /// `parse_example.py`, for TensorFlow alone: see [`SchemaForm::Python`].
+    /// `_parse_example.py`, for TensorFlow alone: see [`SchemaForm::Python`].
     ParseFn,
-    /// `stats.pb` for TensorFlow Data Validation and `stats.html` for people: see [`stats`](crate::stats).
+    /// `_stats.pb` for TensorFlow Data Validation and `_stats.html` for people: see [`stats`](crate::stats).
     Stats,
-    /// `<shard>.idx`, for NVIDIA DALI and other readers with random access. Written with the shards, not here.
+    /// `_<shard>.idx`, for NVIDIA DALI and other readers with random access. Written with the shards, not here.
     Index,
 }
 

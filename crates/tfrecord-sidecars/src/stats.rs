@@ -41,11 +41,11 @@ pub use feature::{FeatureStatistics, HistogramBucket};
 pub use frequent::{EXACT_VALUES, FrequentValue, Value};
 pub use vocabularies::Vocabularies;
 
-/// The name of `stats.pb` next to shards.
-pub const STATS_NAME: &str = "stats.pb";
+/// The name of the statistics next to shards. Readers of a directory skip names that start with `_`.
+pub const STATS_NAME: &str = "_stats.pb";
 
-/// The name of `stats.html` next to shards.
-pub const PAGE_NAME: &str = "stats.html";
+/// The name of the page next to shards.
+pub const PAGE_NAME: &str = "_stats.html";
 
 /// The detail of statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -32,9 +32,9 @@ fn held(records: &[Record]) -> Held {
     held
 }
 
-/// What `stats.pb` says of that, and of how many records.
+/// What `_stats.pb` says of that, and of how many records.
 fn told(dir: &Path) -> (u64, Held) {
-    let list = DatasetFeatureStatisticsList::decode(&*fs::read(dir.join("stats.pb")).unwrap()).unwrap();
+    let list = DatasetFeatureStatisticsList::decode(&*fs::read(dir.join("_stats.pb")).unwrap()).unwrap();
     let [dataset] = &list.datasets[..] else { panic!("{} data sets", list.datasets.len()) };
     let features = dataset.features.iter().map(|feature| {
         let common = common(feature);
@@ -131,7 +131,7 @@ fn directories_of_spark_and_tensorflow() {
                     assert!(dir.join(file).is_file(), "{folder}/{name}: {file}: {}", described.stderr);
                 }
             }
-            assert!(dir.join("stats.html").is_file() && dir.join("parse_example.py").is_file(), "{folder}/{name}");
+            assert!(dir.join("_stats.html").is_file() && dir.join("_parse_example.py").is_file(), "{folder}/{name}");
             run(tfr_sql().arg("describe").arg(&dir)).success();
             run(tfr_sql().arg("stats").arg(&dir)).success();
         }

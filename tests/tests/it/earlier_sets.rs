@@ -44,6 +44,14 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The names of a set's files, sorted.
+fn names(set: &Path) -> Vec<String> {
+    let entries = fs::read_dir(set).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 fn query(sql: &str) -> Value {
     let printed = run(tfr_sql().args([sql, "--format", "json"])).success();
     serde_json::from_str(&printed.stdout).unwrap()
@@ -113,5 +121,24 @@ fn earlier_sets_can_be_appended_to() {
         run(tfr_sql().arg("verify").arg(&out)).success();
         let runs = if set == "appended" { 3 } else { 2 };
         assert_eq!(rows(&out), expected(set, runs), "{set}");
+        // The new shards are called as the others are, and indexes stay where they are.
+        let found = names(&out);
+        let is_zlib = |name: &&String| name.contains(".zlib") || name.contains(".deflate");
+        let zlib: Vec<_> = found.iter().filter(is_zlib).collect();
+        assert!(zlib.iter().all(|name| name.ends_with(".zlib")) && zlib.is_empty() == (set != "zlib"), "{found:?}");
+        let before = names(&earlier(set));
+        let mut indexes = before.iter().filter(|name| name.ends_with(".idx"));
+        assert!(indexes.all(|name| found.contains(name)), "{found:?}");
     }
+}
+
+#[test]
+fn describe_replaces_sidecars_where_an_earlier_release_put_them() {
+    let scratch = Scratch::default();
+    let out = scratch.path().join("described");
+    copy(&earlier("described"), &out);
+    let before = names(&out);
+    run(tfr_sql().arg("describe").arg(&out).args(["--emit", "tfmd,parse-fn,stats,index", "--quiet"])).success();
+    assert_eq!(names(&out), before);
+    run(tfr_sql().arg("verify").arg(&out)).success();
 }

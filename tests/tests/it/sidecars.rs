@@ -91,13 +91,13 @@ fn pytorch_reader_uses_the_index() {
     let out = scratch.join("shards");
     run(&mut write(&rows(1000), &out, &["--emit", "index", "--shards", "3"])).success();
     run(tfr_sql().args(["index", "--name", "tfindex"]).arg(&out)).success();
-    for suffix in [".tfrecord.idx", ".tfindex"] {
-        let read = with_tensorflow("tests/interop/check_index.py", |command| command.arg(&out).arg(suffix));
+    for name in ["_*.tfrecord.idx", "*.tfindex"] {
+        let read = with_tensorflow("tests/interop/check_index.py", |command| command.arg(&out).arg(name));
         let Some(read) = read else { return };
         let read: Value = serde_json::from_str(&read.stdout).unwrap();
         let ids: Vec<u64> = (1..=1000).collect();
         for way in ["by_workers", "from_anywhere"] {
-            assert_eq!(read[way], Value::from(ids.clone()), "{suffix} {way}");
+            assert_eq!(read[way], Value::from(ids.clone()), "{name} {way}");
         }
     }
 }
@@ -109,7 +109,7 @@ fn parse_module_next_to_the_shards_trains_a_model() {
     let columns = "CAST(fare AS DOUBLE) AS fare, distance_km, paid_by_card";
     let query = format!("SELECT {columns} FROM '{}'", trips_path().display());
     run(&mut write(&query, &out, &["--emit", "parse-fn", "--shards", "4"])).success();
-    let (module, shards) = (out.join("parse_example.py"), out.join("*.tfrecord"));
+    let (module, shards) = (out.join("_parse_example.py"), out.join("*.tfrecord"));
     let trained = with_tensorflow("tests/interop/train_by_module.py", |command| {
         command.arg(&module).arg(&shards).args(["fare", "distance_km", "paid_by_card"])
     });
@@ -126,16 +126,17 @@ fn sidecars_are_listed_in_the_manifest() {
     run(&mut write(&trips(), &out, &["--emit", ALL, "--shards", "3"])).success();
     let listed =
         manifest(&out)["sidecars"].as_array().unwrap().iter().map(|file| file["path"].clone()).collect::<Vec<_>>();
-    for name in ["dataset_info.json", "features.json", "schema.pbtxt", "parse_example.py", "stats.pb", "stats.html"] {
+    for name in ["dataset_info.json", "features.json", "schema.pbtxt", "_parse_example.py", "_stats.pb", "_stats.html"]
+    {
         assert!(out.join(name).is_file() && listed.contains(&name.into()), "{name} of {listed:?}");
     }
     assert_eq!(verified(&out), "");
-    let page = out.join("stats.html");
+    let page = out.join("_stats.html");
     fs::write(&page, "another page").unwrap();
-    fs::remove_file(out.join("part-00001-of-00003.tfrecord.idx")).unwrap();
+    fs::remove_file(out.join("_part-00001-of-00003.tfrecord.idx")).unwrap();
     let found = run(tfr_sql().arg("verify").arg(&out)).exits_with(1).stdout;
-    assert!(found.contains("stats.html: differs from its entry in _manifest.json"), "{found}");
-    assert!(found.contains("part-00001-of-00003.tfrecord.idx: missing"), "{found}");
+    assert!(found.contains("_stats.html: differs from its entry in _manifest.json"), "{found}");
+    assert!(found.contains("_part-00001-of-00003.tfrecord.idx: missing"), "{found}");
     // What is read are the shards alone.
     let counted = run(tfr_sql().arg(format!("SELECT count(*) AS n FROM '{}'", out.display()))).success().stdout;
     assert_eq!(counted.trim(), "n\n2000");
@@ -187,7 +188,7 @@ fn sidecars_are_independent_of_threads() {
         run(write(&ordered, &out, &["--emit", ALL, "--shards", "2"]).args(["--threads", threads])).success();
         let mut files = files(&out);
         // It tells where it lies.
-        files.remove("parse_example.py").unwrap();
+        files.remove("_parse_example.py").unwrap();
         files
     };
     let (one, four) = (write("one", "1"), write("four", "4"));
@@ -231,9 +232,9 @@ fn sidecars_are_kept_on_append_while_valid() {
     let refused = write(&["--mode", "append", "--emit", "stats"]).exits_with(1);
     assert!(refused.stderr.contains("tfr-sql describe"), "{}", refused.stderr);
     let grown = write(&["--mode", "append", "--emit", "index"]).success();
-    assert!(grown.stderr.contains("stats.pb") && grown.stderr.contains("describe the set"), "{}", grown.stderr);
+    assert!(grown.stderr.contains("_stats.pb") && grown.stderr.contains("describe the set"), "{}", grown.stderr);
     let names: Vec<_> = files(&out).into_keys().collect();
-    assert!(!names.iter().any(|name| name.starts_with("stats")), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("_stats")), "{names:?}");
     let count = |suffix: &str| names.iter().filter(|name| name.ends_with(suffix)).count();
     assert_eq!(count(".idx"), count(".tfrecord"), "{names:?}");
     assert_eq!(verified(&out), "");
@@ -256,13 +257,13 @@ fn sidecars_are_uploaded_to_object_stores() {
     };
     put(&rows(1000), &["--emit", ALL, "--shards", "2"]);
     for (name, content) in files(&out) {
-        if name != "parse_example.py" {
+        if name != "_parse_example.py" {
             assert!(server.object(&format!("here/set/{name}")) == content, "{name}");
         }
     }
     put(&rows(10), &["--emit", "tfds,index", "--shards", "2", "--mode", "overwrite"]);
     let keys = server.keys();
-    assert!(!keys.iter().any(|key| key.ends_with("stats.html")), "{keys:?}");
+    assert!(!keys.iter().any(|key| key.ends_with("_stats.html")), "{keys:?}");
     let info: Value = serde_json::from_slice(&server.object("here/set/dataset_info.json")).unwrap();
     let lengths = info["splits"][0]["shardLengths"].as_array().unwrap().iter();
     assert_eq!(lengths.map(|length| length.as_str().unwrap().parse::<u64>().unwrap()).sum::<u64>(), 10);

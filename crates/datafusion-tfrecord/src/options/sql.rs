@@ -128,6 +128,13 @@ mod tests {
     }
 
     #[test]
+    fn options_accept_the_names_of_spark() -> Result<()> {
+        let options = parsed(&[("tfrecord.mode", "ErrorIfExists"), ("tfrecord.compression", "GzipCodec")])?;
+        assert_eq!((options.mode, options.compression), (SaveMode::Error, Compression::Gzip));
+        Ok(())
+    }
+
+    #[test]
     fn options_parse_arrangement_of_rows() -> Result<()> {
         let options = parsed(&[
             ("tfrecord.shuffle", "true"),

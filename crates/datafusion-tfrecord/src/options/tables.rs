@@ -1,7 +1,7 @@
 //! The TFRecord options: for writing shards, mapping columns and reading records.
 
 use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
-use tfrecord_framing::{Compression, CrcPolicy, Level};
+use tfrecord_framing::{CrcPolicy, Level};
 use tfrecord_shards::{SaveMode, Sharding, Splits, check_prefix};
 
 use super::OptionDeclaration;
@@ -60,7 +60,9 @@ pub static WRITING: [Writing; 15] = [
     Writing::new("mode", "MODE", |write, value| {
         use SaveMode::{Append, Error, Ignore, Overwrite};
         let modes = [("error", Error), ("overwrite", Overwrite), ("append", Append), ("ignore", Ignore)];
-        set(&mut write.mode, one_of(value, &modes))
+        // Spark has two names for it.
+        let is_spark = value.trim().eq_ignore_ascii_case("errorifexists");
+        set(&mut write.mode, one_of(if is_spark { "error" } else { value }, &modes))
     })
     .help(
         "if [output exists](writing-shards.md#an-output-that-already-exists): `error`, \
@@ -162,11 +164,12 @@ pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mu
 /// Options for reading records.
 pub static READING: [Reading; 5] = [
     Reading::new("compression", "NAME", |read, value| {
-        let [none, gzip, zlib] = [Compression::None, Compression::Gzip, Compression::Zlib].map(Some);
-        read.compression = match value {
-            // The engine's name for it.
-            "uncompressed" => none,
-            _ => one_of(value, &[("auto", None), ("none", none), ("gzip", gzip), ("zlib", zlib)])?,
+        read.compression = match value.trim() {
+            auto if auto.eq_ignore_ascii_case("auto") => None,
+            name => match name.parse() {
+                Ok(compression) if !name.is_empty() => Some(compression),
+                _ => return Err("auto, none, gzip or zlib".to_owned()),
+            },
         };
         Ok(())
     })

@@ -184,7 +184,7 @@ pub(crate) fn ids(shard: &Path) -> Result<Vec<i64>> {
     let name = shard.to_string_lossy();
     let compression = match () {
         () if name.ends_with(".gz") => Compression::Gzip,
-        () if name.ends_with(".zlib") => Compression::Zlib,
+        () if name.ends_with(".deflate") || name.ends_with(".zlib") => Compression::Zlib,
         () => Compression::None,
     };
     let mut reader = RecordReader::with_compression(File::open(shard)?, compression);

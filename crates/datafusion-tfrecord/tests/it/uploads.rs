@@ -415,7 +415,7 @@ async fn targets_are_refused_before_any_upload() -> Result<()> {
         (SaveMode::Error, "memory:///train/: not empty: it contains notes.txt"),
         (
             SaveMode::Overwrite,
-            "memory:///train/: not replaced, because it contains files written by other tools: notes.txt",
+            "memory:///train/: neither replaced nor appended to, because it contains files written by other tools: notes.txt",
         ),
     ] {
         let error = upload(&store, &partitions(&[10]), to_store(count(1), mode)?).await.expect_err("refused");

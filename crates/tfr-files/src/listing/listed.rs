@@ -40,6 +40,7 @@ pub struct Listing {
     names: FileNames,
     locations: Vec<String>,
     owners: Vec<Owner>,
+    unfinished: Vec<String>,
 }
 
 impl Listing {
@@ -62,13 +63,14 @@ impl Listing {
     pub async fn list_with(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<Self> {
         let (store_url, store) = store_of(session, locations)?;
         let mut found = Vec::with_capacity(locations.len());
-        let mut owners = Vec::new();
+        let (mut owners, mut unfinished) = (Vec::new(), Vec::new());
         for location in locations {
             let mut found_files = find_files(store.as_ref(), location, owned).await?;
             owners.append(&mut found_files.owners);
+            unfinished.append(&mut found_files.unfinished);
             found.push((location, found_files.files()?));
         }
-        Ok(Self::of_files(store_url, store, found)?.with_owners(owners))
+        Ok(Self { unfinished, ..Self::of_files(store_url, store, found)?.with_owners(owners) })
     }
 
     /// Creates a listing of `locations` without files, with these columns in the path.
@@ -107,7 +109,7 @@ impl Listing {
         let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
         let files: Arc<[ObjectMeta]> = files.into();
         let store = Arc::new(UnchangedFiles::new(store, &store_url, names.clone(), Arc::clone(&files)));
-        Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new() })
+        Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new(), unfinished: Vec::new() })
     }
 
     /// Sets the tables that the files belong to.
@@ -179,6 +181,12 @@ impl Listing {
     /// Returns the tables that files belong to, if the listing was made with [`OwnedFiles::Report`].
     pub fn owners(&self) -> &[Owner] {
         &self.owners
+    }
+
+    /// Returns the directories that a job of Hadoop or Spark has not finished, as messages name them: they contain
+    /// `_temporary` and no `_SUCCESS`.
+    pub fn unfinished(&self) -> &[String] {
+        &self.unfinished
     }
 
     /// Returns the columns that `key=value` directories add to every row.

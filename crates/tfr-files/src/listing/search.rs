@@ -19,6 +19,8 @@ pub struct FoundFiles {
     pub passed: BTreeMap<Path, ObjectMeta>,
     /// The tables that the files belong to, if requested.
     pub owners: Vec<Owner>,
+    /// The directories that a job of Hadoop or Spark has not finished, as messages name them.
+    pub unfinished: Vec<String>,
 }
 
 impl FoundFiles {
@@ -56,5 +58,5 @@ pub async fn find_files(store: &dyn ObjectStore, location: &Location, owned: Own
         true => Err(traversal.nothing_found().await?),
         false => Ok(traversal.found.into_values().collect()),
     };
-    Ok(FoundFiles { files, passed: traversal.passed, owners })
+    Ok(FoundFiles { files, passed: traversal.passed, owners, unfinished: traversal.unfinished })
 }

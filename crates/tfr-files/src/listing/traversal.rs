@@ -7,7 +7,7 @@ use datafusion_execution::object_store::ObjectStoreUrl;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfrecord_shards::is_sidecar;
+use tfrecord_shards::{SUCCESS_NAME, is_sidecar};
 use url::Url;
 
 use crate::compressed_names::named_compression;
@@ -68,6 +68,8 @@ pub(crate) struct Traversal<'a> {
     /// Evidence of tables in the names of visited directories, including hidden names. Directories without signs are
     /// left out.
     pub(crate) signs: BTreeMap<Path, Vec<Sign>>,
+    /// The directories that contain [`STAGING_NAME`] and no mark of success. Files named by a pattern are read as named.
+    pub(crate) unfinished: Vec<String>,
     skipped: Skipped,
     pub(crate) passed: BTreeMap<Path, ObjectMeta>,
     /// Whether the directory being visited certainly contains a file of records.
@@ -87,6 +89,9 @@ const FLAT: [&str; 9] = ["s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs",
 
 /// Maximum number of concurrent requests.
 pub(crate) const REQUESTS: usize = 32;
+
+/// The directory in which jobs of Hadoop and Spark stage files, below their output. They remove it at the end.
+const STAGING_NAME: &str = "_temporary";
 
 /// A request of the traversal.
 enum Step<'a> {
@@ -190,6 +195,7 @@ impl<'a> Traversal<'a> {
             is_file: false,
             visited: BTreeSet::new(),
             signs: BTreeMap::new(),
+            unfinished: Vec::new(),
             skipped,
             passed,
             beside_records: false,
@@ -341,6 +347,13 @@ impl<'a> Traversal<'a> {
         let found = signs_in(&directory, listed);
         if !found.is_empty() {
             self.signs.insert(directory.clone(), found);
+        }
+        let is_named = |path: &Path, name| path.filename() == Some(name);
+        if !self.location.is_pattern()
+            && listed.common_prefixes.iter().any(|directory| is_named(directory, STAGING_NAME))
+            && !listed.objects.iter().any(|meta| is_named(&meta.location, SUCCESS_NAME))
+        {
+            self.unfinished.push(self.location.file_names().name(&directory));
         }
         self.visited.insert(directory);
     }

@@ -1,9 +1,12 @@
 //! The files that a location matches.
 
+use std::sync::Arc;
+
 use datafusion::error::Result;
 use tempfile::TempDir;
+use tfr_files::{Findings, Listing, Location};
 
-use crate::support::{chain, read, row_count, texts, write};
+use crate::support::{chain, read, row_count, session, texts, write};
 
 /// Creates a scratch directory in which each file contains its own name.
 fn directory(names: &[&str]) -> std::io::Result<TempDir> {
@@ -42,6 +45,34 @@ async fn listing_skips_files_of_hadoop_tools() -> Result<()> {
     write(dir.path(), &[("t/empty", b""), ("t/_metadata", b"")])?;
     assert_eq!(found(&dir, "t").await?, ["t/000000_0", "t/part-0.csv", "t/sub/deep/part-1"]);
     assert_eq!(found(&dir, "t/").await?.len(), 3);
+    Ok(())
+}
+
+/// A job that has not finished leaves its staging directory and no mark of success.
+#[tokio::test]
+async fn listing_reports_directories_of_unfinished_jobs() -> Result<()> {
+    let dir = directory(&["t/part-0.csv", "t/_temporary/0/part-1.csv", "u/part-0.csv"])?;
+    let unfinished = async |location: &str| -> Result<Vec<String>> {
+        let location = Location::parse(dir.path().join(location).to_str().unwrap_or_default())?;
+        let listing = Listing::list(&session(1).state(), &[location]).await?;
+        let root = format!("{}/", dir.path().display());
+        Ok(listing.unfinished().iter().map(|directory| directory.replace(&root, "")).collect())
+    };
+    assert_eq!(unfinished("t").await?, ["t"]);
+    assert_eq!(unfinished("u").await?, [""; 0]);
+    // A pattern names the files.
+    assert_eq!(unfinished("t/part-*").await?, [""; 0]);
+    // It is a warning, and an error where doubtful input is refused.
+    assert_eq!(found(&dir, "t").await?, ["t/part-0.csv"]);
+    let strict = session(1);
+    let findings = Arc::new(Findings::default());
+    findings.set_strict(true);
+    strict.state_ref().write().config_mut().set_extension(findings);
+    let query = format!("SELECT * FROM '{}/'", dir.path().join("t").display());
+    let error = chain(&strict.sql(&query).await.expect_err("strict"));
+    assert!(error.contains("it contains _temporary and no _SUCCESS"), "{error}");
+    write(dir.path(), &[("t/_SUCCESS", b"")])?;
+    assert_eq!(unfinished("t").await?, [""; 0]);
     Ok(())
 }
 

@@ -38,6 +38,29 @@ async fn tfrecord_is_detected_whatever_the_file_name() -> Result<()> {
 }
 
 #[tokio::test]
+async fn tfrecord_rejects_compressions_of_text() -> Result<()> {
+    let dir = tempdir()?;
+    // A block of Hadoop's codecs has no magic number.
+    let block: &[u8] = b"\0\0\0\x20\0\0\0\x14\x20\x7c\x10\0\xff\xfe";
+    let files: [(&str, &[u8], &str); 4] = [
+        ("a.tfrecord.snappy", block, "snappy"),
+        ("b.tfrecord.lz4", block, "LZ4"),
+        ("c.tfrecord.bz2", b"BZh91AY&SY and so on", "bzip2"),
+        ("d.tfrecord.zst", b"\x28\xb5\x2f\xfd and so on", "zstd"),
+    ];
+    for (name, content, codec) in files {
+        write(dir.path(), &[(name, content)])?;
+        let expected = format!("{name}: reading TFRecord compressed with {codec} is not supported");
+        let path = dir.path().join(name);
+        let found = refused(&format!("SELECT * FROM '{}'", path.display())).await;
+        assert!(found.contains(&expected), "{found}");
+        let found = read(&format!("{},format=tfrecord", path.display())).await.expect_err(name);
+        assert!(chain(&found).contains(&expected), "{}", chain(&found));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn tfrecord_table_rejects_files_of_another_format() -> Result<()> {
     let dir = tempdir()?;
     let parquet: &[u8] = b"PAR1 and so on";
@@ -50,7 +73,7 @@ async fn tfrecord_table_rejects_files_of_another_format() -> Result<()> {
     for (name, message) in [
         ("a.tfrecord", "a.tfrecord: the name says TFRecord, but the content is Parquet"),
         ("b.tfrecord", "b.tfrecord: reading zip archives is not supported"),
-        ("c.tfrecord", "c.tfrecord: the name says TFRecord, but the content is zstd-compressed"),
+        ("c.tfrecord", "c.tfrecord: reading TFRecord compressed with zstd is not supported"),
         // Possibly damaged: so report the position of the damage.
         ("d.tfrecord", "d.tfrecord: record 0 at byte 0: truncated, expected 12 bytes of a record header, found 10"),
     ] {

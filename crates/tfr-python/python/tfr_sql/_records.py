@@ -32,7 +32,7 @@ def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[
 class RecordSource:
     """The records of uncompressed files by number: a sequence of dictionaries.
 
-    The bounds of records are those of an index next to a file (`part-00000.tfrecord.idx`), if it fits the file.
+    The bounds of records are those of an index next to a file (`_part-00000.tfrecord.idx`), if it fits the file.
     Otherwise the lengths of all records are read once. Values are as in `Loader`, without the dimension of the batch:
     a number is a numpy scalar, a list is an array.
 

@@ -167,7 +167,9 @@ fn argument<T: Table>(option: &'static OptionDeclaration<T::Options>, ids: &[&'s
     if !default.is_empty() {
         help += &format!(" [default: {}]", plain(default));
     }
+    let aliases = ALIASES.iter().filter(|(_, of)| *of == key).map(|(alias, _)| *alias);
     let mut argument = Arg::new(key).long(key.replace('_', "-")).help_heading(T::HEADING).help(help.clone());
+    argument = argument.aliases(aliases.collect::<Vec<_>>());
     if let Some((_, more)) = MORE.iter().find(|(of, _)| *of == key) {
         argument = argument.long_help(format!("{help}\n\n{more}"));
     }
@@ -195,21 +197,30 @@ fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), chars.as_str()))
 }
 
+/// Names of options that users of spark-tfrecord know, and ours for each.
+const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
+
 /// Options that the short help omits.
 const RARE: [&str; 8] =
     ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
 
 /// Paragraphs that the long help adds.
-const MORE: [(&str, &str); 10] = [
+const MORE: [(&str, &str); 11] = [
     (
         "hosts",
         "This follows the guideline in TensorFlow's guides. Records of less than 100 MiB in total become one shard.",
     ),
     (
+        "compression",
+        "The name of the files ends in .gz for gzip and in .deflate for zlib, which is what Hadoop and Spark call it. Their \
+         names are accepted too: --codec, deflate, GzipCodec, org.apache.hadoop.io.compress.DefaultCodec.",
+    ),
+    (
         "mode",
         "overwrite replaces the existing output, once the new output is complete. append adds shards to an existing \
          set with the same columns, mapping and compression. ignore writes nothing if output exists, and reports \
-         that. A directory with other files than an output of tfr-sql is never written to.",
+         that. A directory with other files than an output of tfr-sql is neither replaced nor appended to. errorifexists \
+         is another name of error.",
     ),
     (
         "shuffle",
@@ -237,7 +248,7 @@ const MORE: [(&str, &str); 10] = [
     (
         "record_type",
         "In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each \
-         value of which is a record.",
+         value of which is a record. spark-tfrecord's names are accepted too: Example, SequenceExample and ByteArray.",
     ),
     ("sequence", "Separate names with commas: frames,audio. Lists of lists and of structs are always sequences."),
     (

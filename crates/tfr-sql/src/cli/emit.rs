@@ -21,8 +21,8 @@ pub struct EmitArgs {
     /// Separate names with commas: tfds,index. tfds: dataset_info.json, features.json and label files, for
     /// tfds.builder_from_directory; a column with the map rule index is a class label. tfmd: schema.pbtxt, for TFX and
     /// TensorFlow Data Validation, with the types, presence, shapes and domains found in the rows. parse-fn:
-    /// parse_example.py, a module that reads the shards and requires only TensorFlow. stats: stats.pb for TensorFlow
-    /// Data Validation, and the page stats.html. index: <shard>.idx, with the offset of each record, for NVIDIA DALI
+    /// _parse_example.py, a module that reads the shards and requires only TensorFlow. stats: _stats.pb for TensorFlow
+    /// Data Validation, and the page _stats.html. index: _<shard>.idx, with the offset of each record, for NVIDIA DALI
     /// and others.
     ///
     /// All files are made in the pass that writes the shards, and published with them. tfds and index require

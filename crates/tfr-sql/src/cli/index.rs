@@ -24,7 +24,7 @@ pub struct IndexArgs {
     #[arg(value_name = "PATHS", required = true)]
     pub paths: Vec<PathBuf>,
 
-    /// Name the index files: idx (a.tfrecord.idx, for NVIDIA DALI) or tfindex (a.tfindex)
+    /// Name the index files: idx (_a.tfrecord.idx, for NVIDIA DALI) or tfindex (a.tfindex)
     #[arg(long, value_name = "NAME", default_value = "idx", hide_possible_values = true)]
     name: Name,
 
@@ -36,7 +36,7 @@ pub struct IndexArgs {
 /// What an index is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// `a.tfrecord.idx`.
+    /// `_a.tfrecord.idx`.
     Idx,
     /// `a.tfindex`.
     Tfindex,

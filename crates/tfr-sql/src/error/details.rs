@@ -234,6 +234,7 @@ impl ErrorDetails {
                 self.column = Some(column.clone());
             }
             FilesKind::DanglingLink { file, .. } => self.of_file(ErrorClass::Missing, file),
+            FilesKind::Unfinished { directory } => self.of_file(ErrorClass::Data, directory),
             FilesKind::Examine { file, .. } => self.of_file(ErrorClass::Io, file),
             FilesKind::EmptyFile { file }
             | FilesKind::Panicked { file, .. }

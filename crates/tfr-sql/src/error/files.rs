@@ -16,6 +16,15 @@ pub fn hint(error: &Error) -> Option<String> {
             "raise --memory-limit, of which a file may take a quarter; or leave it out: WHERE size <= {most}"
         )),
         ErrorKind::FileTooLong { most, .. } => Some(format!("leave it out: WHERE size <= {most}")),
+        ErrorKind::Empty { skipped, .. } if skipped.is_without_rows() => Some(
+            "a job without rows leaves such files: declare the columns to read a table without rows, with CREATE EXTERNAL \
+             TABLE t (...) STORED AS ... LOCATION '...'"
+                .to_owned(),
+        ),
+        ErrorKind::Unfinished { directory } => Some(format!(
+            "wait for the job to end, or write the files again; a pattern reads what is there: '{}/**/part-*'",
+            directory.trim_end_matches('/')
+        )),
         ErrorKind::Empty { skipped, .. } if !skipped.is_empty() => {
             Some("name a file itself to read it although it is hidden".to_owned())
         }

@@ -38,6 +38,9 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::UnsupportedFormat { format: UnsupportedFormat::CompressedText(_), .. } => {
             Some("unpack it, or write it with gzip, bzip2, xz, zstd or deflate".to_owned())
         }
+        ErrorKind::UnsupportedFormat { format: UnsupportedFormat::CompressedRecords(_), .. } => {
+            Some("unpack it, or write it with gzip or deflate, the compressions of TFRecord".to_owned())
+        }
         ErrorKind::UnsupportedFormat { format: UnsupportedFormat::Binary, .. } => Some(
             "give encoding=utf-16 if that is what it is, or format=csv to read it as text nevertheless".to_owned(),
         ),

@@ -1,6 +1,7 @@
 //! Hints for shard sets that cannot be written or read.
 
 use std::io;
+use std::path::Path;
 
 use tfrecord_shards::{AttemptError, Error, ErrorKind, Finding, FindingKind};
 
@@ -56,10 +57,15 @@ pub fn hint(error: &Error) -> Option<String> {
             _ => return None,
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
-        ErrorKind::NotEmpty { .. } => "choose another directory, or replace the existing files with --mode overwrite",
+        ErrorKind::NotEmpty { .. } => {
+            "choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it"
+        }
         ErrorKind::AlreadyThere { .. } => "choose another name, or replace the existing files with --mode overwrite",
         ErrorKind::OtherKind { .. } => "choose another name, or move the existing file away",
-        ErrorKind::ForeignFiles { .. } => "choose another directory, or move these files away",
+        ErrorKind::ForeignFiles { path, .. } => {
+            return Some(format!("choose another directory, or move these files away; {}", copied(path)));
+        }
+        ErrorKind::UnknownForm { path } => return Some(copied(path)),
         ErrorKind::Overlap { .. } => "choose a directory next to the input",
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
         ErrorKind::Superseded { .. } => {
@@ -91,6 +97,16 @@ pub fn hint(error: &Error) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Returns the way out for rows of a directory that cannot be appended to.
+fn copied(directory: &Path) -> String {
+    let directory = directory.display().to_string();
+    format!(
+        "to go on with the rows that are there, copy them to a set and append to that: tfr-sql \"SELECT * FROM '{}/'\" \
+         --out DIR",
+        directory.trim_end_matches('/')
+    )
 }
 
 /// Returns a hint for one finding about a file or directory.

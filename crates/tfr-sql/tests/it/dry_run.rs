@@ -50,7 +50,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
     rows    10,000 (exact, from the files' statistics)
     size    175.8 KiB to 390.6 KiB of records before compression
     shards  about 1 shard, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
-    beside  dataset_info.json, features.json, stats.pb, stats.html, <shard>.idx
+    beside  dataset_info.json, features.json, _stats.pb, _stats.html, _<shard>.idx
     "##);
     assert_told!(bench.tell(&["SELECT * FROM users", "--table", "users=users.csv,delimiter=;", "--dry-run"]), @r##"
     exit 0

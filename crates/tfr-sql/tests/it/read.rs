@@ -12,6 +12,21 @@ fn with_shards(bench: &Workbench) {
     assert_eq!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--quiet"]), "exit 0\n");
 }
 
+/// Spark's output of no rows.
+#[test]
+fn directory_of_empty_files_has_a_hint() {
+    let bench = Workbench::new();
+    let out = bench.path().join("out");
+    fs::create_dir(&out).unwrap();
+    for name in ["part-00000-c000.tfrecord", "_SUCCESS"] {
+        fs::write(out.join(name), "").unwrap();
+    }
+    let told = bench.tell(&["SELECT * FROM 'out/'"]);
+    assert!(told.contains("hint: a job without rows leaves such files: declare the columns"), "{told}");
+    let declared = "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS TFRECORD LOCATION 'out/'; SELECT count(*) AS n FROM t";
+    assert!(bench.tell(&[declared]).starts_with("exit 0\n-- stdout\nn\n0\n"), "{}", bench.tell(&[declared]));
+}
+
 #[test]
 fn shards_are_a_table() {
     let bench = Workbench::new();

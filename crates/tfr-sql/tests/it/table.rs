@@ -373,9 +373,9 @@ fn table_does_not_replace_a_directory_with_other_files() {
     assert_told!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
     exit 1
     -- stderr
-    error: x.csv/: not replaced, because it contains files written by other tools: notes.txt
+    error: x.csv/: neither replaced nor appended to, because it contains files written by other tools: notes.txt
 
-    hint: choose another directory, or move these files away
+    hint: choose another directory, or move these files away; to go on with the rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'x.csv/'" --out DIR
     "##);
     assert!(bench.path().join("x.csv/notes.txt").exists());
     bench.text("y.csv", "mine");

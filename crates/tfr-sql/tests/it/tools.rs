@@ -339,9 +339,9 @@ fn reshard_moves_records_to_other_shards() {
     assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "one"]), @r##"
     exit 1
     -- stderr
-    error: [dir]/one: not empty: it contains _SUCCESS, _manifest.json, all-00000-of-00001.tfrecord
+    error: [dir]/one: not empty: it contains all-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
 
-    hint: choose another directory, or replace the existing files with --mode overwrite
+    hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
     "##);
     assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "shards/more"]), @r##"
     exit 1
@@ -375,8 +375,8 @@ fn reshard_reports_files_left_out() {
     assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
     exit 0
     -- stdout
-    shards/part-00000-of-00002.tfrecord.idx
-    shards/part-00001-of-00002.tfrecord.idx
+    shards/_part-00000-of-00002.tfrecord.idx
+    shards/_part-00001-of-00002.tfrecord.idx
     -- stderr
     warning: shards: _SUCCESS is missing
     warning: shards/zz.tfrecord: not part of the set: _manifest.json does not list it
@@ -433,12 +433,12 @@ fn index_writes_a_file_next_to_each_shard() {
     assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
     exit 0
     -- stdout
-    shards/part-00000-of-00002.tfrecord.idx
-    shards/part-00001-of-00002.tfrecord.idx
+    shards/_part-00000-of-00002.tfrecord.idx
+    shards/_part-00001-of-00002.tfrecord.idx
     -- stderr
     4 records in 2 files, [seconds]
     "##);
-    let index = fs::read_to_string(bench.path().join("shards/part-00000-of-00002.tfrecord.idx")).unwrap();
+    let index = fs::read_to_string(bench.path().join("shards/_part-00000-of-00002.tfrecord.idx")).unwrap();
     assert_eq!(index.lines().count(), 2);
     assert!(index.starts_with("0 "));
     assert!(bench.run_tool(&["index", "--name", "tfindex", "shards"]).status.success());

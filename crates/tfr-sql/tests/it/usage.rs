@@ -102,6 +102,22 @@ fn compression_has_tensorflows_names() {
     "##);
 }
 
+/// Each as in spark-tfrecord, and read back with the suffix that Spark gives a zlib stream.
+#[test]
+fn names_of_spark_are_accepted() {
+    let bench = Workbench::new();
+    let codec = "org.apache.hadoop.io.compress.DefaultCodec";
+    let arguments = ["--out", "shards", "--codec", codec, "--mode", "errorifexists", "--record-type", "Example", "-q"];
+    assert_eq!(bench.tell(&[&["SELECT 7 AS n"], arguments.as_slice()].concat()), "exit 0\n");
+    assert!(bench.path().join("shards/part-00000-of-00001.tfrecord.deflate").is_file());
+    assert_told!(bench.tell(&["SELECT n FROM 'shards/'"]), @r##"
+    exit 0
+    -- stdout
+    n
+    7
+    "##);
+}
+
 #[test]
 fn a_level_is_of_a_compression() {
     assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"

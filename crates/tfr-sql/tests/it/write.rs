@@ -156,9 +156,9 @@ fn an_earlier_set_is_replaced_only_on_demand() {
     assert_told!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
     exit 1
     -- stderr
-    error: [dir]/shards: not empty: it contains _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+    error: [dir]/shards: not empty: it contains part-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
 
-    hint: choose another directory, or replace the existing files with --mode overwrite
+    hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
     "##);
     assert!(write("SELECT id FROM 'many.parquet' LIMIT 7", "overwrite").status.success());
     assert_eq!(records(&bench, "shards", Compression::None).len(), 7);

@@ -21,6 +21,23 @@ fn names_read_back() {
 }
 
 #[test]
+fn compression_accepts_the_names_of_spark_and_hadoop() {
+    for (name, expected) in [
+        ("GzipCodec", Compression::Gzip),
+        ("org.apache.hadoop.io.compress.GzipCodec", Compression::Gzip),
+        ("org.apache.hadoop.io.compress.DefaultCodec", Compression::Zlib),
+        ("DeflateCodec", Compression::Zlib),
+        ("deflate", Compression::Zlib),
+        ("uncompressed", Compression::None),
+    ] {
+        assert_eq!(name.parse(), Ok(expected), "{name}");
+    }
+    for other in ["org.apache.hadoop.io.compress.SnappyCodec", "BZip2Codec", "com.example.GzipCodec"] {
+        assert!(other.parse::<Compression>().is_err(), "{other}");
+    }
+}
+
+#[test]
 fn levels_are_zlibs() {
     assert_eq!(Level::default().get(), 6);
     assert_eq!(Level::try_from(9).unwrap().to_string(), "9");

@@ -45,7 +45,7 @@ pub use self::control::{
     may_be_live, withdrawal,
 };
 use crate::commit::publication::{SaveMode, StagedShard, check_names, in_order};
-use crate::commit::target::NAMES_SHOWN;
+use crate::commit::target::{NAMES_SHOWN, is_hidden};
 use crate::error::{ErrorKind, Result, SidecarsError};
 use crate::set::manifest::{Manifest, SetDescription, ShardEntry};
 use crate::set::names::{ObjectNames, RunId, run_id_in};
@@ -107,7 +107,10 @@ pub struct PrefixScan {
     success: bool,
     /// Files of ours, with their lengths.
     ours: BTreeMap<String, u64>,
+    /// Up to three files of other tools.
     foreign: Vec<String>,
+    /// Up to three hidden ones, which a message names last.
+    hidden: Vec<String>,
 }
 
 impl PrefixScan {
@@ -121,6 +124,7 @@ impl PrefixScan {
             success: false,
             ours: BTreeMap::new(),
             foreign: Vec::new(),
+            hidden: Vec::new(),
         }
     }
 
@@ -143,7 +147,11 @@ impl PrefixScan {
         }
         if !self.is_ours(&path) {
             if self.mode != SaveMode::Append || self.manifest.is_none() {
-                self.foreign.push(path);
+                match is_hidden(&path) {
+                    false => self.foreign.push(path),
+                    true if self.hidden.len() < NAMES_SHOWN => self.hidden.push(path),
+                    true => {}
+                }
             }
         } else if path == SUCCESS_NAME {
             self.success = true;
@@ -157,20 +165,18 @@ impl PrefixScan {
     ///
     /// # Errors
     /// [`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`] or [`ErrorKind::NotAppendable`].
-    pub fn finish(self, out: &Path) -> Result<Occupant> {
+    pub fn finish(mut self, out: &Path) -> Result<Occupant> {
         let path = out.to_owned();
+        self.foreign.append(&mut self.hidden);
+        self.foreign.truncate(NAMES_SHOWN);
         match self.mode {
             SaveMode::Error if !self.foreign.is_empty() => {
                 Err(ErrorKind::NotEmpty { path, found: self.foreign }.into())
             }
-            SaveMode::Overwrite if !self.foreign.is_empty() => {
+            SaveMode::Overwrite | SaveMode::Append if !self.foreign.is_empty() => {
                 Err(ErrorKind::ForeignFiles { path, files: self.foreign }.into())
             }
             SaveMode::Ignore if !self.foreign.is_empty() => Ok(Occupant::Ignored { found: self.foreign }),
-            SaveMode::Append if !self.foreign.is_empty() => {
-                let why = format!("there is no {MANIFEST_NAME} next to {}", self.foreign.join(", "));
-                Err(ErrorKind::NotAppendable { path, why }.into())
-            }
             SaveMode::Append => {
                 let Some(stored) = self.manifest else { return Ok(Occupant::Vacant) };
                 match stored.manifest.disagreement(|path| self.ours.get(path).copied(), self.success) {

@@ -304,7 +304,7 @@ impl Publication {
         let names = ObjectNames {
             prefix: description.prefix.clone(),
             total: None,
-            compression: description.compression,
+            suffix: appends_to.map_or(description.compression.suffix(), Manifest::suffix),
             run: appends_to.map(|_| run.clone()),
         };
         check_names(&description)?;

@@ -15,7 +15,7 @@ use crate::commit::publication::{Leftover, SaveMode};
 use crate::commit::settling::Settling;
 use crate::commit::staging::{self, MadeDirectories, is_unsupported, keep_permissions};
 use crate::commit::staging_names;
-use crate::commit::target::{NAMES_SHOWN, guarded, resolve};
+use crate::commit::target::{NAMES_SHOWN, guarded, is_hidden, resolve};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::set::SUCCESS_NAME;
 use crate::set::names::{RunId, is_table_part};
@@ -272,6 +272,7 @@ fn inspect(out: &Path, target: &TableFiles, mode: SaveMode) -> Result<bool> {
         }
         let mut files: Vec<_> = names.into_iter().filter(|name| !is_table_part(name)).collect();
         if mode == SaveMode::Overwrite && !files.is_empty() {
+            files.sort_by_key(|name| is_hidden(name));
             files.truncate(NAMES_SHOWN);
             return Err(ErrorKind::ForeignFiles { path: path(), files }.into());
         }

@@ -142,9 +142,36 @@ fn is_mount_point(dir: &Path) -> bool {
 
 /// Returns some names in a directory, for a message.
 pub(crate) fn some_names(dir: &Path) -> Result<Vec<String>> {
-    let mut names = DirectoryScan::of(dir, &Ours::default())?.foreign;
+    Ok(shown(dir, DirectoryScan::of(dir, &Ours::default())?.foreign))
+}
+
+/// Returns up to [`NAMES_SHOWN`] entries of a directory for a message. Files of records come before hidden files, and the
+/// files of a directory stand for it.
+fn shown(dir: &Path, mut entries: Vec<String>) -> Vec<String> {
+    entries.sort_by_cached_key(|entry| (is_hidden(entry), entry.clone()));
+    let mut names = Vec::new();
+    for entry in entries {
+        if names.len() >= NAMES_SHOWN {
+            break;
+        }
+        let inside = match entry.ends_with('/') && !is_hidden(&entry) {
+            // A directory that cannot be listed is named itself.
+            true => DirectoryScan::of(&dir.join(&entry), &Ours::default()).unwrap_or_default().foreign,
+            false => Vec::new(),
+        };
+        match inside.is_empty() {
+            true => names.push(entry),
+            false => names.extend(shown(&dir.join(&entry), inside).into_iter().map(|name| format!("{entry}{name}"))),
+        }
+    }
     names.truncate(NAMES_SHOWN);
-    Ok(names)
+    names
+}
+
+/// Whether readers of a directory skip this path in it: a name in it starts with `.` or `_`, as `._SUCCESS.crc` does.
+/// `_id=7/` is a partition.
+pub(crate) fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|name| name.starts_with('.') || name.starts_with('_') && !name.contains('='))
 }
 
 /// Returns the target's contents if they may be replaced or appended to. Ignores the staging directory of `run`.
@@ -188,10 +215,9 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
         }
     }
     ours.runs.extend(staging::dead(out)?.into_iter().map(|leftover| leftover.run));
-    let DirectoryScan { ours: files, mut foreign, directories } = DirectoryScan::of(out, &ours)?;
-    foreign.truncate(NAMES_SHOWN);
+    let DirectoryScan { ours: files, foreign, directories } = DirectoryScan::of(out, &ours)?;
     if !foreign.is_empty() {
-        return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: foreign }.into());
+        return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: shown(out, foreign) }.into());
     }
     if files.is_empty() && directories.is_empty() && others.is_empty() {
         return Ok(Target::Vacant);
@@ -208,7 +234,7 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
         }
         let found = some_names(out)?;
         if !found.is_empty() {
-            return not(format!("there is no {MANIFEST_NAME} next to {}", found.join(", ")));
+            return Err(ErrorKind::ForeignFiles { path: out.to_owned(), files: found }.into());
         }
         return Ok(Target::Vacant);
     };

@@ -29,6 +29,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotADirectory { path: path.clone() }.into(),
         ErrorKind::NotEmpty { path: path.clone(), found: three() }.into(),
         ErrorKind::ForeignFiles { path: path.clone(), files: three() }.into(),
+        ErrorKind::UnknownForm { path: path.clone() }.into(),
         ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
         ErrorKind::Busy { path, run }.into(),
         ErrorKind::Superseded { path: "s3://bucket/train/".into() }.into(),
@@ -100,7 +101,8 @@ fn error_display_names_path_and_problem() {
     /: the root of the file system is never written to
     data/shards: expected a directory, found a file
     data/shards: not empty: it contains a, b/, c
-    data/shards: not replaced, because it contains files written by other tools: a, b/, c
+    data/shards: neither replaced nor appended to, because it contains files written by other tools: a, b/, c
+    data/shards: not appended to: its manifest records no columns, since it was made of files without one
     data/shards: overlaps with input data
     data/shards: run nightly7 is writing here
     s3://bucket/train/: another run wrote here in the meantime

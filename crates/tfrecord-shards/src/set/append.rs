@@ -1,4 +1,4 @@
-//! Checks whether rows may be appended to a set.
+//! Checks whether rows may be appended to a set, and names their shards alike.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::set::difference::FormDifference;
 use crate::set::format_version::FORMAT_VERSION;
 use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription};
+use crate::set::names::suffix_of;
 use crate::set::schema::SchemaDescription;
 
 impl Manifest {
@@ -14,7 +15,8 @@ impl Manifest {
     /// order of rows do not matter.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::NotAppendable`] for any other obstacle.
+    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::UnknownForm`] if the set records no columns and the
+    /// rows have some, [`ErrorKind::NotAppendable`] for any other obstacle.
     pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
         let path = || out.to_owned();
         if self.format_version > FORMAT_VERSION {
@@ -23,6 +25,10 @@ impl Manifest {
                 self.format_version
             );
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
+        let has_form = description.record_type.is_some() || description.schema.is_some();
+        if has_form && self.record_type.is_none() && self.schema.is_none() {
+            return Err(ErrorKind::UnknownForm { path: path() }.into());
         }
         let differs = |part: &str, expected, found| {
             Err(ErrorKind::OtherForm { path: path(), part: part.to_owned(), expected, found }.into())
@@ -49,6 +55,12 @@ impl Manifest {
             return differs("splitting", expected, splitting(&description.splits, &description.split_by));
         }
         Ok(())
+    }
+
+    /// Returns the suffix that the names of its shards have for their compression, which shards that are appended get
+    /// too. Earlier releases wrote `.zlib` for [`Compression::suffix`](tfrecord_framing::Compression::suffix).
+    pub fn suffix(&self) -> &'static str {
+        suffix_of(self.shards.iter().map(|shard| shard.path.as_str()), self.compression)
     }
 
     /// Whether a row gets the same split in both sets. JSON may have changed the last bit of a fraction.

@@ -40,10 +40,24 @@ pub struct ShardName {
 impl fmt::Display for ShardName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prefix, index, total, compression } = self;
-        // The index has as many digits as the total, so that names sort in the order of the shards.
-        let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
-        write!(f, "{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord{}", compression.suffix())
+        write!(f, "{}{}", numbered(prefix, *index, *total), compression.suffix())
     }
+}
+
+/// The suffix of shards compressed with zlib in sets that earlier releases wrote.
+const EARLIER_ZLIB_SUFFIX: &str = ".zlib";
+
+/// Returns the name of a shard without the suffix of its compression.
+fn numbered(prefix: &str, index: usize, total: usize) -> String {
+    // The index has as many digits as the total, so that names sort in the order of the shards.
+    let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
+    format!("{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord")
+}
+
+/// Returns the suffix of shards that are appended to these shards: theirs, or that of the compression.
+pub(crate) fn suffix_of<'a>(mut shards: impl Iterator<Item = &'a str>, compression: Compression) -> &'static str {
+    let is_earlier = compression == Compression::Zlib && shards.any(|shard| shard.ends_with(EARLIER_ZLIB_SUFFIX));
+    if is_earlier { EARLIER_ZLIB_SUFFIX } else { compression.suffix() }
 }
 
 /// Names of shards whose number is not known when they are named. Object stores need final names from the start,
@@ -57,7 +71,8 @@ impl fmt::Display for ShardName {
 /// use tfrecord_framing::Compression;
 /// use tfrecord_shards::ObjectNames;
 ///
-/// let names = ObjectNames { prefix: "part".to_owned(), total: Some(16), compression: Compression::None, run: None };
+/// let suffix = Compression::None.suffix();
+/// let names = ObjectNames { prefix: "part".to_owned(), total: Some(16), suffix, run: None };
 /// assert_eq!(names.name(0, 3), "part-00003-of-00016.tfrecord");
 /// let names = ObjectNames { total: None, run: Some("nightly7".parse()?), ..names };
 /// assert_eq!(names.name(2, 3), "part-nightly7-00002-00003.tfrecord");
@@ -69,8 +84,9 @@ pub struct ObjectNames {
     pub prefix: String,
     /// Number of shards, if known. Their sequence numbers then count over all write partitions.
     pub total: Option<usize>,
-    /// The compression, which determines the suffix.
-    pub compression: Compression,
+    /// The suffix of the compression: [`Compression::suffix`], or that of the [set](crate::Manifest::suffix) that is
+    /// appended to.
+    pub suffix: &'static str,
     /// The run, if names must include it.
     pub run: Option<RunId>,
 }
@@ -79,12 +95,11 @@ impl ObjectNames {
     /// Returns the name of shard `sequence` of write partition `partition`.
     pub fn name(&self, partition: u32, sequence: u32) -> String {
         let prefix = self.tagged(&self.prefix);
-        match self.total {
-            Some(total) => {
-                ShardName { prefix, index: sequence as usize, total, compression: self.compression }.to_string()
-            }
-            None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}.tfrecord{}", self.compression.suffix()),
-        }
+        let name = match self.total {
+            Some(total) => numbered(&prefix, sequence as usize, total),
+            None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}.tfrecord"),
+        };
+        name + self.suffix
     }
 
     /// Returns the path of a shard whose position in the set is known, relative to the set's directory.
@@ -93,7 +108,8 @@ impl ObjectNames {
     /// use tfrecord_framing::Compression;
     /// use tfrecord_shards::{ObjectNames, ShardGroup, ShardPlace};
     ///
-    /// let names = ObjectNames { prefix: "part".to_owned(), total: None, compression: Compression::None, run: None };
+    /// let suffix = Compression::None.suffix();
+    /// let names = ObjectNames { prefix: "part".to_owned(), total: None, suffix, run: None };
     /// let values = vec![("dt".to_owned(), Some("2026-01-01".to_owned()))];
     /// let group = ShardGroup { partition_values: values, split: Some("train".to_owned()) };
     /// let place = ShardPlace { group: &group, index: 3, total: 16 };
@@ -102,7 +118,7 @@ impl ObjectNames {
     pub fn path(&self, place: ShardPlace<'_>) -> String {
         let ShardPlace { group, index, total } = place;
         let prefix = self.tagged(group.prefix(&self.prefix));
-        group.path(&ShardName { prefix, index, total, compression: self.compression }.to_string())
+        group.path(&(numbered(&prefix, index, total) + self.suffix))
     }
 
     fn tagged(&self, prefix: &str) -> String {
@@ -121,14 +137,21 @@ impl ObjectNames {
 /// Returns the run id in the name of a shard or its index, given the path; the result may not be a run id of ours.
 pub(crate) fn run_id_in(path: &str) -> Option<&str> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    let name = name.strip_suffix(".idx").unwrap_or(name);
-    let stem = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zlib")).unwrap_or(name);
+    let name = name.strip_suffix(".idx").map_or(name, |shard| shard.strip_prefix('_').unwrap_or(shard));
+    let stem = SUFFIXES.into_iter().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
     let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
     let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;
     let (_, run) = rest.rsplit_once('-')?;
     let are_numbers = [first, last].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
     are_numbers.then_some(run)
 }
+
+/// The suffixes of compressed shards.
+const SUFFIXES: [(&str, Compression); 3] = [
+    (Compression::Gzip.suffix(), Compression::Gzip),
+    (Compression::Zlib.suffix(), Compression::Zlib),
+    (EARLIER_ZLIB_SUFFIX, Compression::Zlib),
+];
 
 /// A file name that is not a valid shard name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -138,17 +161,19 @@ pub struct ParseShardNameError(String);
 impl FromStr for ShardName {
     type Err = ParseShardNameError;
 
+    /// Parses the name of a shard. `.zlib`, the suffix of earlier releases, is read as `.deflate`.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let parse = || {
-            let (stem, compression) = [Compression::None, Compression::Gzip, Compression::Zlib]
+            let (file, compression) = SUFFIXES
                 .into_iter()
-                .find_map(|kind| Some((name.strip_suffix(kind.suffix())?.strip_suffix(".tfrecord")?, kind)))?;
-            let (rest, total) = stem.rsplit_once("-of-")?;
+                .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
+                .unwrap_or((name, Compression::None));
+            let (rest, total) = file.strip_suffix(".tfrecord")?.rsplit_once("-of-")?;
             let (prefix, index) = rest.rsplit_once('-')?;
-            let shard =
-                Self { prefix: prefix.to_owned(), index: index.parse().ok()?, total: total.parse().ok()?, compression };
+            let (index, total) = (index.parse().ok()?, total.parse().ok()?);
             // Rejects names that we do not write, such as "part-3-of-16" or "part-+0003-of-00016".
-            (shard.index < shard.total && shard.to_string() == name).then_some(shard)
+            let is_ours = index < total && numbered(prefix, index, total) == file;
+            is_ours.then(|| Self { prefix: prefix.to_owned(), index, total, compression })
         };
         parse().ok_or_else(|| ParseShardNameError(name.to_owned()))
     }

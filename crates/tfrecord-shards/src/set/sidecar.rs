@@ -69,7 +69,11 @@ impl SidecarEntry {
 
     /// Whether it is the index of one of these shards, and so stays valid when other shards are appended.
     pub(crate) fn is_index_of<'a>(&self, mut shards: impl Iterator<Item = &'a str>) -> bool {
-        shards.any(|shard| index_path(shard) == self.path)
+        let Some(path) = self.path.strip_suffix(".idx") else { return false };
+        let (directory, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));
+        // Earlier releases wrote the name without `_`. No shard's name starts with it.
+        let shard = format!("{directory}{}", name.strip_prefix('_').unwrap_or(name));
+        shards.any(|other| other == shard)
     }
 }
 
@@ -115,7 +119,7 @@ impl StagedIndex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IndexName {
-    /// `train.tfrecord.idx`, as used with NVIDIA DALI.
+    /// `_train.tfrecord.idx`, as used with NVIDIA DALI. Readers of directories skip names that start with `_`.
     #[default]
     Idx,
     /// `train.tfindex`, as used with the PyTorch reader `tfrecord`.
@@ -130,7 +134,7 @@ impl IndexName {
     /// use tfrecord_shards::IndexName;
     ///
     /// let file = Path::new("shards/train-00000-of-00002.tfrecord");
-    /// assert_eq!(IndexName::Idx.beside(file), Path::new("shards/train-00000-of-00002.tfrecord.idx"));
+    /// assert_eq!(IndexName::Idx.beside(file), Path::new("shards/_train-00000-of-00002.tfrecord.idx"));
     /// assert_eq!(IndexName::TfIndex.beside(file), Path::new("shards/train-00000-of-00002.tfindex"));
     /// ```
     pub fn beside(self, file: &Path) -> PathBuf {
@@ -139,6 +143,25 @@ impl IndexName {
                 file.with_extension("tfindex")
             }
             Self::TfIndex => with_suffix(file, ".tfindex"),
+            Self::Idx => {
+                let mut name = OsString::from("_");
+                name.push(file.file_name().unwrap_or_default());
+                with_suffix(&file.with_file_name(name), ".idx")
+            }
+        }
+    }
+
+    /// Returns the path of a file's existing index: as [`beside`](Self::beside), or as earlier releases named it. If there
+    /// is no index, returns the path of a new one.
+    pub fn find(self, file: &Path) -> PathBuf {
+        let (path, earlier) = (self.beside(file), self.earlier(file));
+        if !path.exists() && earlier.exists() { earlier } else { path }
+    }
+
+    /// Returns the path of the index that earlier releases wrote: `train.tfrecord.idx`.
+    fn earlier(self, file: &Path) -> PathBuf {
+        match self {
+            Self::TfIndex => self.beside(file),
             Self::Idx => with_suffix(file, ".idx"),
         }
     }

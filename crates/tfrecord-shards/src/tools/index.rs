@@ -44,7 +44,7 @@ pub struct Index {
 }
 
 /// Writes an index next to each file. It has a line for each record, with the offset and the length of its frame in
-/// bytes: `9034112 187`. An existing index is replaced.
+/// bytes: `9034112 187`. An existing index is replaced, where [`IndexName::find`] finds it.
 ///
 /// Checks lengths against their checksums and reads nothing else; [`verify`](fn@crate::verify) checks everything. Files
 /// are found as described there, and read in parallel on the caller's rayon pool.
@@ -87,7 +87,7 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
     }
     let mut paths = BTreeMap::new();
     for file in &files {
-        let path = name.beside(&file.path);
+        let path = name.find(&file.path);
         if let Some(first) = paths.insert(path.clone(), &file.path) {
             let (first, second) = (first.clone(), file.path.clone());
             return Err(ErrorKind::SameIndex { path, first, second }.into());
@@ -99,7 +99,7 @@ pub fn index(inputs: &[PathBuf], name: IndexName, progress: &Progress) -> Result
         .par_iter()
         .enumerate()
         .map(|(number, file)| {
-            let mut index = NewIndex::write(file, name.beside(&file.path), &run, progress)?;
+            let mut index = NewIndex::write(file, name.find(&file.path), &run, progress)?;
             // An index that stays locked shows that its run is live.
             index.lock.take_if(|_| number > 0);
             Ok(index)

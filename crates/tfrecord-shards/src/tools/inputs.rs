@@ -89,7 +89,7 @@ impl InputFile {
         }
         match self.path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "gz" | "gzip" => Some(Compression::Gzip),
-            "zlib" | "zz" => Some(Compression::Zlib),
+            "deflate" | "zlib" | "zz" => Some(Compression::Zlib),
             _ => None,
         }
     }

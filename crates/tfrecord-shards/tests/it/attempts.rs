@@ -433,7 +433,7 @@ fn indexes_are_staged_with_shards() {
     let report = writer.finish().unwrap();
     let manifest = builder.commit(&shared, &[(0, report.attempt)], None).unwrap();
     assert_eq!(manifest.sidecars.len(), 3);
-    assert_eq!(manifest.sidecars[2].path, "part-00002-of-00003.tfrecord.idx");
+    assert_eq!(manifest.sidecars[2].path, "_part-00002-of-00003.tfrecord.idx");
     assert_eq!(names(&out).len(), 8);
     assert!(verify(&[out], &Progress::default()).unwrap().findings.is_empty());
 

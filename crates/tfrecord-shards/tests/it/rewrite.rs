@@ -322,6 +322,18 @@ fn index_lists_the_position_of_each_record() {
 }
 
 #[test]
+fn index_is_replaced_where_an_earlier_release_put_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.tfrecord");
+    write_file(&file, &[b"a".to_vec()], Compression::None);
+    let write = || index(from_ref(&file), IndexName::Idx, &Progress::default()).unwrap().indexes.remove(0).path;
+    assert_eq!(write(), dir.path().join("_a.tfrecord.idx"));
+    fs::rename(dir.path().join("_a.tfrecord.idx"), dir.path().join("a.tfrecord.idx")).unwrap();
+    assert_eq!(write(), dir.path().join("a.tfrecord.idx"));
+    assert_eq!(names(dir.path()), ["a.tfrecord", "a.tfrecord.idx"]);
+}
+
+#[test]
 fn index_rejects_two_files_with_one_index_name() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "a.tfrecord"] {

@@ -61,9 +61,9 @@ fn sidecars_are_published_and_replaced_with_their_set() {
         let found = files(&out);
         let names: Vec<_> = found.keys().map(String::as_str).collect();
         let shards = ["part-00000-of-00002.tfrecord", "part-00001-of-00002.tfrecord"];
-        let indexes = ["part-00000-of-00002.tfrecord.idx", "part-00001-of-00002.tfrecord.idx"];
+        let indexes = ["_part-00000-of-00002.tfrecord.idx", "_part-00001-of-00002.tfrecord.idx"];
         let marks = ["_SUCCESS", "_manifest.json"];
-        assert_eq!(names, [marks[0], marks[1], "b.json", shards[0], indexes[0], shards[1], indexes[1], "schema.pbtxt"]);
+        assert_eq!(names, [marks[0], marks[1], indexes[0], indexes[1], "b.json", shards[0], shards[1], "schema.pbtxt"]);
         assert_eq!(found["b.json"], shards.join(",").into_bytes());
         assert_eq!(findings(&out), [""; 0]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

@@ -43,11 +43,9 @@ fn set_is_replaced_only_by_overwrite() {
     write(&out, SaveMode::Error, "old").unwrap();
     let before = files(&out);
     let error = refusal(&out, SaveMode::Error, &[]);
-    assert!(
-        error
-            .to_string()
-            .ends_with("shards: not empty: it contains _SUCCESS, _manifest.json, part-00000-of-00002.tfrecord")
-    );
+    assert!(error.to_string().ends_with(
+        "shards: not empty: it contains part-00000-of-00002.tfrecord, part-00001-of-00002.tfrecord, _SUCCESS"
+    ));
     assert_eq!(files(dir.path()).len(), before.len() + 1);
 }
 
@@ -74,6 +72,44 @@ fn overwrite_rejects_a_directory_that_is_not_a_set() {
     fs::write(dir.path().join(SUCCESS_NAME), "").unwrap();
     let error = refusal(dir.path(), SaveMode::Overwrite, &[]);
     assert!(matches!(error.kind(), ErrorKind::ForeignFiles { files, .. } if files == &[SUCCESS_NAME]), "{error}");
+}
+
+/// One rule for both modes, and what is named are the shards rather than the hidden files of Hadoop.
+#[test]
+fn append_and_overwrite_name_the_shards_of_other_tools() {
+    let hidden = ["._SUCCESS.crc", ".part-00000-c000.tfrecord.crc", ".part-00001-c000.tfrecord.crc", "_SUCCESS"];
+    for (shards, expected) in [
+        (
+            &["part-00000-c000.tfrecord", "part-00001-c000.tfrecord"][..],
+            &["part-00000-c000.tfrecord", "part-00001-c000.tfrecord", "._SUCCESS.crc"][..],
+        ),
+        (
+            &[
+                "day=1/part-00000-c000.tfrecord",
+                "day=1/.part-00000-c000.tfrecord.crc",
+                "day=2/part-00000-c000.tfrecord",
+            ],
+            &[
+                "day=1/part-00000-c000.tfrecord",
+                "day=1/.part-00000-c000.tfrecord.crc",
+                "day=2/part-00000-c000.tfrecord",
+            ],
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        for name in shards.iter().chain(&hidden) {
+            let file = dir.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "theirs").unwrap();
+        }
+        let before = files(dir.path());
+        for mode in [SaveMode::Append, SaveMode::Overwrite] {
+            let error = refusal(dir.path(), mode, &[]);
+            let ErrorKind::ForeignFiles { files, .. } = error.kind() else { panic!("{mode:?}: {error}") };
+            assert_eq!(files, expected, "{mode:?}");
+        }
+        assert_eq!(files(dir.path()), before);
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
+use tfrecord_framing::Compression;
 use tfrecord_shards::objects::{
     ControlName, ObjectOutcome, ObjectPublication, ObjectStep, Occupant, SharedUploads, StoredManifest, UploadIntent,
     control_directory,
@@ -97,6 +98,11 @@ pub(crate) enum BegunUploads {
     Ignored(Vec<String>),
 }
 
+/// Returns the suffix of shards that are written next to a set, or to a new one.
+fn suffix(standing: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
+    standing.map_or(options.compression.suffix(), |standing| standing.manifest.suffix())
+}
+
 impl UploadSet {
     /// Checks that the target may be written to. Writes nothing.
     pub(crate) async fn begin(
@@ -119,12 +125,14 @@ impl UploadSet {
         };
         // Old and new files exist next to each other for a while.
         let identity = (RunId::new(), !is_vacant, standing);
-        Ok(BegunUploads::Set(Arc::new(Self::new(place, identity, None, options, context, running))))
+        let suffix = suffix(identity.2.as_ref(), options);
+        Ok(BegunUploads::Set(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
     }
 
     fn new(
         place: UploadTarget,
         (run, own_names, standing): (RunId, bool, Option<StoredManifest>),
+        suffix: &'static str,
         attempt: Option<UploadAttempt>,
         options: &WriteOptions,
         context: &TaskContext,
@@ -133,7 +141,7 @@ impl UploadSet {
         let names = ObjectNames {
             prefix: options.prefix.clone(),
             total: if let Sharding::Count(shards) = options.sharding { Some(shards.get()) } else { None },
-            compression: options.compression,
+            suffix,
             run: own_names.then(|| run.clone()),
         };
         Self {
@@ -179,16 +187,21 @@ impl UploadSet {
         let begun = ControlName::Begun { attempt: id };
         control.put(begun, Vec::new()).await?;
         let mut standing = None;
-        if let (Some(version), Some(_)) = (&at.standing, created) {
+        // Names depend on the set only if it is one of zlib.
+        if let Some(version) = &at.standing
+            && (created.is_some() || options.compression == Compression::Zlib)
+        {
             standing = control.place.manifest().await?.filter(|found| found.version == *version);
             if standing.is_none() {
                 return Err(shards_error(ErrorKind::Superseded { path: control.place.out() }.into()));
             }
         }
+        let suffix = suffix(standing.as_ref(), options);
+        let standing = standing.filter(|_| created.is_some());
         let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, standing));
         let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));
         let attempt = UploadAttempt { control, id, created, objects, reported };
-        Ok(Arc::new(Self::new(place, identity, Some(attempt), options, context, running)))
+        Ok(Arc::new(Self::new(place, identity, suffix, Some(attempt), options, context, running)))
     }
 
     /// Completes the attempt by its report. From then on, its uploads are left to the process that publishes the set.

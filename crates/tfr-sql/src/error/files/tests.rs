@@ -23,6 +23,7 @@ fn file_conflict_errors_have_hints() {
         conflict("x", Some("TIMESTAMP(6)")),
         conflict("x", None),
         ErrorKind::ColumnInPath { file: "a".to_owned(), column: "x".to_owned() },
+        ErrorKind::Unfinished { directory: "out/".to_owned() },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
@@ -33,5 +34,6 @@ fn file_conflict_errors_have_hints() {
     declare the columns, this one with a type for all files: CREATE EXTERNAL TABLE t ("x" TIMESTAMP(6), ...) STORED AS ... LOCATION '...'; a value that is not exact in it is an error
     register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT CAST("x" AS ...) ...
     name each key=value directory as a location of its own to read the column of the file, or rename it in one of the two
+    wait for the job to end, or write the files again; a pattern reads what is there: 'out/**/part-*'
     "#);
 }

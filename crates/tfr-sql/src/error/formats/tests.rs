@@ -24,6 +24,7 @@ fn input_value_errors_have_hints() {
         unfit,
         ErrorKind::UnsupportedFormat { file: "a.xls".to_owned(), format: UnsupportedFormat::Named("Excel workbooks") },
         ErrorKind::UnsupportedFormat { file: file(), format: UnsupportedFormat::CompressedText("LZ4") },
+        ErrorKind::UnsupportedFormat { file: file(), format: UnsupportedFormat::CompressedRecords("LZ4") },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
@@ -35,5 +36,6 @@ fn input_value_errors_have_hints() {
     give "x" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the option types; STRING holds numbers and times, for a CAST in the query
     convert it: python3 -c "import pandas; pandas.read_excel('a.xls').to_parquet('out.parquet')", or save the sheet as CSV
     unpack it, or write it with gzip, bzip2, xz, zstd or deflate
+    unpack it, or write it with gzip or deflate, the compressions of TFRecord
     "#);
 }

@@ -18,6 +18,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotADirectory { path: path() },
         ErrorKind::NotEmpty { path: path(), found: files() },
         ErrorKind::ForeignFiles { path: path(), files: files() },
+        ErrorKind::UnknownForm { path: path() },
         ErrorKind::Overlap { path: path(), input: path() },
         ErrorKind::Busy { path: path(), run: "nightly7".to_owned() },
         ErrorKind::Superseded { path: path() },
@@ -59,9 +60,11 @@ fn shard_errors_have_hints() {
     data/shards: expected a directory, found a file
       hint: name a directory for the set alone
     data/shards: not empty: it contains a, b/
-      hint: choose another directory, or replace the existing files with --mode overwrite
-    data/shards: not replaced, because it contains files written by other tools: a, b/
-      hint: choose another directory, or move these files away
+      hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
+    data/shards: neither replaced nor appended to, because it contains files written by other tools: a, b/
+      hint: choose another directory, or move these files away; to go on with the rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'data/shards/'" --out DIR
+    data/shards: not appended to: its manifest records no columns, since it was made of files without one
+      hint: to go on with the rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'data/shards/'" --out DIR
     data/shards: overlaps with input data/shards
       hint: choose a directory next to the input
     data/shards: run nightly7 is writing here

@@ -110,7 +110,7 @@ impl Writer {
         let names = ObjectNames {
             prefix: "part".to_owned(),
             total: Some(2),
-            compression: Compression::None,
+            suffix: Compression::None.suffix(),
             run: own_names.then(|| run.clone()),
         };
         let names: Vec<_> = (0..2).map(|sequence| names.name(0, sequence)).collect();
@@ -262,7 +262,8 @@ fn object_names_with_a_run_id_are_recognized() {
     let run = RunId::new();
     for total in [None, Some(3)] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
-            let names = ObjectNames { prefix: "my-part".to_owned(), total, compression, run: Some(run.clone()) };
+            let suffix = compression.suffix();
+            let names = ObjectNames { prefix: "my-part".to_owned(), total, suffix, run: Some(run.clone()) };
             assert!(ObjectNames::has_run_id(&names.name(1, 2)), "{}", names.name(1, 2));
             let plain = ObjectNames { run: None, ..names };
             assert!(!ObjectNames::has_run_id(&plain.name(1, 2)), "{}", plain.name(1, 2));

@@ -151,7 +151,7 @@ fn names_fit_file_systems() {
     let names = ObjectNames {
         prefix: "p".repeat(150),
         total: None,
-        compression: tfrecord_framing::Compression::Zlib,
+        suffix: tfrecord_framing::Compression::Zlib.suffix(),
         run: Some(run),
     };
     let last = u32::MAX as usize;

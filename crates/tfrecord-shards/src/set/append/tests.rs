@@ -169,6 +169,15 @@ fn append_reports_the_first_difference() {
 }
 
 #[test]
+fn append_rejects_set_of_unknown_columns() {
+    let set = Manifest::new(SetDescription::of_records(), Vec::new(), &RunId::new());
+    let rows = described(fields(DataType::Utf8, true), &MappingOptions::default());
+    let error = set.check_append(&rows, Path::new("shards")).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::UnknownForm { .. }), "{error}");
+    assert!(set.check_append(&SetDescription::of_records(), Path::new("shards")).is_ok());
+}
+
+#[test]
 fn append_shortens_long_differences() {
     let vocabulary = |last: &str| {
         let mut values: Vec<_> = (0..1000).map(|value| format!("value {value}")).collect();

@@ -18,12 +18,31 @@ fn every_name_parses_back() {
     for (prefix, index, total, compression, text) in [
         ("part", 0, 1, Compression::None, "part-00000-of-00001.tfrecord"),
         ("my-split", 3, 16, Compression::Gzip, "my-split-00003-of-00016.tfrecord.gz"),
-        ("a-of-b", 7, 123_456, Compression::Zlib, "a-of-b-000007-of-123456.tfrecord.zlib"),
+        ("a-of-b", 7, 123_456, Compression::Zlib, "a-of-b-000007-of-123456.tfrecord.deflate"),
     ] {
         let name = ShardName { prefix: prefix.to_owned(), index, total, compression };
         assert_eq!(name.to_string(), text);
         assert_eq!(text.parse(), Ok(name));
     }
+}
+
+#[test]
+fn shard_name_of_an_earlier_release_is_read() {
+    let earlier = "part-00000-of-00002.tfrecord.zlib";
+    let name = ShardName { compression: Compression::Zlib, ..name(0, 2) };
+    assert_eq!(earlier.parse(), Ok(name));
+    assert_eq!(suffix_of([earlier].into_iter(), Compression::Zlib), ".zlib");
+    assert_eq!(suffix_of(["part-00000-of-00002.tfrecord.deflate"].into_iter(), Compression::Zlib), ".deflate");
+    assert_eq!(suffix_of([].into_iter(), Compression::Gzip), ".gz");
+}
+
+#[test]
+fn run_id_is_found_in_the_names_of_shards_and_indexes() {
+    for suffix in ["", ".gz", ".deflate", ".zlib", ".idx"] {
+        let name = format!("d=1/part-nightly7-00000-of-00002.tfrecord{suffix}");
+        assert_eq!(run_id_in(&name), Some("nightly7"), "{name}");
+    }
+    assert_eq!(run_id_in("d=1/_part-nightly7-00000-of-00002.tfrecord.idx"), Some("nightly7"));
 }
 
 #[test]
