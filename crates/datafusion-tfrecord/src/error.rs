@@ -260,6 +260,9 @@ pub enum ErrorKind {
         /// What is missing.
         missing: MissingParts,
     },
+    /// Damaged records are to be skipped, but the session refuses doubtful input.
+    #[error("damaged records cannot be skipped where doubtful input is refused")]
+    SkipsDamagedStrictly,
     /// A file has the name of a compressed one, and is empty.
     #[error("{file}: expected a compressed file, found an empty one")]
     EmptyCompressed {

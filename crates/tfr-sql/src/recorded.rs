@@ -74,6 +74,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("separator", mapping.separator != usual_mapping.separator, json!(mapping.separator)),
         ("vocabulary", !mapping.vocabularies.is_empty(), json!(mapping.vocabularies)),
         ("crc", records.crc != unsaid.crc, word(&records.crc)),
+        ("damaged", records.skips_damaged, json!("skip")),
         ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
         ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),
         ("fixed_size_lists", records.fixed_size_lists != unsaid.fixed_size_lists, json!(records.fixed_size_lists)),

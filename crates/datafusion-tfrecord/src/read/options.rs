@@ -36,6 +36,10 @@ pub struct ReadOptions {
     pub compression: Option<Compression>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
+    /// Whether to pass over damaged records, instead of failing at the first. Each file with damage is reported to the
+    /// session's [`Findings`](tfr_files::Findings), or logged. Files are then not divided, and the manifest's number of
+    /// rows is not used.
+    pub skips_damaged: bool,
     /// Whether a feature that always has the same number of values, more than one, is inferred as a `FixedSizeList`
     /// instead of a `List`.
     pub fixed_size_lists: bool,
@@ -54,6 +58,7 @@ impl Default for ReadOptions {
             infer_records: Some(1000),
             compression: None,
             crc: CrcPolicy::default(),
+            skips_damaged: false,
             fixed_size_lists: false,
             owned: OwnedFiles::default(),
         }
