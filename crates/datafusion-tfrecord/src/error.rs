@@ -107,7 +107,7 @@ pub enum ErrorKind {
         /// The columns with one element per step.
         sequences: Vec<String>,
     },
-    /// A column to partition or split by does not exist.
+    /// A column to partition or split by, or one whose type is declared, does not exist.
     #[error("no {role} column {column:?}: the columns are {}", listed(known))]
     NoColumn {
         /// The column's role.

@@ -45,6 +45,7 @@ use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 /// - Damaged records are to be skipped, but the session is strict: [`ErrorKind::SkipsDamagedStrictly`].
 /// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
 /// - A column is declared in another unit than it was written in: [`ErrorKind::DeclaredUnit`].
+/// - A column of [`ReadOptions::types`] does not exist: [`ErrorKind::NoColumn`].
 /// - A declared column is in no manifest: [`ErrorKind::UnknownColumn`]; or the first records have it in another
 ///   place: [`ErrorKind::ElsewhereInRecords`].
 /// - A manifest cannot be read, and the columns are not declared: [`ErrorKind::UnreadableManifest`].
@@ -81,9 +82,10 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     decoder.build_decoder().map_err(|error| ErrorKind::Columns { error })?;
     let sizes = table.listing().files();
     // A file with damage has fewer rows than its manifest lists.
-    let trusted = |known: &Option<KnownFile>| known.clone().filter(|_| !options.skips_damaged);
-    let statistics =
-        sizes.iter().zip(&files.known).map(|(file, known)| statistics(file, trusted(known).as_ref(), file_schema));
+    let statistics = sizes
+        .iter()
+        .zip(&files.known)
+        .map(|(file, known)| statistics(file, known.as_ref().filter(|_| !options.skips_damaged), file_schema));
     let statistics = statistics.collect();
     let extensions = files.known.into_iter().map(|known| {
         let mut extensions = FileExtensions::new();

@@ -18,6 +18,8 @@ use tfr_files::{LocationText, OwnedFiles};
 pub struct ReadOptions {
     /// The columns. They may include those of `key=value` directories.
     pub schema: Option<SchemaRef>,
+    /// The types of some columns, if the columns are not declared. The others keep theirs.
+    pub types: Option<SchemaRef>,
     /// The types of the columns of `key=value` directories, if the other columns are not declared. Other columns in
     /// this schema are ignored.
     pub partition_types: Option<SchemaRef>,
@@ -51,6 +53,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             schema: None,
+            types: None,
             partition_types: None,
             schema_file: None,
             mapping: None,

@@ -148,6 +148,7 @@ READING: dict[str, str] = {
     "schema": "value",
     "separator": "value",
     "sequence": "repeat",
+    "types": "value",
     "vocabulary": "repeat",
 }
 
@@ -189,6 +190,8 @@ class ReadOptions(TypedDict, total=False):
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: types of some columns, as Hive declares them: x DOUBLE
+    types: Values | None
     #: the values of a column that is written as ranks, in their order: label: cat, dog
     vocabulary: Values | None
 
