@@ -5,7 +5,7 @@
 //! the requested features; [`steps`] does so for feature lists. [`mod@column`] then decodes one column at a time to the
 //! three kinds of [`values`]. For a whole batch, [`restore`] and [`nest`] build the Arrow arrays, and [`assemble`]
 //! those of columns with several features. [`batch`] works in stages: it decodes the columns of row filters first, to
-//! determine which records become rows.
+//! determine which records become rows. [`past_damage`] finds records in damaged files.
 
 mod assemble;
 mod batch;
@@ -20,6 +20,7 @@ mod locate;
 mod mismatch;
 mod nest;
 mod outline;
+mod past_damage;
 mod restore;
 mod rows;
 mod sieve;

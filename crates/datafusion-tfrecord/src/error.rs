@@ -107,7 +107,7 @@ pub enum ErrorKind {
         /// The columns with one element per step.
         sequences: Vec<String>,
     },
-    /// A column to partition or split by does not exist.
+    /// A column to partition or split by, or one whose type is declared, does not exist.
     #[error("no {role} column {column:?}: the columns are {}", listed(known))]
     NoColumn {
         /// The column's role.
@@ -260,6 +260,9 @@ pub enum ErrorKind {
         /// What is missing.
         missing: MissingParts,
     },
+    /// Damaged records are to be skipped, but the session refuses doubtful input.
+    #[error("damaged records cannot be skipped where doubtful input is refused")]
+    SkipsDamagedStrictly,
     /// A file has the name of a compressed one, and is empty.
     #[error("{file}: expected a compressed file, found an empty one")]
     EmptyCompressed {

@@ -91,6 +91,7 @@ const EXTENSION: &str = "tfrecord";
 /// |---|---|---|
 /// | `tfrecord.compression` | `auto`, `none`, `gzip`, `zlib` | detected from the content |
 /// | `tfrecord.crc` | whether to verify checksums: `verify`, `skip` | `verify` |
+/// | `tfrecord.damaged` | what to do at damaged records: `error`, `skip` | `error` |
 /// | `tfrecord.infer_files` | number of files to infer the columns from, or `all` | `256` |
 /// | `tfrecord.infer_records` | number of records of each of these files, or `all` | `1000` |
 /// | `tfrecord.fixed_size_lists` | `true` infers lists of equal length as fixed-size lists | `false` |
@@ -107,6 +108,7 @@ impl FileFormatFactory for TfRecordFormatFactory {
             names: FileNames::default(),
             options,
             unknown_features: None,
+            damage: None,
         };
         Ok(Arc::new(TfRecordFormat { write, records }))
     }

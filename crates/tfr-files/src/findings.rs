@@ -30,7 +30,7 @@ pub struct Findings {
 #[derive(Debug, Default)]
 struct State {
     notes: BTreeSet<String>,
-    found: BTreeMap<(String, String, String), Found>,
+    found: BTreeMap<(String, Option<String>, String), Found>,
 }
 
 #[derive(Debug)]
@@ -39,18 +39,18 @@ struct Found {
     is_reported: bool,
 }
 
-/// Doubtful values of one column of one file.
+/// Doubtful values of one column of one file, or damaged records of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The file, as messages name it.
     pub file: String,
-    /// The column, or the path to the part of one.
-    pub column: String,
+    /// The column, or the path to the part of one; `None` for whole records.
+    pub column: Option<String>,
     /// What is doubtful, as a noun phrase in the plural: `dates before 1582-10-15 in a file that ...`.
     pub what: String,
-    /// The first row with such a value, from 0.
+    /// The first row with such a value, or the first such record, from 0.
     pub row: u64,
-    /// The value in that row.
+    /// The value in that row, or a description of that record.
     pub value: String,
     /// Number of such values read.
     pub count: u64,
@@ -59,7 +59,10 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, column, what, row, value, count } = self;
-        write!(f, "{file}: column \"{column}\": {what}: {count}, the first in row {row}: {value}")
+        match column {
+            Some(column) => write!(f, "{file}: column \"{column}\": {what}: {count}, the first in row {row}: {value}"),
+            None => write!(f, "{file}: {what}: {count}, the first: {value}"),
+        }
     }
 }
 
@@ -91,13 +94,26 @@ impl Findings {
 
     /// Adds a finding of a batch. Findings in the same column of the same file are merged.
     pub fn add(&self, finding: Finding) {
+        self.merge(finding, u64::saturating_add);
+    }
+
+    /// Adds a finding whose count is that of its whole scan so far. If several scans read a file, its doubtful values
+    /// are counted once.
+    pub fn add_running(&self, finding: Finding) {
+        self.merge(finding, u64::max);
+    }
+
+    fn merge(&self, finding: Finding, total: fn(u64, u64) -> u64) {
         let key = (finding.file.clone(), finding.column.clone(), finding.what.clone());
         let mut state = self.state();
         let Some(found) = state.found.get_mut(&key) else {
             state.found.insert(key, Found { finding, is_reported: false });
             return;
         };
-        let count = found.finding.count.saturating_add(finding.count);
+        let count = total(found.finding.count, finding.count);
+        if count == found.finding.count {
+            return;
+        }
         if finding.row < found.finding.row {
             found.finding = finding;
         }
@@ -136,7 +152,7 @@ mod tests {
     use super::*;
 
     fn finding(row: u64, value: &str, count: u64) -> Finding {
-        let (file, column, what) = ("f.orc".to_owned(), "d".to_owned(), "odd values".to_owned());
+        let (file, column, what) = ("f.orc".to_owned(), Some("d".to_owned()), "odd values".to_owned());
         Finding { file, column, what, row, value: value.to_owned(), count }
     }
 

@@ -154,9 +154,10 @@ async fn open_records(
     options: &InputOptions,
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
-    let partition_types = options.partitions.clone();
+    let (types, partition_types) = (options.types.clone(), options.partitions.clone());
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
-    read::open(session, locations, &ReadOptions { schema, partition_types, owned, ..options.tfrecord.clone() }).await
+    let options = ReadOptions { schema, types, partition_types, owned, ..options.tfrecord.clone() };
+    read::open(session, locations, &options).await
 }
 
 /// A table with declared columns whose files are all empty.

@@ -44,6 +44,8 @@ pub fn table(spec: &TableSpec) -> Value {
         .map(|(column, choice)| format!("{column}: {choice}"))
         .chain(mapping.column_nulls.iter().map(|(column, nulls)| format!("{column}: null={nulls}")))
         .collect();
+    let columns = spec.options.types.as_ref().and_then(|_| spec.options.given().find(|(key, ..)| *key == "types"));
+    let columns = columns.map(|(_, text, _)| text);
     let given = [
         (
             "format",
@@ -61,6 +63,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("encoding", csv.encoding != usual.encoding, json!(csv.encoding.to_string())),
         ("compression", compression != Value::Null, compression),
         ("types", csv.types != usual.types, word(&csv.types)),
+        ("types", columns.is_some(), json!(columns)),
         ("infer_rows", csv.infer_rows != usual.infer_rows, json!(csv.infer_rows)),
         ("newlines_in_values", csv.newlines_in_values != usual.newlines_in_values, json!(csv.newlines_in_values)),
         ("skip_lines", csv.skip_lines != usual.skip_lines, json!(csv.skip_lines)),
@@ -74,6 +77,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("separator", mapping.separator != usual_mapping.separator, json!(mapping.separator)),
         ("vocabulary", !mapping.vocabularies.is_empty(), json!(mapping.vocabularies)),
         ("crc", records.crc != unsaid.crc, word(&records.crc)),
+        ("damaged", records.skips_damaged, json!("skip")),
         ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
         ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),
         ("fixed_size_lists", records.fixed_size_lists != unsaid.fixed_size_lists, json!(records.fixed_size_lists)),

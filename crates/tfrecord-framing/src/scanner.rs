@@ -210,6 +210,11 @@ impl RecordScanner {
         self
     }
 
+    /// Returns the position of the next record, or how far the current damaged range has been scanned.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
     /// Returns the file's compression once it is specified or detected.
     pub fn compression(&self) -> Option<Compression> {
         self.unpack.compression()

@@ -3,13 +3,14 @@
 //! With a filter, the columns that it reads are decoded first. The other columns are decoded only for the rows that
 //! pass.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
-use tfrecord_framing::Frames;
+use tfrecord_framing::Position;
 
 use super::filter::{Predicate, RowFilter};
 use super::locate::BLOCK_ROWS;
@@ -197,14 +198,20 @@ impl BatchDecoder {
         self.capacity().min(self.step).min(fitting.max(1))
     }
 
-    /// Appends a row for each record that passes.
+    /// Appends a row for each record that passes. The records are given by the range of their payload in `frames`, and
+    /// their position in the file.
     ///
     /// After an error the appended rows are invalid and must be [cleared](Self::clear).
-    pub(super) fn append(&mut self, frames: &Frames<'_>) -> Result<()> {
-        let records = frames.iter().map(|(payload, position)| Record { payload, position });
-        if frames.len() < FEW && frames.bytes().len() < SHORT {
+    pub(super) fn append(
+        &mut self,
+        frames: &[u8],
+        records: impl ExactSizeIterator<Item = (Range<usize>, Position)>,
+    ) -> Result<()> {
+        let count = records.len();
+        let records = records.map(|(payload, position)| Record { payload, position });
+        if count < FEW && frames.len() < SHORT {
             let start = self.gathered_frames.len();
-            self.gathered_frames.extend_from_slice(frames.bytes());
+            self.gathered_frames.extend_from_slice(frames);
             self.gathered.extend(records.map(|Record { payload, position }| {
                 let payload = start + payload.start..start + payload.end;
                 Record { payload, position }
@@ -216,7 +223,7 @@ impl BatchDecoder {
         let mut decoding = std::mem::take(&mut self.records);
         decoding.clear();
         decoding.extend(records);
-        let appended = self.append_records(frames.bytes(), &mut decoding);
+        let appended = self.append_records(frames, &mut decoding);
         self.records = decoding;
         appended
     }

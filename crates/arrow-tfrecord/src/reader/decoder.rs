@@ -2,9 +2,10 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tfrecord_framing::{Position, RecordDecoder};
+use tfrecord_framing::{Damage, Position, RecordDecoder};
 
 use super::batch::BatchDecoder;
+use super::past_damage::PastDamage;
 use super::unknown::UnknownFeature;
 use crate::error::{Error, Result};
 
@@ -46,15 +47,24 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
-    framing: RecordDecoder,
+    framing: Framing,
     batches: BatchDecoder,
     /// The error of a decoded record, to be returned by `flush`.
     error: Option<Error>,
     finished: bool,
 }
 
+/// Finds the records in the bytes.
+#[derive(Debug)]
+pub(super) enum Framing {
+    /// Damage is an error.
+    Whole(RecordDecoder),
+    /// Damage is passed over.
+    PastDamage(PastDamage),
+}
+
 impl Decoder {
-    pub(super) fn new(framing: RecordDecoder, batches: BatchDecoder) -> Self {
+    pub(super) fn new(framing: Framing, batches: BatchDecoder) -> Self {
         Self { framing, batches, error: None, finished: false }
     }
 
@@ -66,23 +76,43 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Framing`](crate::ErrorKind::Framing): damage between records, a damaged record, or a truncated file. The
-    /// records before it are retained, and [`flush`](Self::flush) returns them.
+    /// records before it are retained, and [`flush`](Self::flush) returns them. If damage is skipped, only a file of
+    /// another compression is an error.
     pub fn decode(&mut self, input: &[u8]) -> Result<usize> {
         let mut rest = input;
         loop {
             if self.capacity() == 0 {
                 break;
             }
-            let frames = self.framing.decode_frames(&mut rest, self.batches.step())?;
-            if !frames.is_empty() {
-                self.error = self.batches.append(&frames).err();
-                continue;
+            let step = self.batches.step();
+            match &mut self.framing {
+                Framing::Whole(decoder) => {
+                    let frames = decoder.decode_frames(&mut rest, step)?;
+                    if !frames.is_empty() {
+                        self.error = self.batches.append(frames.bytes(), frames.iter()).err();
+                        continue;
+                    }
+                }
+                Framing::PastDamage(past) => {
+                    if past.find(&mut rest, step)? {
+                        let (frames, records) = past.take(step);
+                        self.error = self.batches.append(frames, records).err();
+                        continue;
+                    }
+                }
             }
-            if input.is_empty() && !self.finished {
-                self.finished = true;
-                self.framing.finish()?;
+            if !input.is_empty() || self.finished {
+                break;
             }
-            break;
+            self.finished = true;
+            match &mut self.framing {
+                Framing::Whole(decoder) => {
+                    decoder.finish()?;
+                    break;
+                }
+                // The end of the file may reveal more records.
+                Framing::PastDamage(past) => past.finish()?,
+            }
         }
         Ok(input.len() - rest.len())
     }
@@ -116,6 +146,15 @@ impl Decoder {
         self.batches.take_unknown()
     }
 
+    /// Removes and returns the damaged ranges passed over since the last call. Empty unless the builder
+    /// [skips them](crate::ReaderBuilder::with_damaged_skipped).
+    pub fn take_damage(&mut self) -> Vec<Damage> {
+        match &mut self.framing {
+            Framing::Whole(_) => Vec::new(),
+            Framing::PastDamage(past) => past.take_damage(),
+        }
+    }
+
     /// The schema of the batches.
     pub fn schema(&self) -> SchemaRef {
         SchemaRef::clone(self.batches.schema())
@@ -123,6 +162,9 @@ impl Decoder {
 
     /// The position of the next record.
     pub fn position(&self) -> Position {
-        self.framing.position()
+        match &self.framing {
+            Framing::Whole(decoder) => decoder.position(),
+            Framing::PastDamage(past) => past.position(),
+        }
     }
 }

@@ -4,11 +4,12 @@ use std::io::{BufRead, ErrorKind as IoErrorKind};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use tfrecord_framing::{Compression, CrcPolicy, RecordDecoder};
+use tfrecord_framing::{Compression, CrcPolicy, Damage, RecordDecoder, RecordScanner};
 
 use super::batch::{BatchDecoder, BatchSize, MAX_BATCH_BYTES};
-use super::decoder::Decoder;
+use super::decoder::{Decoder, Framing};
 use super::filter::RowFilter;
+use super::past_damage::PastDamage;
 use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::options::MappingOptions;
@@ -47,6 +48,7 @@ pub struct ReaderBuilder {
     batch_bytes: usize,
     compression: Option<Compression>,
     crc: CrcPolicy,
+    skips_damaged: bool,
     filter: Option<RowFilter>,
     unknown_features: bool,
 }
@@ -63,6 +65,7 @@ impl ReaderBuilder {
             batch_bytes: MAX_BATCH_BYTES,
             compression: None,
             crc: CrcPolicy::default(),
+            skips_damaged: false,
             filter: None,
             unknown_features: false,
         }
@@ -124,6 +127,19 @@ impl ReaderBuilder {
         self
     }
 
+    /// Sets whether to pass over damaged records instead of failing at the first. [`Decoder::take_damage`] returns the
+    /// damaged ranges; the records between them are read.
+    ///
+    /// Both checksums of every record are then checked, whatever [`with_crc_policy`](Self::with_crc_policy) says, since
+    /// they show where the next record begins. An intact record that is no valid message, or does not fit the schema,
+    /// is still an error. The damaged range of a compressed stream ends at the next gzip member, or at the end of the
+    /// file.
+    #[must_use]
+    pub fn with_damaged_skipped(mut self, skip: bool) -> Self {
+        self.skips_damaged = skip;
+        self
+    }
+
     /// Sets whether to count the features that no column of the schema reads, including columns that are not projected:
     /// see [`Decoder::take_unknown_features`]. Reading is slower then. If no column is projected, none is counted.
     #[must_use]
@@ -146,17 +162,25 @@ impl ReaderBuilder {
     /// Those of [`Mapping::try_new`]. Also fails on a projection or filter of a nonexistent column, or a column whose
     /// text form cannot be parsed.
     pub fn build_decoder(self) -> Result<Decoder> {
+        if self.skips_damaged {
+            let scanner = self.compression.map_or_else(RecordScanner::detect, RecordScanner::with_compression);
+            return self.build_over(Framing::PastDamage(PastDamage::new(scanner)));
+        }
         let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc);
         self.build_decoder_over(framing)
     }
 
     /// Creates a decoder of the records that `framing` finds, for example from the middle of a file. `framing` then
-    /// handles compression and checksums.
+    /// handles compression, checksums and damage.
     ///
     /// # Errors
     /// Those of [`build_decoder`](Self::build_decoder).
     pub fn build_decoder_over(self, framing: RecordDecoder) -> Result<Decoder> {
+        self.build_over(Framing::Whole(framing))
+    }
+
+    fn build_over(self, framing: Framing) -> Result<Decoder> {
         // Strict mode applies to writing only: what was lost cannot be rejected any more.
         let mapping = Mapping::try_new(&self.schema, &self.mapping.with_strict(false))?;
         let size = BatchSize { rows: self.batch_size, bytes: self.batch_bytes };
@@ -179,6 +203,12 @@ pub struct Reader<R: BufRead> {
 }
 
 impl<R: BufRead> Reader<R> {
+    /// Removes and returns the damaged ranges passed over since the last call. Empty unless the builder
+    /// [skips them](ReaderBuilder::with_damaged_skipped).
+    pub fn take_damage(&mut self) -> Vec<Damage> {
+        self.decoder.take_damage()
+    }
+
     fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let bytes = match self.source.fill_buf() {

@@ -1,8 +1,11 @@
 //! Nested columns of records that do not fit together, or are no records at all.
 
+use std::io::BufReader;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use arrow_tfrecord::{Encoder, Error, Mapping, MappingOptions, NullPolicy, ReaderBuilder, RecordBuffer, RecordType};
 use insta::assert_snapshot;
@@ -115,5 +118,44 @@ proptest! {
             }
         }
         let _ = read(&batch.schema(), &options, &records);
+    }
+}
+
+#[test]
+fn damaged_skip_returns_the_same_rows_for_any_batch_and_piece() {
+    let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, true)]));
+    let mut writer = RecordWriter::new(Vec::new());
+    (0..200).for_each(|id| writer.write_record(&record(&[("c", &[id])])).unwrap());
+    let mut file = writer.finish().unwrap();
+    let sound = file.clone();
+    // The first damaged length claims everything up to the end of the file.
+    let mut starts = Vec::new();
+    let mut at = 0;
+    while at < sound.len() {
+        starts.push(at);
+        at += 16 + u64::from_le_bytes(sound[at..at + 8].try_into().unwrap()) as usize;
+    }
+    for (damaged, byte) in [(0, 3), (50, 13), (51, 0), (199, 8)] {
+        file[starts[damaged] + byte] ^= 0x40;
+    }
+    let header = tfrecord_framing::frame_header(1 << 20);
+    file[starts[120]..starts[120] + header.len()].copy_from_slice(&header);
+    let lost = [0, 50, 51, 120, 199];
+    let expected: Vec<i64> = (0..200).filter(|id| !lost.contains(id)).collect();
+
+    for (rows, piece) in [(8192, file.len()), (1, 7), (7, 100), (64, 1)] {
+        let builder = ReaderBuilder::new(Arc::clone(&schema)).with_damaged_skipped(true).with_batch_size(rows);
+        let mut reader = builder.build(BufReader::with_capacity(piece, file.as_slice())).unwrap();
+        let mut found = Vec::new();
+        for batch in reader.by_ref() {
+            let batch = batch.unwrap();
+            assert!(batch.num_rows() <= rows);
+            found.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        assert_eq!(found, expected, "batches of {rows} rows, pieces of {piece} bytes");
+        // No intact header separates record 50 from 51.
+        let damage: Vec<u64> = reader.take_damage().iter().map(|damage| damage.range.start).collect();
+        assert_eq!(damage, [0, 50, 120, 199].map(|record: usize| starts[record] as u64));
+        assert!(reader.take_damage().is_empty());
     }
 }

@@ -162,7 +162,7 @@ pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mu
     );
 
 /// Options for reading records.
-pub static READING: [Reading; 5] = [
+pub static READING: [Reading; 6] = [
     Reading::new("compression", "NAME", |read, value| {
         read.compression = match value.trim() {
             auto if auto.eq_ignore_ascii_case("auto") => None,
@@ -178,6 +178,13 @@ pub static READING: [Reading; 5] = [
         set(&mut read.crc, one_of(value, &[("verify", CrcPolicy::Verify), ("skip", CrcPolicy::Skip)]))
     })
     .help("`verify`, or `skip` checksums", "`verify`"),
+    Reading::new("damaged", "ACTION", |read, value| {
+        set(&mut read.skips_damaged, one_of(value, &[("error", false), ("skip", true)]))
+    })
+    .help(
+        "`error`, or `skip` [damaged records](reading-tfrecord.md#damaged-files), which are counted and reported",
+        "`error`",
+    ),
     Reading::new("infer_files", "N", |read, value| set(&mut read.infer_files, number_or_all(value, 1))).help(
         "number of TFRecord files, or `all`, [that determine the \
                  columns](reading-tfrecord.md#where-the-columns-come-from) of shards without a schema",

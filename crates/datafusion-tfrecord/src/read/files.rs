@@ -21,7 +21,7 @@ use super::filter::{file_columns, row_filter};
 use super::infer::{Inferred, infer};
 use super::opener::RecordOpener;
 use super::options::ReadOptions;
-use super::split::divide;
+use super::split::{Cutting, divide};
 use super::types::ColumnOrigin;
 use crate::error::ErrorKind;
 
@@ -37,6 +37,8 @@ pub struct RecordForm {
     pub compression: Option<Compression>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
+    /// Whether to pass over damaged records.
+    pub skips_damaged: bool,
     /// Whether the column types were inferred from a sample of the records. Errors about mismatched records mention
     /// it.
     pub inferred: bool,
@@ -52,6 +54,7 @@ impl RecordForm {
             decoded: None,
             compression: options.compression,
             crc: options.crc,
+            skips_damaged: options.skips_damaged,
             inferred: options.schema.is_none(),
             origin: ColumnOrigin::default(),
         }
@@ -70,6 +73,8 @@ pub(crate) struct RecordFiles {
     pub(crate) options: ReadOptions,
     /// Collects the features that are no columns. `None` if none can be lost unnoticed.
     pub(crate) unknown_features: Option<Arc<Findings>>,
+    /// Collects the damage that is passed over. `None` logs it.
+    pub(crate) damage: Option<Arc<Findings>>,
 }
 
 #[async_trait]
@@ -79,10 +84,13 @@ impl FileReader for RecordFiles {
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.form.crc {
-            CrcPolicy::Verify => Ok(()),
-            CrcPolicy::Skip => f.write_str(", crc=skip"),
+        if self.form.crc == CrcPolicy::Skip {
+            f.write_str(", crc=skip")?;
         }
+        if self.form.skips_damaged {
+            f.write_str(", damaged=skip")?;
+        }
+        Ok(())
     }
 
     fn can_split(&self) -> bool {
@@ -107,7 +115,13 @@ impl FileReader for RecordFiles {
             && self.form.crc == CrcPolicy::Verify
             && self.form.compression.unwrap_or_default() == Compression::None
             && division.limit.is_none();
-        divide(files, division.partitions, division.min_size, can_scan)
+        let cutting = match (self.form.skips_damaged, can_scan) {
+            // Damage moves records, and one reader counts the damage of a file.
+            (true, _) => Cutting::Nowhere,
+            (false, true) => Cutting::Anywhere,
+            (false, false) => Cutting::Listed,
+        };
+        divide(files, division.partitions, division.min_size, cutting)
     }
 
     async fn schema(
@@ -126,7 +140,7 @@ impl FileReader for RecordFiles {
     }
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
-        let RecordForm { mapping, compression, crc, inferred, decoded, .. } = &self.form;
+        let RecordForm { mapping, compression, crc, skips_damaged, inferred, decoded, .. } = &self.form;
         let file_schema = scan.table.file_schema();
         // Do not decode rows past the limit.
         let batch_size = scan.limit.map_or(scan.batch_size, |rows| scan.batch_size.min(rows));
@@ -135,7 +149,8 @@ impl FileReader for RecordFiles {
             .with_projection(scan.wanted.to_vec())
             .with_batch_size(batch_size)
             .with_batch_bytes(scan.bounds.batch)
-            .with_unknown_features(self.unknown_features.is_some());
+            .with_unknown_features(self.unknown_features.is_some())
+            .with_damaged_skipped(*skips_damaged);
         if let Some(filter) = scan.filter.map(|filter| row_filter(filter, file_schema)).transpose()?.flatten() {
             reader = reader.with_row_filter(filter);
         }
@@ -146,8 +161,10 @@ impl FileReader for RecordFiles {
             schema: scan.schema()?,
             compression: *compression,
             crc: *crc,
+            skips_damaged: *skips_damaged,
             inferred: *inferred,
             unknown_features: self.unknown_features.clone(),
+            damage: self.damage.clone(),
             limited: scan.limit.is_some(),
             bytes_scanned: scan.bytes_scanned(),
         }))

@@ -42,8 +42,10 @@ use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 ///   [`Listing::with_partition_types`](tfr_files::Listing::with_partition_types).
 /// - A shard set is incomplete: [`ErrorKind::IncompleteSet`].
 /// - The columns are to be inferred, but records are damaged or contradict each other, or there are none.
+/// - Damaged records are to be skipped, but the session is strict: [`ErrorKind::SkipsDamagedStrictly`].
 /// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
 /// - A column is declared in another unit than it was written in: [`ErrorKind::DeclaredUnit`].
+/// - A column of [`ReadOptions::types`] does not exist: [`ErrorKind::NoColumn`].
 /// - A declared column is in no manifest: [`ErrorKind::UnknownColumn`]; or the first records have it in another
 ///   place: [`ErrorKind::ElsewhereInRecords`].
 /// - A manifest cannot be read, and the columns are not declared: [`ErrorKind::UnreadableManifest`].
@@ -52,6 +54,10 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     let mut files = sets::find(session, locations, options.owned).await?;
     for declared in options.schema.iter().chain(&options.partition_types) {
         files.listing = files.listing.with_partition_types(declared)?;
+    }
+    let findings = Findings::of(session.config());
+    if options.skips_damaged && findings.as_ref().is_some_and(|findings| findings.is_strict()) {
+        return Err(ErrorKind::SkipsDamagedStrictly.into());
     }
     let types = types::settle(session, locations, &mut files, options).await?;
     let form = RecordForm {
@@ -66,6 +72,7 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
         names: files.listing.names().clone(),
         options: ReadOptions::default(),
         unknown_features: types.inferred.then(|| unknown_features(session)).flatten(),
+        damage: findings,
     });
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
@@ -74,7 +81,11 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     let decoder = ReaderBuilder::new(Arc::clone(decoded)).with_mapping(form.mapping).with_projection(Vec::new());
     decoder.build_decoder().map_err(|error| ErrorKind::Columns { error })?;
     let sizes = table.listing().files();
-    let statistics = sizes.iter().zip(&files.known).map(|(file, known)| statistics(file, known.as_ref(), file_schema));
+    // A file with damage has fewer rows than its manifest lists.
+    let statistics = sizes
+        .iter()
+        .zip(&files.known)
+        .map(|(file, known)| statistics(file, known.as_ref().filter(|_| !options.skips_damaged), file_schema));
     let statistics = statistics.collect();
     let extensions = files.known.into_iter().map(|known| {
         let mut extensions = FileExtensions::new();

@@ -32,10 +32,14 @@ pub(super) struct RecordOpener {
     pub(super) schema: SchemaRef,
     pub(super) compression: Option<Compression>,
     pub(super) crc: CrcPolicy,
+    /// Whether damaged records are passed over.
+    pub(super) skips_damaged: bool,
     /// Whether the types were inferred.
     pub(super) inferred: bool,
     /// Collects the features that are no columns, if they are counted.
     pub(super) unknown_features: Option<Arc<Findings>>,
+    /// Collects the damage that is passed over. `None` logs it.
+    pub(super) damage: Option<Arc<Findings>>,
     /// Whether the number of rows is limited.
     pub(super) limited: bool,
     pub(super) bytes_scanned: Count,
@@ -67,9 +71,12 @@ impl FileOpener for RecordOpener {
                 is_last: false,
                 name,
                 schema: opener.schema,
-                end: part.end,
+                // Records may be missing.
+                end: part.end.filter(|_| !opener.skips_damaged),
+                damaged: 0,
                 inferred: opener.inferred,
                 unknown_features: opener.unknown_features,
+                damage: opener.damage,
                 bytes_scanned: opener.bytes_scanned,
             };
             let batches = futures::stream::try_unfold(batches, |mut batches| async {
@@ -119,6 +126,12 @@ impl RecordOpener {
     }
 
     fn decoder(&self, part: &FilePart) -> Result<Decoder> {
+        if self.skips_damaged {
+            // Files are not divided.
+            let reader = self.reader.clone();
+            let reader = part.compression.into_iter().fold(reader, ReaderBuilder::with_compression);
+            return reader.build_decoder().map_err(encode_error);
+        }
         let framing = part.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc).with_position(part.start);
         self.reader.clone().build_decoder_over(framing).map_err(encode_error)
@@ -162,6 +175,9 @@ struct Batches {
     end: Option<Position>,
     inferred: bool,
     unknown_features: Option<Arc<Findings>>,
+    damage: Option<Arc<Findings>>,
+    /// Number of damaged ranges so far.
+    damaged: u64,
     bytes_scanned: Count,
 }
 
@@ -186,6 +202,7 @@ impl Batches {
             if self.is_last || is_full {
                 let batch = self.decoder.flush().map_err(|error| self.record_error(error))?;
                 self.report_unknown_features()?;
+                self.report_damage();
                 return Ok(batch.map(|batch| narrowed(batch, &self.schema)).transpose()?);
             }
         }
@@ -209,10 +226,29 @@ impl Batches {
                 return Err(ErrorKind::UnknownFeature { file, record, feature: feature.name }.into());
             }
             let what = "records with a feature that is no column, because the inspected records lack it".to_owned();
-            let (column, count, value) = (feature.name, feature.records, "not read".to_owned());
+            let (column, count, value) = (Some(feature.name), feature.records, "not read".to_owned());
             findings.add(Finding { file, column, what, row: record, value, count });
         }
         Ok(())
+    }
+
+    /// Reports the damage passed over since the last call.
+    fn report_damage(&mut self) {
+        let damage = self.decoder.take_damage();
+        let Some(first) = damage.first() else { return };
+        self.damaged += damage.len() as u64;
+        let Some(findings) = &self.damage else {
+            damage.iter().for_each(|damage| log::warn!("{}: passed over: {damage}", self.name));
+            return;
+        };
+        findings.add_running(Finding {
+            file: self.name.to_string(),
+            column: None,
+            what: "damaged records passed over".to_owned(),
+            row: first.record,
+            value: first.to_string(),
+            count: self.damaged,
+        });
     }
 
     fn record_error(&self, error: arrow_tfrecord::Error) -> Error {

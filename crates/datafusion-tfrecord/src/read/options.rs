@@ -18,6 +18,8 @@ use tfr_files::{LocationText, OwnedFiles};
 pub struct ReadOptions {
     /// The columns. They may include those of `key=value` directories.
     pub schema: Option<SchemaRef>,
+    /// The types of some columns, if the columns are not declared. The others keep theirs.
+    pub types: Option<SchemaRef>,
     /// The types of the columns of `key=value` directories, if the other columns are not declared. Other columns in
     /// this schema are ignored.
     pub partition_types: Option<SchemaRef>,
@@ -36,6 +38,10 @@ pub struct ReadOptions {
     pub compression: Option<Compression>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
+    /// Whether to pass over damaged records, instead of failing at the first. Each file with damage is reported to the
+    /// session's [`Findings`](tfr_files::Findings), or logged. Files are then not divided, and the manifest's number of
+    /// rows is not used.
+    pub skips_damaged: bool,
     /// Whether a feature that always has the same number of values, more than one, is inferred as a `FixedSizeList`
     /// instead of a `List`.
     pub fixed_size_lists: bool,
@@ -47,6 +53,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             schema: None,
+            types: None,
             partition_types: None,
             schema_file: None,
             mapping: None,
@@ -54,6 +61,7 @@ impl Default for ReadOptions {
             infer_records: Some(1000),
             compression: None,
             crc: CrcPolicy::default(),
+            skips_damaged: false,
             fixed_size_lists: false,
             owned: OwnedFiles::default(),
         }

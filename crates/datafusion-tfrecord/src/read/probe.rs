@@ -9,7 +9,7 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use futures::StreamExt;
 use object_store::{ObjectMeta, ObjectStore};
-use tfrecord_framing::{Compression, Position, RecordDecoder, Records};
+use tfrecord_framing::{Compression, Position, RecordDecoder, RecordScanner, Records};
 
 use super::blocks::Blocks;
 use super::options::ReadOptions;
@@ -91,7 +91,7 @@ pub(super) async fn probe<O: Observer>(
             }
             block = blocks.next().await?;
         }
-        compressions[index] = head.decoder.compression();
+        compressions[index] = head.framing.compression();
         if observer.has_enough() {
             is_all &= probed_files == files.len();
             break;
@@ -107,9 +107,48 @@ fn sample(files: usize, most: Option<usize>) -> impl Iterator<Item = usize> {
     (0..taken).map(move |position| (position as u128 * files as u128 / taken as u128) as usize)
 }
 
+/// Finds records in a file.
+enum Framing {
+    /// Damage is an error.
+    Whole(RecordDecoder),
+    /// Damage is passed over. The scan of the table reports it.
+    PastDamage(RecordScanner),
+}
+
+impl Framing {
+    fn compression(&self) -> Option<Compression> {
+        match self {
+            Self::Whole(decoder) => decoder.compression(),
+            Self::PastDamage(scanner) => scanner.compression(),
+        }
+    }
+
+    fn position(&self) -> Position {
+        match self {
+            Self::Whole(decoder) => decoder.position(),
+            Self::PastDamage(scanner) => scanner.position(),
+        }
+    }
+
+    fn decode(&mut self, input: &mut &[u8], limit: usize, records: &mut Records) -> tfrecord_framing::Result<usize> {
+        match self {
+            Self::Whole(decoder) => decoder.decode(input, limit, records),
+            Self::PastDamage(scanner) => scanner.scan(input, limit, records, &mut Vec::new()),
+        }
+    }
+
+    /// Ends the file. Past damage, its end may reveal more records.
+    fn finish(&mut self, records: &mut Records) -> tfrecord_framing::Result<()> {
+        match self {
+            Self::Whole(decoder) => decoder.finish(),
+            Self::PastDamage(scanner) => scanner.finish(records, &mut Vec::new()),
+        }
+    }
+}
+
 /// Reads the first records of a file.
 struct Head {
-    decoder: RecordDecoder,
+    framing: Framing,
     records: Records,
     /// Number of records still to be inspected.
     left: usize,
@@ -117,17 +156,18 @@ struct Head {
 
 impl Head {
     fn new(options: &ReadOptions) -> Self {
-        let decoder = options.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
-        Self {
-            decoder: decoder.with_crc_policy(options.crc),
-            records: Records::new(),
-            left: options.infer_records.unwrap_or(usize::MAX).max(1),
-        }
+        let framing = if options.skips_damaged {
+            Framing::PastDamage(options.compression.map_or_else(RecordScanner::detect, RecordScanner::with_compression))
+        } else {
+            let decoder = options.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+            Framing::Whole(decoder.with_crc_policy(options.crc))
+        };
+        Self { framing, records: Records::new(), left: options.infer_records.unwrap_or(usize::MAX).max(1) }
     }
 
     /// Whether all records of a file of `size` bytes have been seen, as far as that is known before its end is read.
     fn has_ended(&self, size: u64) -> bool {
-        self.decoder.compression() == Some(Compression::None) && self.decoder.position().byte == size
+        self.framing.compression() == Some(Compression::None) && self.framing.position().byte == size
     }
 
     /// Inspects the records of the next block, or the remaining records if there is no block. Breaks when enough
@@ -140,7 +180,7 @@ impl Head {
         let mut rest = block.map_or(&[][..], Bytes::as_ref);
         loop {
             self.records.clear();
-            let decoded = self.decoder.decode(&mut rest, self.left.min(STEP), &mut self.records);
+            let decoded = self.framing.decode(&mut rest, self.left.min(STEP), &mut self.records);
             // The records before the damage come first: they may explain it.
             for (record, position) in self.records.iter().zip(self.records.positions()) {
                 observer.observe(record, *position)?;
@@ -155,7 +195,11 @@ impl Head {
             }
         }
         if block.is_none() {
-            self.decoder.finish()?;
+            self.records.clear();
+            self.framing.finish(&mut self.records)?;
+            for (record, position) in self.records.iter().zip(self.records.positions()).take(self.left) {
+                observer.observe(record, *position)?;
+            }
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -10,6 +10,17 @@ use tfrecord_shards::RecordOffset;
 use super::boundary_scan::BoundaryScan;
 use super::known::KnownFile;
 
+/// Where files may be split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cutting {
+    /// Files are read whole.
+    Nowhere,
+    /// At positions listed in their manifest.
+    Listed,
+    /// At these positions, and anywhere in uncompressed files, where a record-boundary scan will find a boundary.
+    Anywhere,
+}
+
 /// Where a file may be split.
 enum Cuts {
     /// At these positions.
@@ -22,14 +33,13 @@ enum Cuts {
 /// Divides `groups` by bytes: in order, each of at most `partitions` groups gets a contiguous part of the files. The
 /// result depends only on the files and the number of partitions.
 ///
-/// Files are split where that is certain: at positions listed in their manifest or, if `can_scan`, anywhere in
-/// uncompressed files, where a record-boundary scan will find a boundary. Returns `None` if the groups contain parts
+/// Files are split where that is certain, as `cutting` says. Returns `None` if the groups contain parts
 /// of files that do not add up to whole files, or fewer than `min_size` bytes in all.
 pub(super) fn divide(
     groups: &[FileGroup],
     partitions: usize,
     min_size: usize,
-    can_scan: bool,
+    cutting: Cutting,
 ) -> Option<Vec<FileGroup>> {
     let files = whole_files(groups)?;
     let total: u64 = files.iter().map(|file| file.object_meta.size).sum();
@@ -45,7 +55,7 @@ pub(super) fn divide(
     for file in files {
         let size = file.object_meta.size;
         let inside = shares.iter().filter(|share| start < **share && **share < start + size).map(|share| share - start);
-        let mut cuts: Vec<u64> = match cuts_of(&file, can_scan) {
+        let mut cuts: Vec<u64> = match cuts_of(&file, cutting) {
             Cuts::Known(offsets) => inside.filter_map(|cut| nearest(&offsets, cut, size)).collect(),
             Cuts::Scanned => inside.collect(),
             Cuts::Nowhere => Vec::new(),
@@ -101,13 +111,16 @@ fn whole_files(groups: &[FileGroup]) -> Option<Vec<PartitionedFile>> {
     end.is_none().then_some(files)
 }
 
-fn cuts_of(file: &PartitionedFile, can_scan: bool) -> Cuts {
+fn cuts_of(file: &PartitionedFile, cutting: Cutting) -> Cuts {
     let known = file.extension::<KnownFile>();
     match known {
+        _ if cutting == Cutting::Nowhere => Cuts::Nowhere,
         Some(known) if !known.offsets.is_empty() => Cuts::Known(Arc::clone(&known.offsets)),
         // A compressed file does not start with a header, so its scan finds at once that it must be read in one
         // piece.
-        _ if can_scan && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None => {
+        _ if cutting == Cutting::Anywhere
+            && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None =>
+        {
             Cuts::Scanned
         }
         _ => Cuts::Nowhere,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, RecordType};
 use datafusion_common::Result;
 use datafusion_session::Session;
@@ -114,6 +114,10 @@ pub(super) async fn settle(
         }
         _ => (schema, BTreeSet::new()),
     };
+    let schema = match &options.types {
+        Some(types) => with_types(&schema, types)?,
+        None => schema,
+    };
     let in_path = files.listing.partitions().fields();
     // Declared columns may include those of the path; the manifest's are those in the files.
     let of_files = if options.schema.is_some() { written.schemas() } else { vec![Arc::clone(&schema)] };
@@ -124,7 +128,12 @@ pub(super) async fn settle(
     if is_raw(options) {
         return Ok(Types { schema, mapping: given, decoded: None, inferred: false, origin });
     }
-    if let Some((mapping, is_all)) = inferred {
+    if let Some((mut mapping, is_all)) = inferred {
+        if options.types.is_some() {
+            // A type of another shape than the features have would be null in every row.
+            let (all, columns) = ((0..files.listing.files().len()).collect::<Vec<_>>(), in_files(&schema, in_path));
+            mapping = declared::form(session, files, &all, &columns, mapping, options).await?;
+        }
         return Ok(Types { schema, mapping, decoded: None, inferred: !is_all, origin });
     }
     let columns = in_files(&schema, in_path);
@@ -143,6 +152,20 @@ pub(super) async fn settle(
     }
     let decoded = written.decoded(columns.fields(), !unspecified.is_empty());
     Ok(Types { schema, mapping, decoded, inferred: false, origin })
+}
+
+/// Returns `schema` with the columns of `types` in their types.
+fn with_types(schema: &Schema, types: &Schema) -> Result<SchemaRef> {
+    let mut fields = schema.fields().to_vec();
+    for declared in types.fields() {
+        let Some((index, field)) = schema.column_with_name(declared.name()) else {
+            let known = fields.iter().map(|field| field.name().clone()).collect();
+            return Err(ErrorKind::NoColumn { role: "declared", column: declared.name().clone(), known }.into());
+        };
+        // The metadata may name an extension of the type.
+        fields[index] = Arc::new(Field::new(field.name(), declared.data_type().clone(), field.is_nullable()));
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
 /// Whether records are read as raw bytes.

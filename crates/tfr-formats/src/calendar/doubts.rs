@@ -296,7 +296,14 @@ pub(crate) fn count(
             let Doubt { row, value, .. } = doubt;
             return Err(Error::from(ErrorKind::DoubtfulDate { file, row, column, value, what }));
         }
-        findings.add(Finding { file, column, what, row: doubt.row, value: doubt.value, count: doubt.count });
+        findings.add(Finding {
+            file,
+            column: Some(column),
+            what,
+            row: doubt.row,
+            value: doubt.value,
+            count: doubt.count,
+        });
     }
     Ok(())
 }

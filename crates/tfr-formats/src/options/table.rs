@@ -274,7 +274,7 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
         )],
     ),
     (
-        &[Parquet, Orc, Avro, Arrow],
+        &[Parquet, Orc, Avro, Arrow, TfRecord],
         &[Input::new("types", "COLUMNS", |options, value| {
             set(&mut options.types, columns(value).map(|columns| Some(Arc::new(columns.schema()))))
         })

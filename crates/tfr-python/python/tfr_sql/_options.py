@@ -137,6 +137,7 @@ READING: dict[str, str] = {
     "bare_files": "value",
     "compression": "value",
     "crc": "value",
+    "damaged": "value",
     "fixed_size_lists": "value",
     "infer_files": "value",
     "infer_records": "value",
@@ -147,6 +148,7 @@ READING: dict[str, str] = {
     "schema": "value",
     "separator": "value",
     "sequence": "repeat",
+    "types": "value",
     "vocabulary": "repeat",
 }
 
@@ -158,6 +160,8 @@ class ReadOptions(TypedDict, total=False):
     compression: Values | None
     #: verify, or skip checksums
     crc: Values | None
+    #: error, or skip damaged records, which are counted and reported
+    damaged: Values | None
     #: make a feature that always has the same number of values a list of that size
     fixed_size_lists: Values | None
     #: number of TFRecord files, or all, that determine the columns of shards without a schema
@@ -186,6 +190,8 @@ class ReadOptions(TypedDict, total=False):
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: types of some columns, as Hive declares them: x DOUBLE
+    types: Values | None
     #: the values of a column that is written as ranks, in their order: label: cat, dog
     vocabulary: Values | None
 

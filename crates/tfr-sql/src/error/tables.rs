@@ -85,6 +85,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::MissingParts { .. } => {
             Some("wait for the copy to end; or name the files by a pattern, which reads what is there".to_owned())
         }
+        ErrorKind::SkipsDamagedStrictly => Some("leave out damaged=skip, or --strict".to_owned()),
         ErrorKind::EmptyCompressed { .. } => Some("copy or write it again".to_owned()),
         ErrorKind::FormConflict { .. } => Some("read the sets as two tables, and join them with UNION ALL".to_owned()),
         ErrorKind::Panic { .. } => Some("this is a bug, please report it; nothing was published".to_owned()),

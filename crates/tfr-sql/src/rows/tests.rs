@@ -4,6 +4,7 @@ use arrow::array::{
     Array as _, ArrayRef, BinaryArray, DictionaryArray, Float32Array, Float64Array, Int64Array, ListArray, NullArray,
     StringArray, StructArray, UnionArray,
 };
+use arrow::array::{Int32Builder, MapBuilder, StringBuilder};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{Field, Float64Type, Int8Type, Int64Type, UnionFields};
 use arrow::record_batch::RecordBatch;
@@ -114,6 +115,19 @@ fn json_has_the_value_of_a_union() {
     {"u":{"x":"NaN"},"list":[{"x":"NaN"},-6]}
     {"u":-6,"list":[]}
     "#);
+}
+
+#[test]
+fn json_of_integer_keyed_maps_has_keys_of_text() {
+    let mut maps = MapBuilder::new(None, Int32Builder::new(), StringBuilder::new());
+    maps.keys().append_slice(&[7, -1]);
+    maps.values().append_value("a");
+    maps.values().append_null();
+    maps.append(true).unwrap();
+    maps.append(false).unwrap();
+    maps.append(true).unwrap();
+    let batch = RecordBatch::try_from_iter([("m", Arc::new(maps.finish()) as ArrayRef)]).unwrap();
+    assert_eq!(text(RowFormat::Jsonl, &[batch]), "{\"m\":{\"7\":\"a\",\"-1\":null}}\n{\"m\":null}\n{\"m\":{}}\n");
 }
 
 #[test]

@@ -209,12 +209,15 @@ fn manifest_records_inputs_and_table_options() {
     let bench = Workbench::new();
     with_shards(&bench);
     let query = "SELECT t.label FROM t JOIN 'shards/part-*' s ON t.label = s.label";
-    let table = "t=shards/,crc=skip,infer_files=all,map=score: bits";
+    let table = "t=shards/,crc=skip,damaged=skip,infer_files=all,map=score: bits";
     assert_eq!(bench.tell(&[query, "--table", table, "--out", "out", "--quiet"]), "exit 0\n");
     let manifest: Value = serde_json::from_slice(&fs::read(bench.path().join("out/_manifest.json")).unwrap()).unwrap();
     assert_eq!(manifest["inputs"], json!(["shards/", "shards/part-*"]));
     let recorded = &manifest["options"]["tables"]["t"];
-    assert_eq!(recorded, &json!({"path": ["shards/"], "crc": "skip", "infer_files": "all", "map": ["score: bits"]}));
+    let given = json!({
+        "path": ["shards/"], "crc": "skip", "damaged": "skip", "infer_files": "all", "map": ["score: bits"],
+    });
+    assert_eq!(recorded, &given);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn shard(name: &str, size: u64, offsets: &[u64]) -> PartitionedFile {
 }
 
 fn divided(files: &[PartitionedFile], partitions: usize) -> Vec<Vec<String>> {
-    let groups = divide(&[FileGroup::new(files.to_vec())], partitions, 1, true).expect("divided");
+    let groups = divide(&[FileGroup::new(files.to_vec())], partitions, 1, Cutting::Anywhere).expect("divided");
     shown(&groups)
 }
 
@@ -50,7 +50,9 @@ fn split_assigns_a_whole_file_to_the_group_with_most_of_it() {
     let whole = |name, size| shard(name, size, &[]);
     assert_eq!(divided(&[whole("a", 70), whole("b", 30)], 2), [["a"], ["b"]]);
     assert_eq!(divided(&[whole("a", 10), whole("b", 20), whole("c", 70)], 2), [vec!["a", "b"], vec!["c"]]);
-    let groups = divide(&[FileGroup::new(vec![file("a", 90)])], 3, 1, false).expect("divided");
+    let groups = divide(&[FileGroup::new(vec![file("a", 90)])], 3, 1, Cutting::Listed).expect("divided");
+    assert_eq!(shown(&groups), [["a"]]);
+    let groups = divide(&[FileGroup::new(vec![shard("a", 90, &[30, 60])])], 3, 1, Cutting::Nowhere).expect("divided");
     assert_eq!(shown(&groups), [["a"]]);
 }
 
@@ -59,22 +61,22 @@ fn split_of_parts_equals_split_of_files() {
     let files = [file("a", 30), file("b", 60), shard("c", 96, &[40])];
     let whole = FileGroup::new(files.to_vec());
     for (first, second) in [(2, 5), (5, 2), (3, 3)] {
-        let once = divide(std::slice::from_ref(&whole), first, 1, true).expect("divided");
-        let twice = divide(&once, second, 1, true).expect("divided");
-        let directly = divide(std::slice::from_ref(&whole), second, 1, true).expect("divided");
+        let once = divide(std::slice::from_ref(&whole), first, 1, Cutting::Anywhere).expect("divided");
+        let twice = divide(&once, second, 1, Cutting::Anywhere).expect("divided");
+        let directly = divide(std::slice::from_ref(&whole), second, 1, Cutting::Anywhere).expect("divided");
         assert_eq!(shown(&twice), shown(&directly), "{first} {second}");
     }
     let part = FileGroup::new(vec![file("a", 30).with_range(10, 30)]);
-    assert!(divide(&[part], 2, 1, true).is_none());
+    assert!(divide(&[part], 2, 1, Cutting::Anywhere).is_none());
 }
 
 #[test]
 fn every_byte_is_in_one_group() {
     let files = [file("a", 7), shard("b", 1000, &[100, 300, 999]), file("c", 0), file("d", 12345), shard("e", 3, &[])];
     for partitions in 2..20 {
-        let groups = divide(&[FileGroup::new(files.to_vec())], partitions, 1, true).expect("divided");
+        let groups = divide(&[FileGroup::new(files.to_vec())], partitions, 1, Cutting::Anywhere).expect("divided");
         assert!(groups.len() <= partitions);
         assert_eq!(shown(&[FileGroup::new(whole_files(&groups).expect("whole"))]), [["a", "b", "c", "d", "e"]]);
     }
-    assert!(divide(&[FileGroup::new(files.to_vec())], 2, 1 << 20, true).is_none());
+    assert!(divide(&[FileGroup::new(files.to_vec())], 2, 1 << 20, Cutting::Anywhere).is_none());
 }

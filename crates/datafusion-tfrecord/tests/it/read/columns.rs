@@ -254,3 +254,36 @@ async fn table_records_how_much_was_sampled_for_inference() -> Result<()> {
     assert!(is(origin(None, None).await?, (4, 40, true)));
     Ok(())
 }
+
+#[tokio::test]
+async fn types_sets_the_type_of_one_column() -> Result<()> {
+    let dir = tempdir()?;
+    let record = |day: i64| example([("day", int64s(&[day])), ("x", floats(&[0.5])), ("y", floats(&[1.5]))]);
+    let file = write_records(&dir.path().join("f.tfrecord"), &[record(0), record(365)])?;
+    let typed = |name: &str, data_type: DataType| {
+        let types =
+            Arc::new(Schema::new(vec![Field::new(name, data_type, true), Field::new("x", DataType::Float64, true)]));
+        ReadOptions { types: Some(types), ..ReadOptions::default() }
+    };
+    let query = "SELECT day, arrow_typeof(x) AS x, arrow_typeof(y) AS y FROM r ORDER BY day";
+    insta::assert_snapshot!(shown_with(dir.path(), &file, query, &typed("day", DataType::Date32)).await, @r"
+    +------------+---------+---------+
+    | day        | x       | y       |
+    +------------+---------+---------+
+    | 1970-01-01 | Float64 | Float32 |
+    | 1971-01-01 | Float64 | Float32 |
+    +------------+---------+---------+
+    ");
+    // An error, not a column of nulls.
+    for (name, data_type) in [("dya", DataType::Date32), ("day", DataType::Utf8)] {
+        let context = session(1);
+        let location = Location::parse(&file.to_string_lossy()).map_err(external)?;
+        let answer = async {
+            let table = read::open(&context.state(), &[location], &typed(name, data_type)).await?;
+            context.register_table("r", table)?;
+            context.sql("SELECT day FROM r").await?.collect().await
+        };
+        assert!(answer.await.is_err(), "{name}");
+    }
+    Ok(())
+}

@@ -1,13 +1,19 @@
 //! Errors of damaged files.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
-use datafusion::error::Result;
-use datafusion_tfrecord::ReadOptions;
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_tfrecord::{Error, ErrorKind, ReadOptions, read, reproducible};
 use tempfile::tempdir;
+use tfr_files::{Finding, Findings, Location};
 use tfrecord_framing::{Compression, CrcPolicy};
 
-use super::support::{example, examples, floats, framed, shown, shown_with};
+use super::support::{example, examples, external, floats, framed, query_rows, shown, shown_with};
 
 #[tokio::test]
 async fn every_kind_of_damage_is_located() -> Result<()> {
@@ -123,5 +129,80 @@ async fn read_rejects_records_that_are_not_examples() -> Result<()> {
     insta::assert_snapshot!(shown(dir.path(), &file, "SELECT * FROM r").await, @r"
     DIR/f.tfrecord: record 1 at byte 33: a wire type that protobuf does not have, at byte 0 of its payload
     ");
+    Ok(())
+}
+
+/// A session that collects findings, with `file` as table `r` whose damage is skipped.
+async fn skipping(file: &Path, is_strict: bool) -> Result<(SessionContext, Arc<Findings>)> {
+    let findings = Arc::new(Findings::default());
+    findings.set_strict(is_strict);
+    let mut config = reproducible(SessionConfig::new().with_target_partitions(4)).with_extension(Arc::clone(&findings));
+    config.options_mut().optimizer.repartition_file_min_size = 1;
+    let context = SessionContext::new_with_config(config);
+    let options = ReadOptions { skips_damaged: true, ..ReadOptions::default() };
+    let location = Location::parse(&file.to_string_lossy()).map_err(external)?;
+    context.register_table("r", read::open(&context.state(), &[location], &options).await?)?;
+    Ok((context, findings))
+}
+
+#[tokio::test]
+async fn damaged_skip_reads_the_records_around_damage_and_reports_it() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let sound = framed(&examples(0..9, |_| 2), Compression::None)?;
+    let len = sound.len() / 9;
+    let mut damaged = sound.clone();
+    // Damage in the first records, from which the columns are inferred, and a cut inside the last one.
+    damaged[len + 20] ^= 1;
+    damaged[4 * len] ^= 1;
+    damaged.truncate(sound.len() - 5);
+    fs::write(&file, damaged)?;
+
+    let (context, findings) = skipping(&file, false).await?;
+    let ids = query_rows(&context, "SELECT id FROM r").await?;
+    assert_eq!(ids.column(0).as_primitive::<Int64Type>().values(), &[0, 2, 3, 5, 6, 7]);
+    let expected = |name: &Path| Finding {
+        file: name.display().to_string(),
+        column: None,
+        what: "damaged records passed over".to_owned(),
+        row: 1,
+        value: format!("record 1 at byte {len}: payload does not match its checksum, {len} bytes lost"),
+        count: 3,
+    };
+    assert_eq!(findings.unreported(), [expected(&file)]);
+    // Neither more scans nor filters nor a count without columns change the numbers.
+    let counts = "SELECT count(*), count(*) FILTER (WHERE id > 4), (SELECT count(id) FROM r) FROM r";
+    let counts = query_rows(&context, counts).await?;
+    let counts: Vec<_> = counts.columns().iter().map(|count| count.as_primitive::<Int64Type>().value(0)).collect();
+    assert_eq!(counts, [6, 3, 6]);
+    assert_eq!(findings.all(), [expected(&file)]);
+    assert!(findings.unreported().is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn damaged_skip_ends_a_cut_gzip_file_at_the_cut() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord.gz");
+    let sound = framed(&examples(0..3, |_| 2), Compression::Gzip)?;
+    fs::write(&file, &sound[..sound.len() - 8])?;
+    let (context, findings) = skipping(&file, false).await?;
+    let ids = query_rows(&context, "SELECT id FROM r").await?;
+    assert_eq!(ids.column(0).as_primitive::<Int64Type>().values(), &[0, 1, 2]);
+    let all = findings.all();
+    let [Finding { row, count, value, .. }] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((*row, *count), (3, 1));
+    assert!(value.contains("invalid gzip stream"), "{value}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn damaged_skip_is_refused_by_strict_sessions() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    fs::write(&file, framed(&examples(0..3, |_| 2), Compression::None)?)?;
+    let Err(DataFusionError::External(error)) = skipping(&file, true).await else { panic!("opened") };
+    let kind = error.downcast_ref::<Error>().map(Error::kind);
+    assert!(matches!(kind, Some(ErrorKind::SkipsDamagedStrictly)), "{error}");
     Ok(())
 }
