@@ -196,8 +196,17 @@ fn capitalized(text: &str) -> String {
 }
 
 /// Options that the short help omits.
-const RARE: [&str; 8] =
-    ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
+const RARE: [&str; 9] = [
+    "hosts",
+    "prefix",
+    "level",
+    "add_columns",
+    "keep_partition_columns",
+    "sequence",
+    "separator",
+    "infer_files",
+    "infer_records",
+];
 
 /// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 10] = [
