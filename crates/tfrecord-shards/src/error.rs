@@ -242,6 +242,14 @@ pub enum ErrorKind {
         /// Its value in the rows to append.
         found: String,
     },
+    /// The rows to append have columns that the existing set does not have.
+    #[error("{}: not appended to: the set does not have {}", path.display(), named(columns))]
+    NewColumns {
+        /// The set.
+        path: PathBuf,
+        /// The columns, in the order of the rows.
+        columns: Vec<String>,
+    },
     /// The prefix of the shards' names is invalid.
     #[error("prefix {prefix:?} cannot start the name of a shard")]
     Prefix {
@@ -383,6 +391,12 @@ pub enum ErrorKind {
     /// The schema in a manifest is not base64.
     #[error("the schema's IPC form is not base64")]
     Base64(#[from] base64::DecodeError),
+}
+
+/// Names columns in a message.
+fn named(columns: &[String]) -> String {
+    let names: Vec<_> = columns.iter().map(|column| format!("{column:?}")).collect();
+    format!("the column{} {}", if columns.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
 impl From<tfrecord_framing::Error> for ErrorKind {

@@ -8,6 +8,7 @@ use arrow_tfrecord::{
 use tfr_arrow::nested::{element_type, key_and_value};
 
 use crate::error::{ErrorKind, Result};
+use crate::images::{ImageHeader, Images};
 
 /// One feature of a table, with the column that it belongs to.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ pub(crate) struct Observed {
     pub(crate) missing: u64,
     /// The minimum number of values in the others.
     pub(crate) least: u64,
+    /// Whether the values are images.
+    pub(crate) images: Images,
 }
 
 impl<'a> TableFeature<'a> {
@@ -88,6 +91,14 @@ impl<'a> TableFeature<'a> {
         match (self.observed, self.feature.shape) {
             (Some(observed), FeatureShape::Scalar) => observed.least == 0,
             _ => self.column.nulls_of(self.name()).into_iter().any(|nulls| *nulls == NullPolicy::Empty),
+        }
+    }
+
+    /// The common header of the values, if all of them were observed to be images.
+    pub(crate) fn image(&self) -> Option<ImageHeader> {
+        match self.observed?.images {
+            Images::All(header) => Some(header),
+            Images::Unseen | Images::Other => None,
         }
     }
 

@@ -36,6 +36,7 @@ pub mod describe;
 mod emit;
 mod error;
 mod form;
+mod images;
 mod record;
 pub mod snapshot;
 pub mod stats;

@@ -172,7 +172,8 @@ pub(crate) fn observed_features<'a>(mapping: &'a Mapping, statistics: Option<&St
     let statistics = statistics.filter(|statistics| statistics.rows > 0);
     let observed = |feature: &TableFeature<'_>| {
         let known = statistics?.feature(feature.name())?;
-        Some(Observed { missing: known.missing(), least: known.num_values().map_or(0, |(least, _)| least) })
+        let least = known.num_values().map_or(0, |(least, _)| least);
+        Some(Observed { missing: known.missing(), least, images: known.images() })
     };
     let features = TableFeature::all(mapping).into_iter();
     features

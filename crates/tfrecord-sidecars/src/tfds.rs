@@ -11,7 +11,9 @@
 //! | fixed-size lists, nested or not | `Tensor` of that shape |
 //! | a struct | a dict |
 //! | a list of structs, a map | a `Sequence` of a dict, read as a dict of lists |
+//! | the list `steps` of structs with the flags `is_first` and `is_last`, as in RLDS | a `Dataset` of a dict: an episode |
 //! | lists of lists | nested `Sequence`s, read as a `RaggedTensor` |
+//! | bytes that are all PNG or all JPEG files by the statistics, one a record or one a step | `Image` |
 //! | a column with masks, or with a separator other than `/` | each of its features separately |
 //!
 //! A value that may be missing is `optional`. It reads null as the minimum of its type: 0 for unsigned integers, false,
@@ -33,7 +35,7 @@ use tfrecord_shards::{Manifest, ShardEntry};
 use crate::error::{Error, Result, TfdsProblem};
 use crate::stats::Statistics;
 
-pub use features::ImageFormat;
+pub use crate::images::ImageFormat;
 
 /// The name of the file with splits and shards.
 pub const DATASET_INFO_NAME: &str = "dataset_info.json";

@@ -15,7 +15,7 @@ type Mapping = OptionDeclaration<MappingOptions>;
 type Reading = OptionDeclaration<ReadOptions>;
 
 /// Options for writing shards. `split` must be set before `split_by`.
-pub static WRITING: [Writing; 15] = [
+pub static WRITING: [Writing; 16] = [
     Writing::new("shards", "N", |write, value| {
         if value.contains('=') {
             write.split_shards = parse_split_shards(value)?;
@@ -69,6 +69,13 @@ pub static WRITING: [Writing; 15] = [
                  `overwrite`, `append` or `ignore`",
         "`error`",
     ),
+    Writing::new("add_columns", "", |write, value| set(&mut write.add_columns, boolean(value)))
+        .help(
+            "with `append`, add [new columns](writing-shards.md#an-output-that-already-exists), which are null in the \
+             existing rows",
+            "",
+        )
+        .needs("mode"),
     Writing::new("shuffle", "", |write, value| {
         // The seed may already be set.
         write.shuffle = boolean(value)?.then(|| write.shuffle.unwrap_or(DEFAULT_SEED));

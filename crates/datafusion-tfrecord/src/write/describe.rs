@@ -31,6 +31,7 @@ impl SetForm<'_> {
                 SetDescription { layout: tfrecord_shards::SetLayout::Snapshot, ..SetDescription::of_records() }
             }
         };
+        description.add_columns = options.add_columns;
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;

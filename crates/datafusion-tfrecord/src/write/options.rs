@@ -57,6 +57,8 @@ pub struct WriteOptions {
     pub level: Level,
     /// What to do if the target exists.
     pub mode: SaveMode,
+    /// Whether [`SaveMode::Append`] adds columns that the set does not have. They are null in its existing rows.
+    pub add_columns: bool,
     /// Sidecar files to write for other readers. They are part of the set and of its commit.
     pub emit: Emit,
     /// The layout: shards of records, or a saved dataset.
@@ -123,6 +125,7 @@ impl WriteOptions {
             compression: Compression::default(),
             level: Level::default(),
             mode: SaveMode::Error,
+            add_columns: false,
             emit: Emit::default(),
             layout: Layout::default(),
             ordered: false,

@@ -38,6 +38,7 @@ class QueryOptions(TypedDict, total=False):
     threads: Values | None
 
 WRITING: dict[str, str] = {
+    "add_columns": "flag",
     "compression": "value",
     "emit": "repeat",
     "hosts": "value",
@@ -72,6 +73,8 @@ WRITING: dict[str, str] = {
 
 
 class WriteOptions(TypedDict, total=False):
+    #: With append, add new columns, which are null in the existing rows
+    add_columns: bool | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
     #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index

@@ -201,8 +201,17 @@ fn capitalized(text: &str) -> String {
 const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
 
 /// Options that the short help omits.
-const RARE: [&str; 8] =
-    ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
+const RARE: [&str; 9] = [
+    "hosts",
+    "prefix",
+    "level",
+    "add_columns",
+    "keep_partition_columns",
+    "sequence",
+    "separator",
+    "infer_files",
+    "infer_records",
+];
 
 /// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 11] = [

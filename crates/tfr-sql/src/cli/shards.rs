@@ -3,6 +3,7 @@
 use clap::Arg;
 use datafusion_tfrecord::WriteOptions;
 use tfrecord_framing::Compression;
+use tfrecord_shards::SaveMode;
 
 use super::Misuse;
 use super::declared::{Declared, Mapping, Moving, Table as _, Writing};
@@ -27,6 +28,9 @@ pub(super) fn writing_needs_a_target(option: Arg) -> Arg {
 pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
     let write = given.options();
     check_level(given.has("level"), &write)?;
+    if write.add_columns && write.mode != SaveMode::Append {
+        return Err(Misuse::missing("--add-columns needs --mode append"));
+    }
     let split = write.split_shards.keys().next();
     match (&write.splits, split) {
         (None, Some(split)) => Err(Misuse::missing(format!(

@@ -88,18 +88,30 @@ impl fmt::Display for TableFormat {
     }
 }
 
-/// Extensions of table files, as opposed to shard directories, whose formats cannot be written.
-const UNSUPPORTED: [(&str, &str); 6] = [
+/// A single file of records: the output is a directory of them.
+const RECORD_FILE: &str = "a single TFRecord file";
+
+/// Extensions of files, as opposed to shard directories, whose formats cannot be written.
+const UNSUPPORTED: [(&str, &str); 13] = [
     ("tsv", "TSV"),
     ("avro", "Avro"),
     ("orc", "ORC"),
     ("feather", "Feather"),
-    ("tfrecord", "a single TFRecord file"),
-    ("tfrecords", "a single TFRecord file"),
+    ("ipc", "a file named .ipc"),
+    ("xls", "Excel"),
+    ("xlsx", "Excel"),
+    ("tfrecord", RECORD_FILE),
+    ("tfrecords", RECORD_FILE),
+    ("tfrec", RECORD_FILE),
+    ("tfr", RECORD_FILE),
+    ("record", RECORD_FILE),
+    ("records", RECORD_FILE),
 ];
 
-/// Suffixes of compressions that are not supported for text output.
-const OTHER_COMPRESSIONS: [&str; 5] = ["bz2", "xz", "zst", "zip", "lz4"];
+/// Suffixes of compressed files: gzip, zlib, and those that no output is written in.
+const GZIP: [&str; 2] = ["gz", "gzip"];
+const ZLIB: [&str; 2] = ["zlib", "deflate"];
+const OTHER_COMPRESSIONS: [&str; 7] = ["bz2", "xz", "zst", "zip", "lz4", "snappy", "br"];
 
 impl Target {
     /// Returns the target that `--out` names. It is a directory if the name ends in a separator or is an existing
@@ -123,17 +135,12 @@ impl Target {
         let ends_in_separator = out.as_os_str().as_encoded_bytes().ends_with(&[MAIN_SEPARATOR as u8]);
         let is_directory = ends_in_separator || out.is_dir();
         let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
-        // A name whose only dot is its first character is a hidden file without an extension.
-        let split = |name: &str| {
-            let parts = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
-            parts.map(|(stem, suffix)| (stem.to_owned(), suffix.to_owned()))
-        };
-        let (stem, suffix) = split(&name).unwrap_or_default();
-        let inner = split(&stem).and_then(|(_, inner)| TableFormat::of_extension(&inner));
+        let (stem, suffix) = split_extension(&name).unwrap_or_default();
+        let inner = split_extension(stem).and_then(|(_, inner)| TableFormat::of_extension(inner));
         let refuse = |what: &str, hint: String| {
             Err(Misuse::value(format!("--out {}: writing {what} is not supported\n\nhint: {hint}", out.display())))
         };
-        let (format, gzip) = match (suffix.as_str(), inner) {
+        let (format, gzip) = match (suffix, inner) {
             ("gz", Some(inner)) if inner.is_text() => (inner, true),
             ("gz", Some(inner)) => {
                 let hint = format!("its columns are compressed one by one: name it .{}", inner.extension());
@@ -144,19 +151,11 @@ impl Target {
                 let gzip = if inner.is_text() { format!(", or .{extension}.gz for gzip") } else { String::new() };
                 return refuse(&format!("{inner} compressed as .{suffix}"), format!("name it .{extension}{gzip}"));
             }
-            _ => match TableFormat::of_extension(&suffix) {
+            _ => match TableFormat::of_extension(suffix) {
                 Some(format) => (format, false),
                 None => {
-                    let unsupported = UNSUPPORTED.iter().find(|(extension, _)| *extension == suffix);
-                    if let Some((_, what)) = unsupported.filter(|_| !is_directory) {
-                        let dir = out.with_extension("");
-                        return refuse(
-                            what,
-                            format!(
-                                "for shards give a directory: --out {}/; tables are .parquet, .csv, .json, .jsonl and .arrow",
-                                dir.display()
-                            ),
-                        );
+                    if let Some((what, hint)) = unsupported(out, stem, suffix).filter(|_| !is_directory) {
+                        return refuse(what, hint);
                     }
                     return Ok(Self::Shards(out.into()));
                 }
@@ -164,6 +163,28 @@ impl Target {
         };
         Ok(Self::Table(TableTarget { path: out.to_owned(), store: None, format, gzip, is_directory }))
     }
+}
+
+/// Splits a file name before its extension. A name whose only dot is its first character is a hidden file without one.
+fn split_extension(name: &str) -> Option<(&str, &str)> {
+    name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())
+}
+
+/// Returns the format of a file that cannot be written, compressed or not, and a hint. `stem` and `suffix` are the parts
+/// of its name in lower case.
+fn unsupported(out: &Path, stem: &str, suffix: &str) -> Option<(&'static str, String)> {
+    let is_compressed = [GZIP.as_slice(), &ZLIB, &OTHER_COMPRESSIONS].concat().contains(&suffix);
+    let extension = if is_compressed { split_extension(stem)?.1 } else { suffix };
+    let (_, what) = UNSUPPORTED.into_iter().find(|(unsupported, _)| *unsupported == extension)?;
+    let dir = out.with_extension("");
+    let dir = if is_compressed { dir.with_extension("") } else { dir };
+    let compression = match suffix {
+        suffix if GZIP.contains(&suffix) => " --compression gzip",
+        suffix if ZLIB.contains(&suffix) => " --compression zlib",
+        _ => "",
+    };
+    let shards = format!("for shards give a directory: --out {}/{compression}", dir.display());
+    Some((what, format!("{shards}; tables are .parquet, .csv, .json, .jsonl and .arrow")))
 }
 
 impl TableTarget {

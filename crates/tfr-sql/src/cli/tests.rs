@@ -128,6 +128,27 @@ fn output_name_determines_the_table_format() {
 }
 
 #[test]
+fn output_name_of_a_record_file_is_rejected() {
+    for (name, directory) in [
+        ("x.tfrecord.gz", "--out x/ --compression gzip;"),
+        ("a.b/X.TFRecords.GZ", "--out a.b/X/ --compression gzip;"),
+        ("x.tfrecord.deflate", "--out x/ --compression zlib;"),
+        ("x.tfrecord.snappy", "--out x/;"),
+        ("x.tfrec", "--out x/;"),
+        ("x.record", "--out x/;"),
+        ("x.ipc", "--out x/;"),
+        ("x.xlsx", "--out x/;"),
+        ("s3://bucket/x.tfrecord.gz", "--out s3://bucket/x/ --compression gzip;"),
+    ] {
+        let error = parse(&["SELECT 1", "--out", name]).unwrap_err().to_string();
+        assert!(error.contains("is not supported\n\nhint: "), "{error}");
+        assert!(error.contains(directory), "{error}");
+        let directory = query(&["--out", &format!("{name}/")]);
+        assert!(matches!(directory.output.target(), Some(Target::Shards(_))), "{name}/");
+    }
+}
+
+#[test]
 fn output_is_a_directory_if_one_of_that_name_exists() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.parquet");

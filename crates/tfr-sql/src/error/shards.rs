@@ -79,6 +79,9 @@ pub fn hint(error: &Error) -> Option<String> {
             "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
              column that may be null); or write it to another directory"
         }
+        ErrorKind::NewColumns { .. } => {
+            "add --add-columns to the query, and they are null in the existing rows; or leave them out"
+        }
         ErrorKind::NotAppendable { .. } => {
             "replace the existing set with --mode overwrite, or write to another directory"
         }

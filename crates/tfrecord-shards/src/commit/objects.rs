@@ -335,7 +335,7 @@ impl ObjectPublication {
             return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
         }
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();
-        let manifest = standing.manifest.with_appended(description, entries, run);
+        let manifest = standing.manifest.with_appended(description, entries, run, out)?;
         Self::of(true, Some(Box::new(standing)), shards, indexes, manifest)
     }
 

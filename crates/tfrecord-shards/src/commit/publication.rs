@@ -311,10 +311,7 @@ impl Publication {
         let StagedFiles { entries, indexes, names } =
             numbered(in_order(shards, &description.splits)?, &names, description.layout);
         let mut manifest = match appends_to {
-            Some(standing) => {
-                standing.check_append(&description, out)?;
-                standing.with_appended(description, entries, run)
-            }
+            Some(standing) => standing.with_appended(description, entries, run, out)?,
             None => Manifest::new(description, entries, run),
         };
         manifest.sidecars.extend(indexes);

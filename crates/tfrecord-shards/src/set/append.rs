@@ -9,15 +9,40 @@ use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription
 use crate::set::names::suffix_of;
 use crate::set::schema::SchemaDescription;
 
+mod added;
+
 impl Manifest {
     /// Checks whether rows of this description may be appended to this set, whose path is `out`. The records must have
     /// the same record format, and be compressed, split and partitioned in the same way. The number of shards and the
-    /// order of rows do not matter.
+    /// order of rows do not matter. Columns that the set does not have must be
+    /// [allowed](SetDescription::add_columns), and may be null.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::UnknownForm`] if the set records no columns and the
-    /// rows have some, [`ErrorKind::NotAppendable`] for any other obstacle.
+    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::NewColumns`] for columns that are not allowed,
+    /// [`ErrorKind::UnknownForm`] if the set records no columns and the rows have some,
+    /// [`ErrorKind::NotAppendable`] for any other obstacle.
     pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
+        self.grown(description, out).map(drop)
+    }
+
+    /// Returns this manifest with the columns that rows of this description add to the set.
+    ///
+    /// # Errors
+    /// As [`check_append`](Self::check_append).
+    pub(crate) fn grown(&self, description: &SetDescription, out: &Path) -> Result<Self> {
+        let columns = self.new_columns(description);
+        if columns.is_empty() {
+            self.check_form_of(description, out)?;
+            return Ok(self.clone());
+        }
+        self.check_form_of(&description.without_columns(&columns)?, out)?;
+        if !description.add_columns {
+            return Err(ErrorKind::NewColumns { path: out.to_owned(), columns }.into());
+        }
+        self.with_columns(description, &columns, out)
+    }
+
+    fn check_form_of(&self, description: &SetDescription, out: &Path) -> Result<()> {
         let path = || out.to_owned();
         if self.format_version > FORMAT_VERSION {
             let why = format!(

@@ -1,6 +1,6 @@
 //! [`FeatureStatistics`]: the statistics of one feature.
 
-use arrow_tfrecord::{BoundFeature, FeatureKind, FeatureShape};
+use arrow_tfrecord::{BoundFeature, FeatureKind, FeatureShape, FeatureValues};
 use serde::{Deserialize, Serialize};
 
 use super::Detail;
@@ -9,6 +9,7 @@ use super::numbers::Moments;
 use super::quantiles::{EXACT, Quantiles, Ranks};
 use super::values::{ValueStatistics, widened};
 use crate::columns::{TableFeature, is_text};
+use crate::images::Images;
 
 /// Statistics of one feature.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -21,6 +22,7 @@ pub struct FeatureStatistics {
     missing: u64,
     lengths: Lengths,
     values: Option<ValueStatistics>,
+    images: Images,
 }
 
 /// A bucket of a histogram: values from `low` to `high`, exclusive except in the last bucket.
@@ -53,7 +55,8 @@ impl FeatureStatistics {
         let values = (detail == Detail::Values).then(|| ValueStatistics::new(kind, text));
         let quantiles = (is_list && detail == Detail::Values).then(Quantiles::default);
         let lengths = Lengths { quantiles, ..Lengths::default() };
-        Self { name: feature.name().to_owned(), kind, text, is_list, present: 0, missing: 0, lengths, values }
+        let (name, images) = (feature.name().to_owned(), if text { Images::Other } else { Images::Unseen });
+        Self { name, kind, text, is_list, present: 0, missing: 0, lengths, values, images }
     }
 
     pub(super) fn update(&mut self, bound: &BoundFeature<'_>) {
@@ -74,12 +77,27 @@ impl FeatureStatistics {
         if let Some(values) = &mut self.values {
             values.update(&bound.values());
         }
+        if self.kind == FeatureKind::Bytes && self.images != Images::Other {
+            self.observe_images(&bound.values());
+        }
+    }
+
+    /// Adds values until one of them is no image.
+    fn observe_images(&mut self, values: &FeatureValues<'_>) {
+        let FeatureValues::Bytes(values) = values else { return };
+        for value in (0..values.len()).map_while(|position| values.get(position)) {
+            self.images.add(value);
+            if self.images == Images::Other {
+                return;
+            }
+        }
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         self.present += other.present;
         self.missing += other.missing;
         self.lengths.merge(&other.lengths);
+        self.images.merge(other.images);
         if let (Some(values), Some(other)) = (&mut self.values, &other.values) {
             values.merge(other);
         }
@@ -88,6 +106,11 @@ impl FeatureStatistics {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its values are images.
+    pub(crate) fn images(&self) -> Images {
+        self.images
     }
 
     /// The kind of its list.

@@ -10,6 +10,7 @@ use tfr_arrow::nested::{element_type, item, key_and_value, value_type};
 use super::Object;
 use crate::columns::{TableFeature, expect_records, is_text};
 use crate::error::{Result, TfdsProblem};
+use crate::images::{ImageFormat, ImageHeader};
 use crate::stats::{Statistics, observed_features};
 
 /// The Python module of the feature classes.
@@ -18,24 +19,10 @@ const CLASSES: &str = "tensorflow_datasets.core.features";
 /// TensorFlow Datasets' separator between the names of parts.
 const SEPARATOR: &str = "/";
 
-/// The image formats that TensorFlow Datasets distinguishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ImageFormat {
-    /// `jpeg`
-    Jpeg,
-    /// `png`
-    Png,
-}
-
-impl ImageFormat {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Jpeg => "jpeg",
-            Self::Png => "png",
-        }
-    }
-}
+/// The column of an episode's steps, and the flags of a step, by the conventions of RLDS, the format of TensorFlow
+/// Datasets for reinforcement learning.
+const STEPS: &str = "steps";
+const STEP_FLAGS: [&str; 2] = ["steps/is_first", "steps/is_last"];
 
 /// The features of the table, and the label files by name.
 #[derive(Debug)]
@@ -44,6 +31,8 @@ struct Table<'a> {
     features: BTreeMap<&'a str, TableFeature<'a>>,
     images: &'a BTreeMap<String, ImageFormat>,
     label_files: Vec<(String, String)>,
+    /// Whether the part is of a step, each of which is decoded by itself.
+    is_step: bool,
 }
 
 pub(super) fn features(
@@ -75,7 +64,7 @@ impl<'a> Table<'a> {
         expect_records(mapping, &[RecordType::Example])?;
         let all = observed_features(mapping, statistics);
         let features = all.into_iter().map(|feature| (feature.name(), feature)).collect();
-        Ok(Self { mapping, features, images, label_files: Vec::new() })
+        Ok(Self { mapping, features, images, label_files: Vec::new(), is_step: false })
     }
 
     fn columns(&mut self) -> Object {
@@ -139,6 +128,13 @@ impl<'a> Table<'a> {
                 }
                 Some(sequence(dict(features)))
             }
+            list if depth == 0 && path == STEPS && self.is_episode() => {
+                let item = variable_item(list)?;
+                self.is_step = true;
+                let step = self.part(item.data_type(), path, labels, depth + 1);
+                self.is_step = false;
+                Some(dataset(step?))
+            }
             list if let Some(item) = variable_item(list) => {
                 Some(sequence(self.part(item.data_type(), path, labels, depth + 1)?))
             }
@@ -148,12 +144,28 @@ impl<'a> Table<'a> {
                 // For a struct in a list, only that list determines the lengths.
                 let feature = self.features.get(name.as_str()).or_else(|| self.features.get(path))?.clone();
                 let fixed = fixed_sizes(data_type)?;
+                // Images of different sizes are decoded one by one only in steps.
+                if depth == 1
+                    && self.is_step
+                    && fixed.is_empty()
+                    && let Some(header) = feature.image()
+                {
+                    return Some(image(header));
+                }
                 Some(match depth {
                     0 => self.leaf(&feature, labels, None, &[]),
                     _ => self.leaf(&feature, labels, Some(fixed), &[]),
                 })
             }
         }
+    }
+
+    /// Whether the column of steps has the flags that RLDS requires of each.
+    fn is_episode(&self) -> bool {
+        STEP_FLAGS.iter().all(|flag| {
+            let flag = self.features.get(flag);
+            flag.is_some_and(|flag| flag.value_type() == Some(&DataType::Boolean))
+        })
     }
 
     fn fields(&mut self, fields: &Fields, path: &str, labels: &str, depth: usize) -> Option<Object> {
@@ -199,11 +211,12 @@ impl<'a> Table<'a> {
             }
             return if is_scalar { label } else { sequence(label) };
         }
-        if let Some(format) = self.images.get(feature.name()).filter(|_| self.is_image(feature.name())) {
-            return json!({
-                "pythonClassName": format!("{CLASSES}.image_feature.Image"),
-                "image": { "shape": { "dimensions": ["-1", "-1", "3"] }, "dtype": "uint8", "encodingFormat": format.word() },
-            });
+        if !is_element && self.is_image(feature.name()) {
+            let requested = self.images.get(feature.name());
+            let requested = requested.map(|format| ImageHeader { format: *format, channels: 3, is_deep: false });
+            if let Some(header) = requested.or_else(|| feature.image()) {
+                return image(header);
+            }
         }
         let text = feature.kind() == FeatureKind::Bytes && feature.value_type().is_some_and(is_text);
         if !optional && is_scalar && text && feature.column.choice.is_none() {
@@ -245,6 +258,26 @@ fn dict(features: Object) -> Value {
 fn sequence(feature: Value) -> Value {
     json!({
         "pythonClassName": format!("{CLASSES}.sequence_feature.Sequence"),
+        "sequence": { "feature": feature, "length": "-1" },
+    })
+}
+
+fn image(header: ImageHeader) -> Value {
+    let ImageHeader { format, channels, is_deep } = header;
+    json!({
+        "pythonClassName": format!("{CLASSES}.image_feature.Image"),
+        "image": {
+            "shape": { "dimensions": ["-1", "-1", channels.to_string()] },
+            "dtype": if is_deep { "uint16" } else { "uint8" },
+            "encodingFormat": format.word(),
+        },
+    })
+}
+
+/// A sequence that is read as a nested `tf.data.Dataset`.
+fn dataset(feature: Value) -> Value {
+    json!({
+        "pythonClassName": format!("{CLASSES}.dataset_feature.Dataset"),
         "sequence": { "feature": feature, "length": "-1" },
     })
 }

@@ -154,6 +154,69 @@ fn images_are_columns_of_bytes() {
     }
 }
 
+/// The header of a PNG file with 8 bits in each of the channels of this type of color, and its pixels.
+fn png(color: u8) -> Vec<u8> {
+    let header =
+        [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08".as_slice(), &[color], b"\0\0\0crc."].concat();
+    [header.as_slice(), b"\0\0\0\x01IDATxcrc."].concat()
+}
+
+fn observed(batch: &RecordBatch) -> Value {
+    let mapping = Mapping::try_new(&batch.schema(), &MappingOptions::default()).unwrap();
+    let mut statistics = Statistics::new(&mapping, Detail::Presence);
+    statistics.update_batch(&Encoder::new(Arc::new(mapping.clone())), batch).unwrap();
+    let statistics = Statistics::from_bytes(&statistics.to_bytes().unwrap()).unwrap();
+    serde_json::from_str(&features_json(&mapping, Some(&statistics)).unwrap()).unwrap()
+}
+
+#[test]
+fn tfds_bytes_are_images_if_all_values_are() {
+    let column = |values: Vec<Vec<u8>>| -> Value {
+        let values: ArrayRef = Arc::new(arrow_array::BinaryArray::from_iter_values(values));
+        observed(&RecordBatch::try_from_iter([("image", values)]).unwrap())["featuresDict"]["features"]["image"].clone()
+    };
+    let expected = json!({
+        "pythonClassName": "tensorflow_datasets.core.features.image_feature.Image",
+        "image": { "shape": { "dimensions": ["-1", "-1", "4"] }, "dtype": "uint8", "encodingFormat": "png" },
+    });
+    assert_eq!(column(vec![png(0), png(6)]), expected);
+    for values in [vec![], vec![png(2), b"text".to_vec()]] {
+        assert_eq!(column(values)["tensor"]["dtype"], "object");
+    }
+}
+
+/// An episode of RLDS: a list `steps` of structs with the flags of a step.
+#[test]
+fn tfds_steps_of_an_episode_are_a_dataset() {
+    let steps = |flags: &[&str]| {
+        let images: ArrayRef = Arc::new(arrow_array::BinaryArray::from_iter_values([png(2), png(2)]));
+        let image = Arc::new(Field::new("image", DataType::Binary, false));
+        let observation = arrow_array::StructArray::from(vec![(image, images)]);
+        let mut fields: Vec<(&str, ArrayRef)> = vec![("observation", Arc::new(observation))];
+        for flag in flags {
+            fields.push((*flag, Arc::new(arrow_array::BooleanArray::from(vec![true, false]))));
+        }
+        let fields = fields
+            .into_iter()
+            .map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), false)), array));
+        let step = arrow_array::StructArray::from(fields.collect::<Vec<_>>());
+        let item = Arc::new(Field::new_list_field(step.data_type().clone(), false));
+        let lengths = arrow_buffer::OffsetBuffer::from_lengths([2]);
+        Arc::new(arrow_array::ListArray::new(item, lengths, Arc::new(step), None)) as ArrayRef
+    };
+    let class = |name: &str, flags: &[&str]| {
+        let features = observed(&RecordBatch::try_from_iter([(name, steps(flags))]).unwrap()).to_string();
+        let column = format!("/featuresDict/features/{name}");
+        let image = format!("{column}/sequence/feature/featuresDict/features/observation/featuresDict/features/image");
+        (class_of(&features, &column), class_of(&features, &image))
+    };
+    let owned = |class: &str, image: &str| (class.to_owned(), image.to_owned());
+    assert_eq!(class("steps", &["is_first", "is_last", "is_terminal"]), owned("Dataset", "Image"));
+    // Sequences are decoded as a whole, and images may differ in size.
+    assert_eq!(class("steps", &["is_first"]), owned("Sequence", "Scalar"));
+    assert_eq!(class("frames", &["is_first", "is_last"]), owned("Sequence", "Scalar"));
+}
+
 /// Masks, and parts that another separator sets off, are features by themselves.
 #[test]
 fn tfds_features_outside_the_columns_are_separate() {

@@ -26,6 +26,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::TooManyShards,
         ErrorKind::NotAppendable { path: path(), why: String::new() },
         ErrorKind::OtherForm { path: path(), part: String::new(), expected: String::new(), found: String::new() },
+        ErrorKind::NewColumns { path: path(), columns: vec!["new".to_owned()] },
         ErrorKind::PartitionName { column: ".c".to_owned() },
         ErrorKind::LongName { name: "c=aaa".to_owned(), found: 300, limit: 255 },
         ErrorKind::SpillDamaged { path: path(), problem: String::new() },
@@ -79,6 +80,8 @@ fn shard_errors_have_hints() {
       hint: replace the existing set with --mode overwrite, or write to another directory
     data/shards: not appended to:  is , in the set it is 
       hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    data/shards: not appended to: the set does not have the column "new"
+      hint: add --add-columns to the query, and they are null in the existing rows; or leave them out
     partition column ".c" cannot name directories
       hint: give it another name in the query, one that does not start with a dot
     "c=aaa" would be a name of 300 bytes, the limit is 255

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
-use arrow_tfrecord::{Mapping, MappingOptions, NullPolicy, RecordType};
+use arrow_tfrecord::{Choice, Mapping, MappingOptions, NullPolicy, RecordType};
 use serde_json::json;
 use tfrecord_framing::Compression;
 
@@ -105,7 +105,7 @@ fn append_reports_the_first_difference() {
         (
             described(fields(DataType::Utf8, true)[1..].to_vec(), &MappingOptions::default()),
             plain(),
-            "column \"id\" is Int64, not null, in the set it is missing",
+            "the set does not have the column \"id\"",
         ),
         (
             plain(),
@@ -168,6 +168,63 @@ fn append_reports_the_first_difference() {
     }
 }
 
+fn with_columns(more: Vec<Field>, options: &MappingOptions) -> SetDescription {
+    let fields: Vec<_> = [more, fields(DataType::Utf8, true)].concat();
+    SetDescription { add_columns: true, ..described(fields, options) }
+}
+
+#[test]
+fn append_adds_nullable_columns_if_allowed() {
+    let set = Manifest::new(plain(), Vec::new(), &RunId::new());
+    let options = MappingOptions { nulls: NullPolicy::Drop, ..MappingOptions::default() };
+    let options = options.with_choice("label", Choice::Index).with_vocabulary("label", vec!["cat".to_owned()]);
+    let options = options.with_column_nulls("name", NullPolicy::Absent);
+    let labels = Field::new("label", DataType::Utf8, false);
+    let rows = with_columns(
+        vec![labels, Field::new_list("tags", Field::new_list_field(DataType::Int64, true), true)],
+        &options,
+    );
+
+    let refused = SetDescription { add_columns: false, ..rows.clone() };
+    let error = set.check_append(&refused, Path::new("shards")).unwrap_err();
+    let ErrorKind::NewColumns { columns, .. } = error.kind() else { panic!("{error}") };
+    assert_eq!(columns, &["label", "tags"]);
+
+    let grown = set.with_appended(rows.clone(), Vec::new(), &RunId::new(), Path::new("shards")).unwrap();
+    let schema = grown.arrow_schema().unwrap().unwrap();
+    let columns: Vec<_> = schema.fields().iter().map(|field| (field.name().as_str(), field.is_nullable())).collect();
+    assert_eq!(columns, [("id", false), ("name", true), ("label", true), ("tags", true)]);
+    let mapping = grown.to_mapping().unwrap();
+    assert_eq!(grown.mapping, Some(serde_json::to_value(&mapping).unwrap()));
+    assert_eq!(mapping.options().vocabularies["label"], ["cat"]);
+    assert_eq!(mapping.columns()[3].nulls, NullPolicy::Drop);
+    // The next rows have the columns of the set, or lack one.
+    let next = described(schema.fields().iter().map(|field| field.as_ref().clone()).collect(), mapping.options());
+    grown.check_append(&next, Path::new("shards")).unwrap();
+    assert!(matches!(
+        grown.check_append(&plain(), Path::new("shards")).unwrap_err().kind(),
+        ErrorKind::OtherForm { .. }
+    ));
+}
+
+/// A record without the features of such a column is no null there.
+#[test]
+fn append_rejects_new_columns_that_would_not_be_null() {
+    let set = Manifest::new(plain(), Vec::new(), &RunId::new());
+    let of = |nulls: NullPolicy| MappingOptions::default().with_column_nulls("new", nulls);
+    let flag = || Field::new("new", DataType::Int64, true);
+    let point = DataType::Struct(vec![Field::new("x", DataType::Int64, true)].into());
+    for rows in [
+        with_columns(vec![flag()], &of(NullPolicy::Mask)),
+        with_columns(vec![flag()], &of(NullPolicy::Empty)),
+        with_columns(vec![flag()], &of(NullPolicy::Error)),
+        with_columns(vec![Field::new("new", point, true)], &MappingOptions::default()),
+    ] {
+        let error = set.check_append(&rows, Path::new("shards")).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NotAppendable { .. }), "{error}");
+    }
+}
+
 #[test]
 fn append_rejects_set_of_unknown_columns() {
     let set = Manifest::new(SetDescription::of_records(), Vec::new(), &RunId::new());
@@ -199,6 +256,6 @@ fn append_rejects_sets_of_newer_releases() {
     assert!(matches!(error.kind(), ErrorKind::NotAppendable { .. }), "{error}");
     set.format_version.minor = 0;
     set.check_append(&plain(), Path::new("shards")).unwrap();
-    let longer = set.with_appended(plain(), Vec::new(), &RunId::new());
+    let longer = set.with_appended(plain(), Vec::new(), &RunId::new(), Path::new("shards")).unwrap();
     assert_eq!(longer.format_version, FORMAT_VERSION);
 }

@@ -74,6 +74,8 @@ pub struct SetDescription {
     /// The columns whose values determine the directory of a row, in the order of the directories. The records contain
     /// them only if `schema` does too.
     pub partition_columns: Option<SchemaDescription>,
+    /// Whether an append may add columns to the set, which are null in its existing rows. Not recorded.
+    pub add_columns: bool,
 }
 
 /// Names and directories of shards.
@@ -144,6 +146,7 @@ impl SetDescription {
             splits: Vec::new(),
             split_by: Vec::new(),
             partition_columns: None,
+            add_columns: false,
         }
     }
 }
@@ -377,10 +380,16 @@ impl Manifest {
         }
     }
 
-    /// Creates the manifest of this set with further shards, appended now. The caller has checked with
-    /// [`check_append`](Self::check_append) that the record formats match and that the run is a new one.
-    pub(crate) fn with_appended(&self, description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
-        let mut manifest = self.clone();
+    /// Creates the manifest of this set, whose path is `out`, with further shards, appended now by a new run. Fails as
+    /// [`check_append`](Self::check_append).
+    pub(crate) fn with_appended(
+        &self,
+        description: SetDescription,
+        shards: Vec<ShardEntry>,
+        run: &RunId,
+        out: &Path,
+    ) -> Result<Self> {
+        let mut manifest = self.grown(&description, out)?;
         manifest.format_version = FORMAT_VERSION;
         manifest.appended.push(AppendedRun {
             run: run.to_string(),
@@ -399,7 +408,7 @@ impl Manifest {
         manifest.sidecars.retain(|sidecar| sidecar.is_index_of(standing()));
         manifest.shards.extend(shards);
         manifest.totals = Totals::of(&manifest.shards);
-        manifest
+        Ok(manifest)
     }
 
     /// Returns the last run that changed the set: the one that wrote it or the last to append.

@@ -113,7 +113,9 @@ fn grouped() -> Manifest {
     let shards = vec![shard("train-00000-of-00001", "train"), shard("eval-00000-of-00001", "eval")];
     let manifest = Manifest::new(description.clone(), shards, &first);
     let added = vec![shard(&format!("eval-{second}-00000-of-00001"), "eval")];
-    manifest.with_appended(SetDescription { query: None, seed: None, ..description }, added, &second)
+    manifest
+        .with_appended(SetDescription { query: None, seed: None, ..description }, added, &second, Path::new("shards"))
+        .unwrap()
 }
 
 #[test]
