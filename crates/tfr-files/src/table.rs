@@ -113,15 +113,21 @@ impl DirectoryTable {
     /// not look up, and its extensions. Both are in the order of the listing.
     #[must_use]
     pub fn with_known_files(self, statistics: Vec<Statistics>, extensions: Vec<FileExtensions>) -> Self {
-        let statistics = OnceCell::new_with(Some(self.over_path_columns(statistics)));
+        let statistics = OnceCell::new_with(Some(self.completed(statistics)));
         Self { statistics, extensions, ..self }
     }
 
-    /// Extends statistics of files by those of the columns in their paths.
-    fn over_path_columns(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
+    /// Extends statistics of files by those of the columns in their paths, and by their sizes if the format does not
+    /// estimate the size of their rows: the planner chooses by it which table of a join is read whole.
+    fn completed(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
         let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
             let values = self.listing.partitions().values(index);
             let rows = statistics.num_rows;
+            if statistics.total_byte_size == Precision::Absent
+                && let Ok(size) = usize::try_from(self.listing.files()[index].size)
+            {
+                statistics.total_byte_size = Precision::Inexact(size);
+            }
             statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
             Arc::new(statistics)
         });
@@ -148,7 +154,7 @@ impl DirectoryTable {
         let infer = |file| infer_statistics(session, &self.listing, &self.format, Arc::clone(schema), file).boxed();
         let read = async {
             let statistics = read_each(session, self.listing.files().iter().map(infer)).await?;
-            Ok(self.over_path_columns(statistics))
+            Ok(self.completed(statistics))
         };
         self.statistics.get_or_try_init(|| read).await
     }

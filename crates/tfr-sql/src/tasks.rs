@@ -114,7 +114,10 @@ pub async fn plan(
         Err(error) => return Err(error),
     }
     let steps = if commit.sorts_in_tasks()? { "; all of them twice, with a cut between" } else { "" };
-    write.printer.note(format!("{}: {}{steps}", file.display(), counted(tasks.into(), "task")));
+    let gathering = if partitions.get() > 1 && tasks == 1 { partitions::gathering_operator(&input) } else { None };
+    let reason = gathering.map(|name| format!(", because {name} needs the rows of all partitions"));
+    let tasks = counted(tasks.into(), "task");
+    write.printer.note(format!("{}: {tasks}{}{steps}", file.display(), reason.unwrap_or_default()));
     Ok(Ok(()))
 }
 

@@ -1,15 +1,15 @@
 //! The programs and the data of `examples/`.
 
-use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+mod jobs;
+
+use std::fs::File;
 
 use arrow::array::AsArray;
 use arrow::compute::{concat_batches, sum};
 use arrow::datatypes::{Decimal128Type, DecimalType};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tfr_examples::{TRIPS, trips, trips_path};
-use tfr_tests::{Feature, Scratch, example, read_shards, repository, run, shard_files, tfr_sql};
+use tfr_tests::{Feature, Scratch, example, read_shards, run, shard_files};
 
 #[test]
 fn trips_file_matches_its_generator() {
@@ -68,51 +68,4 @@ fn shards_are_read_back() {
     | Quito    | 369   | 15.8 | 130    |
     +----------+-------+------+--------+
     ");
-}
-
-/// Slurm's `sbatch`, which runs a job at once, and the command, which fails once for each of its tasks and can be repeated.
-#[test]
-fn slurm_jobs_write_the_set() {
-    let scratch = Scratch::default();
-    fs::create_dir_all(scratch.join("bin")).unwrap();
-    fs::create_dir_all(scratch.join("events")).unwrap();
-    for copy in 0..4 {
-        fs::copy(trips_path(), scratch.join(format!("events/{copy}.parquet"))).unwrap();
-    }
-    let program = |name: &str, text: String| {
-        let path = scratch.join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    program("sleep", "echo \"$@\" >> slept".to_owned());
-    let command = tfr_sql();
-    program(
-        "tfr-sql",
-        format!(
-            r#"case $1 in task|cut|finish) once="failed-$1-$3-$4"; [ -e "$once" ] || {{ touch "$once"; exit 75; }} ;; esac
-exec {} "$@"
-"#,
-            command.get_program().display()
-        ),
-    );
-    program(
-        "sbatch",
-        r#"indices=none
-while [ $# -gt 0 ]; do
-    case $1 in --array=0-*) indices=$(seq 0 "${1#--array=0-}") ;; --wrap) shift; wrap=$1 ;; esac
-    shift
-done
-for index in $indices; do
-    SLURM_ARRAY_TASK_ID=$index SLURM_CPUS_PER_TASK=1 sh -c "$wrap" >&2 || exit 1
-done
-echo 7
-"#
-        .to_owned(),
-    );
-    let path = format!("{}:{}", scratch.join("bin").display(), std::env::var("PATH").unwrap());
-    let script = repository().join("examples/cluster/task.slurm");
-    run(Command::new("sh").arg(script).current_dir(scratch.path()).env("PATH", path)).success();
-    assert_eq!(read_shards(&scratch.join("train")).len(), 4 * TRIPS as usize);
-    let slept = fs::read_to_string(scratch.join("slept")).unwrap();
-    assert!(slept.lines().all(|wait| wait == "1m") && slept.lines().count() > 3, "{slept}");
 }

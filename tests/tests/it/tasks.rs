@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tfr_examples::trips_path;
-use tfr_tests::{Run, Scratch, run, tfr_sql};
+use tfr_tests::{Run, Scratch, read_shards, run, tfr_sql};
 
 const PARTITIONS: &str = "4";
 
@@ -290,6 +290,104 @@ fn task_rejects_inputs_changed_since_the_plan() {
     fs::copy(trips_path(), job.path("trips").join("0.parquet")).unwrap();
     assert!(run(&mut task(&plan, 2)).stderr.contains("0.parquet: changed since the tasks were planned"));
     tool("abandon", &plan).success();
+}
+
+/// A small table is the one that each task reads whole, whatever its format and its place in the query.
+#[test]
+fn tasks_join_small_tables_of_every_format() {
+    let job = Job::new();
+    let trips = format!("'{}/*.parquet'", job.path("trips").display());
+    let zones = job.path("zones.parquet");
+    for name in ["zones.csv", "zones.jsonl", "zones.arrow"] {
+        let copy = format!("SELECT * FROM '{}'", zones.display());
+        run(tfr_sql().arg(copy).arg("--out").arg(job.path(name))).success();
+        let zones = format!("'{}'", job.path(name).display());
+        let queries = [
+            format!("SELECT t.trip_id, z.name FROM {trips} t JOIN {zones} z ON t.zone_id = z.zone"),
+            format!("SELECT t.trip_id, z.name FROM {zones} z JOIN {trips} t ON t.zone_id = z.zone"),
+            format!("SELECT t.trip_id, z.name FROM {trips} t LEFT JOIN {zones} z ON t.zone_id = z.zone"),
+            format!("SELECT trip_id FROM {trips} WHERE zone_id IN (SELECT zone FROM {zones})"),
+            format!(
+                "SELECT trip_id FROM {trips} t WHERE NOT EXISTS (SELECT 1 FROM {zones} z WHERE z.zone = t.zone_id)"
+            ),
+        ];
+        for query in queries {
+            let out = job.path("together").join("joined");
+            let plan = job.path("joined.tfrplan");
+            let mut command = tfr_sql();
+            command.arg(&query).arg("--out").arg(&out).args(["--partitions", PARTITIONS, "--shard-rows", "900"]);
+            let planned = run(command.arg("--plan").arg(&plan)).success();
+            assert!(planned.stderr.contains("joined.tfrplan: 4 tasks"), "{query}: {}", planned.stderr);
+            tool("abandon", &plan).success();
+        }
+    }
+}
+
+/// If several rows of the small table have a key, their order is open where its files are read by several threads.
+#[test]
+fn tasks_join_tables_with_equal_keys() {
+    let job = Job::new();
+    fs::create_dir(job.path("tags")).unwrap();
+    for part in 0..4 {
+        let rows: String = (0..300).map(|zone| format!("{zone},tag {part}\n")).collect();
+        fs::write(job.path("tags").join(format!("{part}.csv")), format!("zone,tag\n{rows}")).unwrap();
+    }
+    let query = format!(
+        "SELECT t.trip_id, g.tag FROM '{}/*.parquet' t JOIN '{}/*.csv' g ON t.zone_id = g.zone",
+        job.path("trips").display(),
+        job.path("tags").display()
+    );
+    let command = |out: &Path| {
+        let mut command = tfr_sql();
+        command.arg(&query).arg("--out").arg(out).args(["--partitions", PARTITIONS, "--shard-rows", "9000", "--quiet"]);
+        command
+    };
+    let (alone, together, plan) = (job.path("alone"), job.path("together"), job.path("equal.tfrplan"));
+    run(&mut command(&alone)).success();
+    run(command(&together).arg("--plan").arg(&plan)).success();
+    for index in 0..4 {
+        run(&mut task(&plan, index)).success();
+    }
+    tool("finish", &plan).success();
+    assert_eq!(names(&together), names(&alone));
+    let sorted = |dir: &Path| {
+        let mut rows: Vec<_> = read_shards(dir).iter().map(|row| format!("{row:?}")).collect();
+        rows.sort();
+        rows
+    };
+    let rows = sorted(&together);
+    assert!(rows.len() > 8 * 2000, "{}", rows.len());
+    assert!(rows == sorted(&alone), "other rows");
+}
+
+#[test]
+fn plan_names_what_makes_one_task() {
+    let job = Job::new();
+    let trips = format!("'{}/*.parquet'", job.path("trips").display());
+    let zones = format!("'{}'", job.path("zones.parquet").display());
+    let planned = |query: &str, partitions: &str| {
+        let plan = job.path("one.tfrplan");
+        let mut command = tfr_sql();
+        command.arg(query).arg("--out").arg(job.path("one")).args(["--shard-rows", "900", "--partitions", partitions]);
+        let planned = run(command.arg("--plan").arg(&plan)).success();
+        tool("abandon", &plan).success();
+        planned.stderr.trim_end().rsplit_once("one.tfrplan: ").unwrap().1.to_owned()
+    };
+    let queries = [
+        format!("SELECT trip_id FROM {trips} ORDER BY trip_id"),
+        format!("SELECT trip_id FROM {trips} WHERE zone_id NOT IN (SELECT zone FROM {zones})"),
+        format!("SELECT count(*) AS n FROM (SELECT DISTINCT city FROM {trips})"),
+        format!("SELECT zone FROM {zones}"),
+    ];
+    let notes: Vec<_> = queries.iter().map(|query| planned(query, PARTITIONS)).collect();
+    insta::assert_snapshot!(notes.join("\n"), @r"
+    1 task, because SortPreservingMergeExec needs the rows of all partitions
+    1 task, because HashJoinExec needs the rows of all partitions
+    1 task, because AggregateExec needs the rows of all partitions
+    1 task
+    ");
+    // As was asked for.
+    assert_eq!(planned(&queries[0], "1"), "1 task");
 }
 
 #[test]

@@ -27,13 +27,15 @@ pub enum TaskError {
         /// The defect, with its line and column.
         source: serde_json::Error,
     },
-    /// Another release wrote the plan.
-    #[error("{}: written by tfr-sql {found}, but this is {}", path.display(), env!("CARGO_PKG_VERSION"))]
+    /// Another build wrote the plan: of another release, or of another commit.
+    #[error("{}: written by tfr-sql {found}, but this is {expected}", path.display())]
     Release {
         /// The plan file.
         path: PathBuf,
-        /// The release.
+        /// The release and the commit that wrote the plan.
         found: String,
+        /// Those of this build.
+        expected: String,
     },
     /// The plan was made in a directory that does not exist here.
     #[error("{}: cannot change to the directory of the plan", path.display())]

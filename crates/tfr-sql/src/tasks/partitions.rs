@@ -1,4 +1,5 @@
-//! [`check`]: whether the partitions of a plan can run in different processes.
+//! [`check`]: whether the partitions of a plan can run in different processes. [`gathering_operator`]: why there is
+//! only one.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use datafusion::common::JoinType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{Distribution, ExecutionPlan, ExecutionPlanProperties};
 
 use crate::error::{Result, TaskError};
 use crate::query::{has_limit, is_volatile};
@@ -98,6 +99,23 @@ fn check_node(plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
         return Err(exchange());
     }
     plan.children().into_iter().try_for_each(check_node)
+}
+
+/// Returns the name of the operator that makes one partition of several: the one that needs all of their rows. `None` if
+/// no operator has several.
+pub fn gathering_operator(plan: &Arc<dyn ExecutionPlan>) -> Option<&str> {
+    let required = plan.input_distribution_requirements();
+    let gathers = |child| matches!(required.child_distribution(child), Some(Distribution::SinglePartition));
+    plan.children().into_iter().enumerate().find_map(|(index, child)| {
+        if child.output_partitioning().partition_count() > 1 {
+            return Some(plan.name());
+        }
+        // The engine gathers the rows below the operator that needs them.
+        gathering_operator(child).map(|name| {
+            let by_child = child.children().iter().any(|input| input.output_partitioning().partition_count() > 1);
+            if by_child && gathers(index) { plan.name() } else { name }
+        })
+    })
 }
 
 /// Whether an operator of a plan has several partitions, so that the order of the rows of the plan may differ each time.

@@ -13,9 +13,12 @@ use super::stored_query::StoredQuery;
 use crate::error::{Result, TaskError};
 
 /// Version of the file's format.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit of this build. `None` of a development build, and of one without git; see `build.rs`.
+const COMMIT: Option<&str> = option_env!("TFR_SQL_COMMIT");
 
 /// A plan for tasks, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub struct PlanFile {
     format: u32,
     /// The release of tfr-sql. Another one may plan the query differently.
     release: String,
+    /// The commit that tfr-sql was built from, if it is known. Another one may plan the query differently, too.
+    commit: Option<String>,
     /// The rows to write.
     pub query: StoredQuery,
     /// How to write them.
@@ -66,7 +71,8 @@ struct Note {
 impl PlanFile {
     /// Describes tasks.
     pub fn new(query: StoredQuery, options: StoredOptions, staging: SharedWrite) -> Self {
-        Self { format: FORMAT, release: RELEASE.to_owned(), query, options, staging }
+        let (release, commit) = (RELEASE.to_owned(), COMMIT.map(str::to_owned));
+        Self { format: FORMAT, release, commit, query, options, staging }
     }
 
     /// Returns the plan as JSON.
@@ -95,18 +101,29 @@ fn parse(json: &[u8], path: &Path) -> Result<Content, TaskError> {
     struct Version {
         format: u32,
         release: String,
+        commit: Option<String>,
         published: Option<Value>,
     }
     let syntax = |source| TaskError::Syntax { path: path.to_owned(), source };
-    let Version { format, release, published } = serde_json::from_slice(json).map_err(syntax)?;
+    let Version { format, release, commit, published } = serde_json::from_slice(json).map_err(syntax)?;
     if published.is_some() {
         let Note { published, .. } = serde_json::from_slice(json).map_err(syntax)?;
         return Ok(Content::Published(published));
     }
-    if format != FORMAT || release != RELEASE {
-        return Err(TaskError::Release { path: path.to_owned(), found: release });
+    let commit = commit.as_deref();
+    if format != FORMAT || release != RELEASE || commit != COMMIT {
+        let (found, expected) = (build(&release, commit), build(RELEASE, COMMIT));
+        return Err(TaskError::Release { path: path.to_owned(), found, expected });
     }
     Ok(Content::Plan(serde_json::from_slice(json).map_err(syntax)?))
+}
+
+/// Names a build in messages.
+fn build(release: &str, commit: Option<&str>) -> String {
+    match commit {
+        Some(commit) => format!("{release} (commit {commit})"),
+        None => format!("{release} (commit unknown)"),
+    }
 }
 
 /// Reads a plan whose set is not published.
@@ -181,4 +198,52 @@ pub fn put_note(path: &Path, published: Published) -> Result<(), TaskError> {
 /// Removes a plan file.
 pub fn remove(path: &Path) -> Result<(), TaskError> {
     fs::remove_file(path).map_err(|source| TaskError::File { action: "remove", path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plan_of_another_commit_is_refused() {
+        let path = Path::new("p.tfrplan");
+        let plan = |commit: Option<&str>| {
+            let json = serde_json::json!({"format": FORMAT, "release": RELEASE, "commit": commit});
+            parse(json.to_string().as_bytes(), path).unwrap_err()
+        };
+        let TaskError::Release { found, expected, .. } = plan(Some("0a1b2c")) else { panic!("another error") };
+        assert_eq!(found, format!("{RELEASE} (commit 0a1b2c)"));
+        assert_eq!(expected, build(RELEASE, COMMIT));
+        // Of this build, but without what a plan contains.
+        assert!(matches!(plan(COMMIT), TaskError::Syntax { .. }));
+    }
+
+    #[test]
+    fn published_plan_of_another_commit_is_read() {
+        let published = Published {
+            run: "1".to_owned(),
+            out: "out".to_owned(),
+            time: "2026-01-01T00:00:00Z".to_owned(),
+            report: Value::Null,
+        };
+        let note = Note { format: FORMAT - 1, release: "0.0.1".to_owned(), published };
+        let json = serde_json::to_vec(&note).unwrap();
+        assert!(matches!(parse(&json, Path::new("p")).unwrap(), Content::Published(found) if found.out == "out"));
+    }
+
+    #[test]
+    fn new_plan_replaces_what_a_killed_one_has_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.tfrplan");
+        // A plan that is created does not appear before it is complete.
+        let (_, left) = NewPlan::create(&path).unwrap().file.keep().unwrap();
+        assert!(!path.exists() && left.exists());
+        File::create_new(&path).unwrap();
+        let plan = NewPlan::create(&path).unwrap();
+        assert!(plan.replaces);
+        fs::write(&path, "something else").unwrap();
+        let refused = NewPlan::create(&path).unwrap_err();
+        let TaskError::File { source, .. } = refused else { panic!("{refused}") };
+        assert_eq!(source.kind(), io::ErrorKind::AlreadyExists);
+    }
 }
