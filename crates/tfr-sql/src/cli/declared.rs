@@ -196,8 +196,20 @@ fn capitalized(text: &str) -> String {
 }
 
 /// Options that the short help omits.
-const RARE: [&str; 8] =
-    ["hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files", "infer_records"];
+const RARE: [&str; 12] = [
+    "hosts",
+    "prefix",
+    "level",
+    "keep_partition_columns",
+    "sequence",
+    "separator",
+    "infer_files",
+    "infer_records",
+    "seed",
+    "shard_rows",
+    "split_by",
+    "record_type",
+];
 
 /// Paragraphs that the long help adds.
 const MORE: [(&str, &str); 10] = [
