@@ -13,7 +13,7 @@ use super::Cli;
 const UPDATE: &str = "UPDATE_PAGES";
 
 /// Options that the package sets itself, or has other means for.
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "cluster", "color", "dry-run", "file", "format", "generate", "help", "messages", "out", "plan", "progress",
     "quiet", "report", "scratch", "table", "verbose", "version",
 ];
