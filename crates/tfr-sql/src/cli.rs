@@ -8,6 +8,7 @@ mod declared;
 mod describe;
 mod display;
 mod emit;
+mod generated;
 mod index;
 mod keys;
 mod messages;
@@ -24,6 +25,7 @@ mod values;
 mod verify;
 
 use std::ffi::OsString;
+use std::io;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
@@ -33,6 +35,7 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
+pub use generated::Generated;
 pub use index::IndexArgs;
 pub use messages::MessageTarget;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
@@ -69,13 +72,20 @@ Examples:
 
 Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated; of tasks: 75 try again.";
 
+/// What a reader of the short help tries first.
+const SHORT_EXAMPLES: &str = "\
+tfr-sql \"SELECT label, clicks FROM 'events/*.parquet'\" --out shards/   from a table to shards
+tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet                  and back";
+
 /// Write the rows of a SQL query over tables of any format as TFRecord shards, or as a table
 #[derive(Debug, Parser)]
 #[command(
     name = "tfr-sql",
     version,
+    before_help = SHORT_EXAMPLES,
+    before_long_help = "",
     after_long_help = EXAMPLES,
-    group(ArgGroup::new("text").args(["query", "file"]).required(true)),
+    group(ArgGroup::new("text").args(["query", "file", "generate"]).required(true)),
     group(ArgGroup::new("target").args(["out", "dry_run"]).multiple(true)),
     mut_args(shards::writing_needs_a_target),
     subcommand_negates_reqs = true,
@@ -93,6 +103,10 @@ pub struct Cli {
 
     #[command(flatten)]
     pub display: Display,
+
+    /// Print completions for a shell (bash, zsh or fish), or the manual page (man)
+    #[arg(long, value_name = "WHAT", exclusive = true, hide_possible_values = true, hide_short_help = true)]
+    pub generate: Option<Generated>,
 }
 
 /// What the command does beside queries.
@@ -124,6 +138,8 @@ pub enum Tool {
     Finish(FinishArgs),
     /// Remove what the tasks of a plan have written
     Abandon(AbandonArgs),
+    /// Print what a bug report needs: versions, limits and names of settings, no secrets
+    Doctor,
 }
 
 impl Cli {
@@ -134,6 +150,11 @@ impl Cli {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),
         }
+    }
+
+    /// Returns what `--generate` prints.
+    pub fn generate(generated: Generated, processes: Option<&[Command]>) -> io::Result<Vec<u8>> {
+        generated.text(with_cluster(Self::command(), processes))
     }
 
     fn checked(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
@@ -172,6 +193,7 @@ impl Tool {
             Self::Cut(_) => "cut",
             Self::Finish(_) => "finish",
             Self::Abandon(_) => "abandon",
+            Self::Doctor => "doctor",
         }
     }
 

@@ -8,6 +8,7 @@
 mod cli;
 pub mod cluster;
 mod describe;
+mod doctor;
 mod dry_run;
 mod error;
 mod exit;
@@ -100,7 +101,8 @@ pub fn run_on(
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
     let messages = MessageTarget::of_arguments(&arguments);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
-        let cli = match Cli::parse(arguments.clone(), cluster.as_ref().map(|cluster| cluster.processes.as_slice())) {
+        let processes = cluster.as_ref().map(|cluster| cluster.processes.as_slice());
+        let cli = match Cli::parse(arguments.clone(), processes) {
             Ok(cli) => cli,
             Err(error) => {
                 printer.begin(&Display { messages, ..Display::default() });
@@ -108,6 +110,11 @@ pub fn run_on(
             }
         };
         printer.begin(&cli.display);
+        if let Some(generated) = cli.generate {
+            let text = Cli::generate(generated, processes);
+            text.and_then(|text| printer.data(&text)).map_err(Error::Stdout)?;
+            return Ok(ExitStatus::Done);
+        }
         let messages = cli.display.messages.clone();
         let interrupt = || {
             let interrupt = interrupt()?;

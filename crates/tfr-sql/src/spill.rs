@@ -65,7 +65,7 @@ impl Drop for SpillDirectory {
 }
 
 /// Returns the system's directory for temporary files. An empty `TMPDIR` counts as none.
-fn system_directory() -> PathBuf {
+pub fn system_directory() -> PathBuf {
     let directory = std::env::temp_dir();
     if directory.as_os_str().is_empty() { PathBuf::from("/tmp") } else { directory }
 }

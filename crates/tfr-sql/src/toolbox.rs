@@ -6,7 +6,7 @@ use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::tool::Work;
-use crate::{describe, index, records, reshard, salvage, schema, stats, tasks, verify};
+use crate::{describe, doctor, index, records, reshard, salvage, schema, stats, tasks, verify};
 
 /// Runs a tool.
 pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
@@ -25,5 +25,6 @@ pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Int
         Tool::Cut(args) => tasks::cut(&args, work),
         Tool::Finish(args) => tasks::finish(&args, work),
         Tool::Abandon(args) => tasks::abandon(&args, work),
+        Tool::Doctor => doctor::print(&work),
     }
 }

@@ -31,6 +31,7 @@ mod interop;
 mod killed;
 mod kinds;
 mod matrix;
+mod network;
 mod nulls;
 mod object_stores;
 mod object_tables;

@@ -201,16 +201,22 @@ fn capitalized(text: &str) -> String {
 const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
 
 /// Options that the short help omits.
-const RARE: [&str; 9] = [
-    "hosts",
-    "prefix",
-    "level",
-    "add_columns",
+const RARE: [&str; 13] = [
+    "add_columns", "hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files",
+    "infer_records", "seed", "shard_rows", "split_by", "record_type",
+];
     "keep_partition_columns",
     "sequence",
     "separator",
     "infer_files",
     "infer_records",
+<<<<<<< HEAD
+=======
+    "seed",
+    "shard_rows",
+    "split_by",
+    "record_type",
+>>>>>>> reach51
 ];
 
 /// Paragraphs that the long help adds.

@@ -10,7 +10,14 @@ use super::messages::MessageTarget;
 #[group(skip)]
 pub struct Display {
     /// Show progress: auto (on a terminal), always or never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub progress: When,
 
     /// Use colour: auto, always or never; NO_COLOR is honoured

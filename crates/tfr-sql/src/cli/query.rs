@@ -144,7 +144,7 @@ pub struct MappingArgs {
     /// Options on the command line take precedence over the file. Keys: record-type, null, separator, sequence,
     /// strict, and a table columns of rules: price = "string", label = { null = "default=other", vocabulary = ["cat",
     /// "other"] }.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub map_file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -181,7 +181,7 @@ pub struct Resources {
     ///
     /// Spilled files are removed when the command ends. After it was killed, the next command with this directory
     /// removes them.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub temp_dir: Option<PathBuf>,
 }
 
@@ -197,7 +197,7 @@ pub struct RowArgs {
     pub format: Option<RowFormat>,
 
     /// Print a machine-readable summary (json) on standard output
-    #[arg(long, value_name = "FORMAT", requires = "target", hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", requires = "target", hide_possible_values = true, hide_short_help = true)]
     pub report: Option<ReportFormat>,
 }
 
