@@ -202,21 +202,19 @@ const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
 
 /// Options that the short help omits.
 const RARE: [&str; 13] = [
-    "add_columns", "hosts", "prefix", "level", "keep_partition_columns", "sequence", "separator", "infer_files",
-    "infer_records", "seed", "shard_rows", "split_by", "record_type",
-];
+    "add_columns",
+    "hosts",
+    "prefix",
+    "level",
     "keep_partition_columns",
     "sequence",
     "separator",
     "infer_files",
     "infer_records",
-<<<<<<< HEAD
-=======
     "seed",
     "shard_rows",
     "split_by",
     "record_type",
->>>>>>> reach51
 ];
 
 /// Paragraphs that the long help adds.
