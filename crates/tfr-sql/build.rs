@@ -1,5 +1,5 @@
-//! Sets `TFR_SQL_COMMIT` to the commit that a release build is made from, where there is git. Otherwise the variable may be
-//! set by whoever builds.
+//! Sets `TFR_SQL_COMMIT` and `TFR_SQL_COMMIT_DATE` to the commit that a release build is made from, where there is git.
+//! Otherwise whoever builds may set them.
 //!
 //! A development build has no commit: it would be compiled again, with all of its tests, after each one. Only this package
 //! and those above it depend on the commit, not the engine.
@@ -14,6 +14,9 @@ fn main() {
         && let Some(commit) = commit()
     {
         println!("cargo::rustc-env=TFR_SQL_COMMIT={commit}");
+        if let Some(date) = git(&["log", "-1", "--format=%cs"]) {
+            println!("cargo::rustc-env=TFR_SQL_COMMIT_DATE={date}");
+        }
     }
 }
 

@@ -32,6 +32,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
+use crate::version;
+
 pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
@@ -82,6 +84,7 @@ tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet                  and bac
 #[command(
     name = "tfr-sql",
     version,
+    long_version = version::long(),
     before_help = SHORT_EXAMPLES,
     before_long_help = "",
     after_long_help = EXAMPLES,

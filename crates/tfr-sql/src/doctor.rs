@@ -7,8 +7,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use datafusion::DATAFUSION_VERSION;
-use datafusion::arrow::ARROW_VERSION;
 use memchr::memmem;
 use rlimit::Resource;
 use sysinfo::System;
@@ -20,6 +18,7 @@ use crate::printer::bytes;
 use crate::session::Limits;
 use crate::spill::system_directory;
 use crate::tool::Work;
+use crate::version::{self, COMMIT, RELEASE};
 
 /// Names, or beginnings of names, of the environment variables that change what a run does.
 const VARIABLES: [&str; 14] = [
@@ -49,8 +48,8 @@ fn report() -> Result<String> {
     let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
     let temporary = system_directory();
     let lines: [(&str, String); 9] = [
-        ("tfr-sql", env!("CARGO_PKG_VERSION").to_owned()),
-        ("engine", format!("DataFusion {DATAFUSION_VERSION}, Arrow {ARROW_VERSION}")),
+        ("tfr-sql", version::build(RELEASE, COMMIT)),
+        ("engine", version::engine()),
         ("features", if cfg!(feature = "hdfs") { "hdfs" } else { "none" }.to_owned()),
         (
             "system",

@@ -52,6 +52,7 @@ mod tool;
 mod toolbox;
 mod used;
 mod verify;
+mod version;
 mod write;
 
 use std::ffi::OsString;

@@ -60,7 +60,7 @@ pub(super) enum Framing {
     /// Damage is an error.
     Whole(RecordDecoder),
     /// Damage is passed over.
-    PastDamage(PastDamage),
+    PastDamage(Box<PastDamage>),
 }
 
 impl Decoder {

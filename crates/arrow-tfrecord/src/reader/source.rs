@@ -164,7 +164,7 @@ impl ReaderBuilder {
     pub fn build_decoder(self) -> Result<Decoder> {
         if self.skips_damaged {
             let scanner = self.compression.map_or_else(RecordScanner::detect, RecordScanner::with_compression);
-            return self.build_over(Framing::PastDamage(PastDamage::new(scanner)));
+            return self.build_over(Framing::PastDamage(Box::new(PastDamage::new(scanner))));
         }
         let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
         let framing = framing.with_crc_policy(self.crc);

@@ -11,14 +11,10 @@ use tempfile::NamedTempFile;
 
 use super::stored_query::StoredQuery;
 use crate::error::{Result, TaskError};
+use crate::version::{COMMIT, RELEASE, build};
 
 /// Version of the file's format.
 const FORMAT: u32 = 4;
-
-const RELEASE: &str = env!("CARGO_PKG_VERSION");
-
-/// The commit of this build. `None` of a development build, and of one without git; see `build.rs`.
-const COMMIT: Option<&str> = option_env!("TFR_SQL_COMMIT");
 
 /// A plan for tasks, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -116,14 +112,6 @@ fn parse(json: &[u8], path: &Path) -> Result<Content, TaskError> {
         return Err(TaskError::Release { path: path.to_owned(), found, expected });
     }
     Ok(Content::Plan(serde_json::from_slice(json).map_err(syntax)?))
-}
-
-/// Names a build in messages.
-fn build(release: &str, commit: Option<&str>) -> String {
-    match commit {
-        Some(commit) => format!("{release} (commit {commit})"),
-        None => format!("{release} (commit unknown)"),
-    }
 }
 
 /// Reads a plan whose set is not published.

@@ -66,7 +66,7 @@ fn doctor_prints_versions_and_limits_but_no_secrets() {
             report.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {report}"));
         line[name.len()..].trim().to_owned()
     };
-    assert_eq!(value("tfr-sql"), env!("CARGO_PKG_VERSION"));
+    assert!(value("tfr-sql").starts_with(concat!(env!("CARGO_PKG_VERSION"), " (commit ")), "{report}");
     assert!(value("engine").contains("DataFusion 55."), "{report}");
     assert!(value("process limits").contains("open files "), "{report}");
     assert!(value("variables set").contains("AWS_SECRET_ACCESS_KEY"), "{report}");
@@ -75,8 +75,12 @@ fn doctor_prints_versions_and_limits_but_no_secrets() {
 
 #[test]
 fn version_option_prints_the_version() {
-    let version = help("--version");
-    assert_eq!(version.trim_end(), format!("tfr-sql {}", env!("CARGO_PKG_VERSION")));
+    let release = format!("tfr-sql {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(help("-V").trim_end(), release);
+    let long = help("--version");
+    let lines: Vec<_> = long.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, release.as_str()), "{long}");
+    assert!(lines[1].starts_with("commit ") && lines[2].starts_with("DataFusion "), "{long}");
 }
 
 #[cfg(target_os = "linux")]
