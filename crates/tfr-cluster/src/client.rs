@@ -24,7 +24,8 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt as _;
 use prost::Message as _;
 use tfr_sql::cluster::{Cluster, ClusterError};
-use tokio::time::Instant;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 use tonic::Code;
 use tonic::transport::Channel;
 use uuid::Uuid;
@@ -44,6 +45,12 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// How long the scheduler may take to answer that a job is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
+
+/// How long a scheduler may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// What the scheduler says of a job without executors. It reports all failures as text.
+const NO_EXECUTORS: &str = "all executors were lost";
 
 /// A Ballista cluster, known by its scheduler.
 #[derive(Debug)]
@@ -77,8 +84,10 @@ impl BallistaCluster {
         if let Some(tls) = &self.tls {
             endpoint = tls.clients()(endpoint).map_err(|error| ClusterError::Certificates { source: error })?;
         }
-        let channel = endpoint.connect().await;
-        let client = Client::new(channel.map_err(|error| self.unreachable(error))?);
+        let client = match endpoint.connect().await {
+            Ok(channel) => Client::new(channel),
+            Err(error) => return Err(self.not_connected(error).await),
+        };
         Ok(client.max_encoding_message_size(MESSAGE_BYTES as usize).max_decoding_message_size(MESSAGE_BYTES as usize))
     }
 
@@ -88,6 +97,25 @@ impl BallistaCluster {
 
     fn unreachable(&self, source: impl StdError + Send + Sync + 'static) -> ClusterError {
         ClusterError::Unreachable { address: self.address.clone(), source: Box::new(source) }
+    }
+
+    /// Returns the error of a first request that did not get through. A process that accepts connections runs, so trying
+    /// again does not help: mostly, the certificates do not match, or only one side has any.
+    async fn not_connected(&self, source: impl StdError + Send + Sync + 'static) -> ClusterError {
+        match timeout(CONNECT, TcpStream::connect(&self.address)).await {
+            Ok(Ok(_)) => ClusterError::Refused { address: self.address.clone(), source: Box::new(source) },
+            Ok(Err(_)) | Err(_) => self.unreachable(source),
+        }
+    }
+
+    /// Returns the error of a job that has failed.
+    fn failed(&self, message: &str) -> ClusterError {
+        match ClusterError::failed(message) {
+            ClusterError::Failed { message } if message.contains(NO_EXECUTORS) => {
+                ClusterError::NoExecutors { address: self.address.clone() }
+            }
+            error => error,
+        }
     }
 
     /// Submits a plan, and returns the id of the job.
@@ -102,11 +130,13 @@ impl BallistaCluster {
             query: Some(query),
         });
         insert_version_header(request.metadata_mut());
-        let response = client.execute_query(request).await.map_err(|status| {
+        let response = match client.execute_query(request).await {
+            Ok(response) => response,
             // A fault of the connection, for example if only one side has certificates.
-            let is_transport = status.code() == Code::Unavailable || status.source().is_some();
-            if is_transport { self.unreachable(status) } else { failed(&status) }
-        })?;
+            Err(status) if status.source().is_some() => return Err(self.not_connected(status).await),
+            Err(status) if status.code() == Code::Unavailable => return Err(self.unreachable(status)),
+            Err(status) => return Err(failed(&status)),
+        };
         check_compatibility(Some(BALLISTA_VERSION), version_from_metadata(response.metadata()))
             .map_err(|message| ClusterError::failed(&message))?;
         match response.into_inner().result {
@@ -125,7 +155,7 @@ impl BallistaCluster {
                     answered = Instant::now();
                     match response.into_inner().status.and_then(|job| job.status) {
                         Some(Status::Successful(job)) => return Ok(job.partition_location),
-                        Some(Status::Failed(job)) => return Err(ClusterError::failed(&job.error)),
+                        Some(Status::Failed(job)) => return Err(self.failed(&job.error)),
                         Some(Status::Queued(_) | Status::Running(_)) => known = Instant::now(),
                         None if known.elapsed() > UNKNOWN => {
                             return Err(ClusterError::Lost { address: self.address.clone() });
@@ -211,7 +241,7 @@ impl Drop for Running {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let cancel = client.cancel_job(CancelJobParams { job_id: job_id.clone() });
-                match tokio::time::timeout(CANCEL, cancel).await {
+                match timeout(CANCEL, cancel).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(status)) => log::warn!("job {job_id} was not cancelled: {status}"),
                     Err(_) => log::warn!("job {job_id} was not cancelled: no answer"),

@@ -15,6 +15,7 @@ use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::flight_service::BallistaFlightService;
 use clap::Args;
+use datafusion::error::DataFusionError;
 use tfr_sql::cluster::{Worker, WorkerOptions};
 
 use crate::codec::FragmentCodec;
@@ -80,8 +81,8 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
 pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
     let ExecutorArgs { scheduler, bind, advertise, port, task_port, threads, memory_limit, temp_dir } = args;
     let tls = Tls::from_environment().map_err(|error| BallistaError::General(with_cause(&error)))?;
-    let worker = Worker::start(WorkerOptions { threads, memory_limit, temp_dir: temp_dir.clone() })
-        .map_err(|error| BallistaError::General(error.causes.join(": ")))?;
+    let options = WorkerOptions { threads, memory_limit, temp_dir: temp_dir.clone(), handles: Some(is_fetch_failure) };
+    let worker = Worker::start(options).map_err(|error| BallistaError::General(error.causes.join(": ")))?;
     let exchanged = match &temp_dir {
         Some(parent) => tempfile::tempdir_in(parent)?,
         None => tempfile::tempdir()?,
@@ -120,6 +121,16 @@ pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
     let done = start_executor_process(Arc::new(config)).await;
     drop(exchanged);
     done
+}
+
+/// Whether Ballista computes the lost rows again for this error of an exchange.
+fn is_fetch_failure(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::External(error) => {
+            matches!(error.downcast_ref(), Some(BallistaError::FetchFailed(..) | BallistaError::Cancelled))
+        }
+        _ => false,
+    }
 }
 
 /// Returns what serves exchanged rows as Ballista's own function does, encrypted.

@@ -5,7 +5,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::tls::Tls;
 
-/// Maximum bytes of a message. A plan contains the state of every file that it reads.
+/// Maximum bytes of a message. The tasks that an executor gets at once are one, and each has the plan of its stage.
 pub const MESSAGE_BYTES: u32 = 256 << 20;
 
 /// Returns the settings of a job. With `tls`, executors exchange rows by encrypted connections.

@@ -1,7 +1,8 @@
 //! Writes on a cluster: an engine runs parts of the plan in other processes, and this one commits.
 //!
 //! No plan is encoded. This process plans the query and cuts the plan of its rows where rows are exchanged; each worker
-//! plans the same query again, compares the result and all files that it reads, and takes the part that it is asked for.
+//! plans the same query again, compares the result and all files that it reads by a digest, and takes the part that it is
+//! asked for.
 //! So no option, expression or file can be lost on the way, and whatever differs is an error. What travels is
 //! [`FragmentExec`], which says which part to compute, and the exchanges of the engine.
 //!
@@ -43,7 +44,8 @@ use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session;
 use crate::tasks::plan_file::PlanFile;
-use crate::tasks::stored_query::{Rows, StoredQuery};
+use crate::tasks::rows_digest::RowsDigest;
+use crate::tasks::stored_query::{ExpectedRows, Rows, StoredQuery};
 use crate::write::WriteShards;
 
 use fragments::Fragments;
@@ -107,7 +109,8 @@ impl ClusterQuery<'_> {
         if query.inputs.contains("-") {
             return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
         }
-        StoredQuery::new(self.arguments, self.text, session::time(self.context), self.partitions, Rows::of(rows))
+        let rows = ExpectedRows::Digest(RowsDigest::of(&Rows::of(rows)));
+        StoredQuery::new(self.arguments, self.text, session::time(self.context), self.partitions, rows)
     }
 
     /// Collects the vocabularies of a query.

@@ -364,7 +364,9 @@ impl Error {
                 | Self::StandardInputTwice
                 | Self::ArrowOnTerminal
                 | Self::NoCluster
-                | Self::Cluster(ClusterError::Address { .. } | ClusterError::Certificates { .. })
+                | Self::Cluster(
+                    ClusterError::Address { .. } | ClusterError::Certificates { .. } | ClusterError::Refused { .. }
+                )
                 | Self::Pattern { .. }
                 | Self::RemoteInput { .. }
                 | Self::MapFile { .. }
@@ -398,6 +400,13 @@ impl Error {
             Self::Task(error) => error.hint().map(str::to_owned),
             Self::Cluster(ClusterError::Unreachable { .. }) => {
                 Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
+            }
+            Self::Cluster(ClusterError::Refused { .. }) => Some(
+                "set TFR_CLUSTER_CA, TFR_CLUSTER_CERT and TFR_CLUSTER_KEY as the scheduler has them, or nowhere"
+                    .to_owned(),
+            ),
+            Self::Cluster(ClusterError::NoExecutors { .. }) => {
+                Some("run the query again when executors are there".to_owned())
             }
             Self::Cluster(ClusterError::Lost { .. }) => Some("run the query again".to_owned()),
             Self::NoCluster => Some("build the command of crates/tfr-cluster".to_owned()),

@@ -6,6 +6,7 @@
 
 pub mod partitions;
 pub mod plan_file;
+pub mod rows_digest;
 pub mod stored_query;
 
 use std::error::Error as StdError;
@@ -37,7 +38,7 @@ use crate::tool::Work;
 use crate::write::{WriteShards, count};
 
 use plan_file::{Content, NewPlan, PlanFile, Published};
-use stored_query::{Rows, StoredQuery};
+use stored_query::{ExpectedRows, Rows, StoredQuery};
 
 /// A write by tasks.
 pub struct TaskPlanning<'a> {
@@ -87,7 +88,8 @@ pub async fn plan(
     }
     let (input, stored) = commit.task_input()?;
     partitions::check(&input, &query.logical)?;
-    let stored_query = StoredQuery::new(arguments, text, session::time(context), partitions, Rows::of(&input))?;
+    let rows = ExpectedRows::Whole(Rows::of(&input));
+    let stored_query = StoredQuery::new(arguments, text, session::time(context), partitions, rows)?;
     // Before there is anything to remove.
     let created = NewPlan::create(&plan_file::absolute(file)?)?;
     let written = async {

@@ -233,6 +233,21 @@ fn an_interrupted_driver_leaves_nothing() {
 }
 
 #[test]
+fn losing_all_executors_is_an_error_to_try_again() {
+    let mut cluster = Cluster::new(1);
+    let out = cluster.path("together/set");
+    let mut command = cluster.command(&long_query(&cluster), &out, ROWS.1);
+    let mut driver = Process(command.stderr(Stdio::piped()).spawn().unwrap());
+    assert!(until(&mut driver, || has_reached(Phase::Begun, &out)));
+    cluster.executors.clear();
+    let mut text = String::new();
+    driver.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(driver.0.wait().unwrap().code(), Some(75), "{text}");
+    assert!(text.contains("the scheduler has lost all executors of the query"), "{text}");
+    assert_eq!(cluster.names("together"), Vec::<String>::new());
+}
+
+#[test]
 fn cluster_errors_equal_those_of_one_process() {
     let cluster = Cluster::new(1);
     let query = format!("SELECT CAST(city AS INT) AS n FROM {}", cluster.trips());

@@ -48,8 +48,8 @@ fn tls_rejects_processes_without_a_certificate() {
         }
         let output = command.envs(environment.clone()).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(75), "{text}");
-        assert!(text.contains("the scheduler cannot be reached"), "{text}");
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains("the scheduler refuses the connection"), "{text}");
         assert!(!out.exists());
     }
     let mut incomplete = cluster.command(&cluster.query(), &out, &[]);

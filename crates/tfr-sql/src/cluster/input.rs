@@ -1,18 +1,20 @@
 //! [`FragmentInput`]: the rows of other fragments, in place of an exchange.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
     replace_children_if_necessary,
 };
+use futures::TryStreamExt as _;
 
 /// How the rows of fragments get into another fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,27 @@ pub enum Exchange {
     Union,
 }
 
+/// The first error of the exchanges that a partition reads.
+///
+/// An engine that runs lost tasks again must see its own error. The operators above an exchange wrap errors, and a write
+/// replaces them, so the error goes past them.
+#[derive(Clone, Debug, Default)]
+pub struct ExchangeFailure(Arc<Mutex<Option<DataFusionError>>>);
+
+impl ExchangeFailure {
+    /// Keeps an error, and returns another one that stops the operators.
+    fn keep(&self, error: DataFusionError) -> DataFusionError {
+        let stop = DataFusionError::Execution(format!("cannot read exchanged rows: {error}"));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        stop
+    }
+
+    /// Takes the error, if an exchange failed.
+    pub fn take(&self) -> Option<DataFusionError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// The rows that another part of the engine has exchanged.
 #[derive(Debug)]
 pub struct FragmentInput {
@@ -36,13 +59,20 @@ pub struct FragmentInput {
     context: Arc<TaskContext>,
     /// The partition to compute, in the plan and in `rows`.
     partition: (usize, usize),
+    failure: ExchangeFailure,
 }
 
 impl FragmentInput {
     /// Creates an input for the computation of one partition: the first number is that of the plan, the second that of
     /// `rows`, which may have only some of the partitions.
-    pub fn new(rows: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, partition: (usize, usize)) -> Self {
-        Self { rows, context, partition }
+    /// Its errors go to `failure`.
+    pub fn new(
+        rows: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        partition: (usize, usize),
+        failure: ExchangeFailure,
+    ) -> Self {
+        Self { rows, context, partition, failure }
     }
 
     /// Returns an operator to be used instead of `exchange`.
@@ -51,15 +81,16 @@ impl FragmentInput {
         exchange: Arc<dyn ExecutionPlan>,
         kind: Exchange,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Self { rows, context, partition } = self;
+        let Self { rows, context, partition, failure } = self;
         match kind {
             Exchange::Hash | Exchange::Union => {
                 let properties = Arc::clone(exchange.properties());
-                Ok(Arc::new(FragmentInputExec { rows, context, properties, partition: Some(partition) }))
+                Ok(Arc::new(FragmentInputExec { rows, context, properties, partition: Some(partition), failure }))
             }
             Exchange::Share => {
                 let properties = Arc::clone(exchange.properties());
-                Ok(Arc::new(FragmentInputExec { rows: gathered(rows), context, properties, partition: None }))
+                let rows = gathered(rows);
+                Ok(Arc::new(FragmentInputExec { rows, context, properties, partition: None, failure }))
             }
             // The operator itself merges the partitions: it may have to keep their order.
             Exchange::Gather => {
@@ -71,7 +102,7 @@ impl FragmentInput {
                     return internal_err!("expected {} partitions to gather, found {}", counts[0], counts[1]);
                 }
                 let properties = Arc::clone(planned);
-                let input = FragmentInputExec { rows, context, properties, partition: None };
+                let input = FragmentInputExec { rows, context, properties, partition: None, failure };
                 replace_children_if_necessary(exchange, vec![Arc::new(input)])
             }
         }
@@ -94,6 +125,7 @@ struct FragmentInputExec {
     properties: Arc<PlanProperties>,
     /// As in [`FragmentInput`], or `None` if all partitions are there under their own numbers.
     partition: Option<(usize, usize)>,
+    failure: ExchangeFailure,
 }
 
 impl DisplayAs for FragmentInputExec {
@@ -141,6 +173,9 @@ impl ExecutionPlan for FragmentInputExec {
             Some((planned, local)) if planned == partition => local,
             Some((planned, _)) => return internal_err!("partition {partition} was read for partition {planned}"),
         };
-        self.rows.execute(local, Arc::clone(&self.context))
+        let failure = self.failure.clone();
+        let rows = self.rows.execute(local, Arc::clone(&self.context)).map_err(|error| failure.keep(error))?;
+        let (schema, rows) = (rows.schema(), rows.map_err(move |error| failure.keep(error)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }

@@ -24,7 +24,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use super::fragments::Fragments;
-use super::input::{Exchange, FragmentInput};
+use super::input::{Exchange, ExchangeFailure, FragmentInput};
 use super::worker::{Part, Step, Worker};
 use crate::mapping::Vocabularies;
 
@@ -237,9 +237,10 @@ impl ExecutionPlan for FragmentExec {
         let expected = Arc::clone(&schema);
         let rows = async move {
             let number = number_of(numbers).await?;
-            let input = |rows| FragmentInput::new(rows, Arc::clone(&context), (number, partition));
+            let failure = ExchangeFailure::default();
+            let input = |rows| FragmentInput::new(rows, Arc::clone(&context), (number, partition), failure.clone());
             let inputs = inputs.into_iter().map(input).collect();
-            worker.compute(Part { plan, step, partition: number, inputs, schema: expected })
+            worker.compute(Part { plan, step, partition: number, inputs, failure, schema: expected })
         };
         let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))

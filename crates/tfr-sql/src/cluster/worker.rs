@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::fragments::{Fragment, Fragments};
-use super::input::FragmentInput;
+use super::input::{ExchangeFailure, FragmentInput};
 use super::job_plan::JobPlan;
 use super::planning::{self, Planned, Purpose};
 use crate::cli::Resources;
@@ -45,6 +45,8 @@ pub struct WorkerOptions {
     pub memory_limit: Option<NonZeroU64>,
     /// Where to spill. `None` means the system's directory for temporary files.
     pub temp_dir: Option<PathBuf>,
+    /// Whether the engine handles this error of its exchanges. Others are transient, as the network or a disk failed.
+    pub handles: Option<fn(&DataFusionError) -> bool>,
 }
 
 /// Computes fragments. Plans each query once, as the process that started it did.
@@ -84,6 +86,8 @@ pub(super) struct Part {
     pub step: Step,
     pub partition: usize,
     pub inputs: Vec<FragmentInput>,
+    /// Has the error of `inputs`.
+    pub failure: ExchangeFailure,
     /// The expected columns.
     pub schema: SchemaRef,
 }
@@ -120,11 +124,15 @@ impl Worker {
             return Err(DataFusionError::Execution("the worker has stopped".to_owned()));
         };
         let (sender, receiver) = mpsc::channel(2);
-        let worker = Arc::clone(&self);
+        let (worker, failure) = (Arc::clone(&self), part.failure.clone());
         let task = runtime.spawn(async move {
             if let Err(error) = worker.run(part, &sender).await {
                 // If the reader is gone, so is the need for the error.
-                let _ = sender.send(Err(described(&error).into())).await;
+                let error = match failure.take() {
+                    Some(error) => worker.of_exchange(error),
+                    None => described(&error).into(),
+                };
+                let _ = sender.send(Err(error)).await;
             }
         });
         let rows = stream::unfold((receiver, Stopped(Some(task))), |(mut receiver, mut task)| async {
@@ -138,8 +146,16 @@ impl Worker {
         Ok(rows)
     }
 
+    /// Returns the error of an exchange as the engine runs the lost tasks again for it.
+    fn of_exchange(&self, error: DataFusionError) -> DataFusionError {
+        if self.options.handles.is_some_and(|handles| handles(&error)) {
+            return error;
+        }
+        RemoteError { transient: true, ..RemoteError::of(&error) }.into()
+    }
+
     async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
-        let Part { plan, step, partition, inputs, schema } = part;
+        let Part { plan, step, partition, inputs, schema, .. } = part;
         let planned = self.planned(&plan).await?;
         let Planned { fragments, task, purpose } = planned.as_ref();
         let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
@@ -201,7 +217,7 @@ impl Worker {
     /// Plans the query of a job, on a thread with a large stack.
     async fn plan(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
         let plan = JobPlan::from_json(bytes)?;
-        let WorkerOptions { threads, memory_limit, temp_dir } = self.options.clone();
+        let WorkerOptions { threads, memory_limit, temp_dir, .. } = self.options.clone();
         let limits =
             Limits::new(&Resources { threads, partitions: Some(plan.query().partitions()), memory_limit, temp_dir })?;
         let _directory = self.directory.lock().await;

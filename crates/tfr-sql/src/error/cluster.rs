@@ -32,6 +32,14 @@ pub enum ClusterError {
         /// The cause.
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// A process listens at the address, and no request gets through to it.
+    #[error("{address}: the scheduler refuses the connection, or is not one")]
+    Refused {
+        /// The address.
+        address: String,
+        /// The cause.
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// There is no connection to the engine.
     #[error("{address}: the scheduler cannot be reached")]
     Unreachable {
@@ -43,6 +51,12 @@ pub enum ClusterError {
     /// The engine does not know a query that it has accepted.
     #[error("{address}: the scheduler has lost the query, as it does when it is started again")]
     Lost {
+        /// The address.
+        address: String,
+    },
+    /// All processes that compute the query are gone.
+    #[error("{address}: the scheduler has lost all executors of the query")]
+    NoExecutors {
         /// The address.
         address: String,
     },
@@ -61,9 +75,9 @@ impl ClusterError {
     /// Whether trying again later may help.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Unreachable { .. } | Self::Lost { .. } | Self::NoExecutors { .. } => true,
             Self::Worker(error) => error.transient,
-            Self::Address { .. } | Self::Certificates { .. } | Self::Failed { .. } => false,
+            Self::Address { .. } | Self::Certificates { .. } | Self::Refused { .. } | Self::Failed { .. } => false,
         }
     }
 
@@ -116,7 +130,8 @@ impl StdError for RemoteError {}
 impl From<RemoteError> for DataFusionError {
     fn from(error: RemoteError) -> Self {
         match error.transient {
-            true => Self::IoError(io::Error::other(error)),
+            // As text, since engines pass on how the cause is debugged.
+            true => Self::IoError(io::Error::other(error.to_string())),
             false => Self::Execution(error.to_string()),
         }
     }
@@ -128,13 +143,15 @@ mod tests {
 
     #[test]
     fn errors_survive_the_text_of_an_engine() {
-        let error = RemoteError {
-            causes: vec!["a.csv: row 3: \"x\" is not a number".to_owned(), "cause".to_owned()],
-            hint: Some("fix it".to_owned()),
-            transient: false,
-        };
-        let wrapped = format!("Job abc failed: {:?}", DataFusionError::from(error.clone()));
-        assert_eq!(RemoteError::find(&wrapped), Some(error));
+        for transient in [false, true] {
+            let error = RemoteError {
+                causes: vec!["a.csv: row 3: \"x\" is not a number".to_owned(), "cause".to_owned()],
+                hint: Some("fix it".to_owned()),
+                transient,
+            };
+            let wrapped = format!("Job abc failed: {:?}", DataFusionError::from(error.clone()));
+            assert_eq!(RemoteError::find(&wrapped), Some(error));
+        }
         assert_eq!(RemoteError::find("Job abc failed: no executors"), None);
         assert_eq!(RemoteError::find("<<tfr-sql:!!>>"), None);
     }

@@ -16,6 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
 use tfr_files::redacted;
 
+use super::rows_digest::RowsDigest;
 use crate::cli::{Cli, QueryArgs};
 use crate::error::{Result, TaskError};
 
@@ -36,7 +37,17 @@ pub struct StoredQuery {
     time: DateTime<Utc>,
     partitions: NonZeroUsize,
     /// The rows to write or to examine.
-    rows: Rows,
+    rows: ExpectedRows,
+}
+
+/// The plan of the rows that another process must have.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ExpectedRows {
+    /// In full: a file has room for it, and errors can name both states of an input.
+    Whole(Rows),
+    /// A digest: every task of a cluster carries it.
+    Digest(RowsDigest),
 }
 
 /// The plan of the rows, to be compared.
@@ -44,11 +55,11 @@ pub struct StoredQuery {
 #[serde(deny_unknown_fields)]
 pub struct Rows {
     /// Number of partitions.
-    tasks: u32,
+    pub(super) tasks: u32,
     /// The operators, a line each.
-    plan: Vec<String>,
+    pub(super) plan: Vec<String>,
     /// The state of every file that is read.
-    files: BTreeMap<String, String>,
+    pub(super) files: BTreeMap<String, String>,
 }
 
 impl Rows {
@@ -85,12 +96,17 @@ impl Rows {
                 let (expected, found) = (text(expected), text(found));
                 log::debug!("planned: {expected}");
                 log::debug!("planned here: {found}");
-                let start = first_difference(&expected, &found);
-                Err(TaskError::Plan { expected: part(&expected, start), found: part(&found, start) })
+                Err(planned_differently(&expected, &found))
             }
             None => Ok(()),
         }
     }
+}
+
+/// Returns the error for lines of a plan that differ.
+pub(super) fn planned_differently(expected: &str, found: &str) -> TaskError {
+    let start = first_difference(expected, found);
+    TaskError::Plan { expected: part(expected, start), found: part(found, start) }
 }
 
 /// The byte at which two texts begin to differ.
@@ -142,7 +158,7 @@ impl StoredQuery {
         sql: &str,
         time: DateTime<Utc>,
         partitions: NonZeroUsize,
-        rows: Rows,
+        rows: ExpectedRows,
     ) -> Result<Self> {
         let secret = |text: &str| redacted(text) != text;
         let text = |argument: &OsString| match argument.to_str() {
@@ -161,12 +177,19 @@ impl StoredQuery {
 
     /// Checks that a plan has the rows of this one.
     pub fn check_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
-        self.rows.check(&Rows::of(plan))
+        let found = Rows::of(plan);
+        match &self.rows {
+            ExpectedRows::Whole(rows) => rows.check(&found),
+            ExpectedRows::Digest(digest) => digest.check(&found),
+        }
     }
 
     /// Returns the number of tasks.
     pub fn tasks(&self) -> u32 {
-        self.rows.tasks
+        match &self.rows {
+            ExpectedRows::Whole(rows) => rows.tasks,
+            ExpectedRows::Digest(digest) => digest.tasks(),
+        }
     }
 
     /// Returns the time of the query.

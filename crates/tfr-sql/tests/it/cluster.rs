@@ -7,15 +7,21 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{
-    ExecutionPlan, collect, collect_partitioned, displayable, replace_children_if_necessary,
+    ExecutionPlan, ExecutionPlanProperties as _, collect, collect_partitioned, displayable,
+    replace_children_if_necessary,
 };
 use datafusion::prelude::SessionContext;
+use futures::{future, stream};
 use tempfile::TempDir;
 use tfr_sql::cluster::{Cluster, ClusterError, Connect, FragmentExec, Worker, WorkerOptions};
 use tfr_sql::{ExitStatus, Interrupt};
@@ -334,6 +340,81 @@ fn cluster_computes_order_dependent_parts_once() {
     insta::assert_snapshot!("computed_once_on_a_cluster", plans.join("\n\n"));
 }
 
+/// An exchange whose process is gone.
+#[derive(Debug)]
+struct LostRows(SchemaRef, fn() -> DataFusionError);
+
+impl PartitionStream for LostRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.0
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let lost = stream::once(future::ready(Err((self.1)())));
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), lost))
+    }
+}
+
+/// Computes fragments whose exchanges fail, and records the errors that the engine gets.
+#[derive(Debug)]
+struct Losing(fn() -> DataFusionError, Arc<Mutex<Vec<DataFusionError>>>);
+
+#[async_trait]
+impl Cluster for Losing {
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>) -> Result<(), ClusterError> {
+        let handles = |error: &DataFusionError| matches!(error.find_root(), DataFusionError::External(_));
+        let worker = Worker::start(WorkerOptions { handles: Some(handles), ..WorkerOptions::default() }).unwrap();
+        let fragment = plan.downcast_ref::<FragmentExec>().unwrap();
+        let children = plan.children().into_iter().enumerate();
+        let inputs = children.map(|(number, input)| -> Arc<dyn ExecutionPlan> {
+            if number == 0 {
+                return Arc::clone(input);
+            }
+            let partitions = input.output_partitioning().partition_count();
+            let lost = (0..partitions).map(|_| Arc::new(LostRows(input.schema(), self.0)) as Arc<dyn PartitionStream>);
+            Arc::new(StreamingTableExec::try_new(input.schema(), lost.collect(), None, [], false, None).unwrap())
+        });
+        let inputs = inputs.collect();
+        let decoded = FragmentExec::decode(fragment.encode().unwrap(), plan.schema(), inputs, Some(worker)).unwrap();
+        let error = collect(Arc::new(decoded), SessionContext::new().task_ctx()).await.unwrap_err();
+        let failed = ClusterError::failed(&format!("{error:?}"));
+        self.1.lock().unwrap().push(error);
+        Err(failed)
+    }
+
+    async fn collect(&self, _: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError> {
+        panic!("nothing is collected")
+    }
+}
+
+#[test]
+fn cluster_exchange_errors_reach_the_engine() {
+    /// The error of an engine.
+    #[derive(Debug, PartialEq, thiserror::Error)]
+    #[error("fetch failed")]
+    struct FetchFailed;
+
+    let inputs = Inputs::new();
+    let query = format!("SELECT city, sum(fare) AS fare FROM {} GROUP BY city", inputs.trips());
+    let lose = |lost: fn() -> DataFusionError| {
+        let errors = Arc::<Mutex<Vec<_>>>::default();
+        let found = Arc::clone(&errors);
+        let connect: Connect = Arc::new(move |_| Ok(Arc::new(Losing(lost, Arc::clone(&found)))));
+        let (status, events) = inputs.write(&query, &inputs.out("set"), Some(connect), &[]);
+        let error = errors.lock().unwrap().pop();
+        (status, error.unwrap_or_else(|| panic!("{events:?}")))
+    };
+    // As it is.
+    let (_, error) = lose(|| DataFusionError::External(Box::new(FetchFailed)));
+    let DataFusionError::External(error) = error.find_root() else { panic!("{error:?}") };
+    assert_eq!(error.downcast_ref(), Some(&FetchFailed));
+    // A connection that breaks, which the task reads again.
+    let broken = || DataFusionError::from(ArrowError::IpcError("h2 protocol error: error reading a body".to_owned()));
+    let (status, error) = lose(broken);
+    assert!(matches!(error.find_root(), DataFusionError::IoError(_)), "{error:?}");
+    assert_eq!(status, ExitStatus::TryAgain);
+}
+
 /// Changes a file before it computes a plan.
 #[derive(Debug)]
 struct Late(PathBuf);
@@ -358,7 +439,7 @@ fn cluster_worker_rejects_changed_inputs() {
     let (status, events) = inputs.write(&format!("SELECT * FROM {}", inputs.trips()), &out, Some(connect), &[]);
     assert_eq!(status, ExitStatus::Failed);
     let [.., error] = &events[..] else { panic!("{events:?}") };
-    assert!(error.contains("6.parquet: changed since the tasks were planned: expected no such file"), "{error}");
+    assert!(error.contains("6.parquet: changed since the tasks were planned: expected one of 6 files"), "{error}");
     assert!(error.contains("run the query again, while its inputs do not change"), "{error}");
     assert!(!out.exists());
 }
