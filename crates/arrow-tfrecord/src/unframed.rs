@@ -119,9 +119,13 @@ impl RecordParser {
     /// Parses `records`, a binary array of any layout with one record per element. Nulls stay null.
     ///
     /// # Errors
-    /// Those of [`Decoder::flush`](crate::Decoder::flush). Reported positions are those of a file with only these
-    /// records.
+    /// Those of [`Decoder::flush`](crate::Decoder::flush), or if `records` are not binary. Reported positions are those of
+    /// a file with only these records.
     pub fn parse(&mut self, records: &dyn Array) -> Result<StructArray> {
+        if !is_binary(records.data_type()) {
+            let (expected, found) = ("binary records".to_owned(), records.data_type().to_string());
+            return Err(ErrorKind::SchemaMismatch { column: 0, expected, found }.into());
+        }
         let arrow = |source: ArrowError| ErrorKind::Arrow { source };
         let records = arrow_cast::cast(records, &DataType::LargeBinary).map_err(arrow)?;
         let records = records.as_binary::<i64>();
@@ -152,5 +156,15 @@ impl RecordParser {
         };
         let rows = StructArray::try_new_with_length(fields, columns, nulls.cloned(), records.len());
         Ok(rows.map_err(arrow)?)
+    }
+}
+
+/// Whether an array has bytes or text as values. A cast makes bytes of the numbers of others, too.
+fn is_binary(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_binary(values),
+        DataType::RunEndEncoded(_, values) => is_binary(values.data_type()),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        data_type => data_type.is_string(),
     }
 }

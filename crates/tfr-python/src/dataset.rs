@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, RecordReader, Records};
@@ -101,7 +101,7 @@ impl DataSet {
         if let Some(split) = split {
             files = only_split(files, split)?;
         }
-        let written = written_form(&files)?;
+        let written = written_form(&files, schema.is_some())?;
         let (schema, mapping, inferred) = match (schema, written) {
             (Some(schema), Some((_, mapping))) => {
                 let mapping = options_of(&schema, mapping);
@@ -205,8 +205,8 @@ fn only_split(files: Vec<CountedFile>, split: &str) -> Result<Vec<CountedFile>> 
 }
 
 /// Returns the columns that the manifests record, and how they are stored. `None` if no file has a manifest with
-/// columns.
-fn written_form(files: &[CountedFile]) -> Result<Option<(SchemaRef, MappingOptions)>> {
+/// columns. Sets may have different columns, unless the types of one differ and the caller `is_given` none.
+fn written_form(files: &[CountedFile], is_given: bool) -> Result<Option<(SchemaRef, MappingOptions)>> {
     let mut form: Option<(SchemaRef, MappingOptions, &Path)> = None;
     let mut unknown: Option<&Path> = None;
     let mut last: Option<&Arc<Manifest>> = None;
@@ -230,11 +230,19 @@ fn written_form(files: &[CountedFile]) -> Result<Option<(SchemaRef, MappingOptio
         let mapping = manifest.mapping_options()?;
         match &form {
             None => form = Some((schema, mapping, &file.path)),
-            Some((known, known_mapping, _)) if *known == schema && *known_mapping == mapping => {}
-            Some((.., first)) => {
-                let (first, second) = (first.display(), file.path.display());
-                return Err(Failure::usage(format!("{first} and {second}: their manifests record different columns"))
-                    .with_hint("Read the sets one by one, or pass schema= with the columns of both."));
+            Some((known, known_mapping, first)) => {
+                let paths = || format!("{} and {}", first.display(), file.path.display());
+                if *known_mapping != mapping {
+                    let problem = format!("{}: their manifests record different options of columns", paths());
+                    return Err(Failure::usage(problem).with_hint("Read the sets one by one."));
+                }
+                if !is_given && *known != schema {
+                    let wider = all_columns(known, &schema).map_err(|name| {
+                        Failure::usage(format!("{}: their manifests record different types of {name:?}", paths()))
+                            .with_hint("Read the sets one by one, or pass schema= with types that fit both.")
+                    })?;
+                    form = Some((wider, mapping, first));
+                }
             }
         }
     }
@@ -246,6 +254,28 @@ fn written_form(files: &[CountedFile]) -> Result<Option<(SchemaRef, MappingOptio
         }
         (form, _) => Ok(form.map(|(schema, mapping, _)| (schema, mapping))),
     }
+}
+
+/// Returns the columns of two sets, first those of the first. One that only one of them has is null in the other's rows. The
+/// error is the name of a column with two types.
+fn all_columns(first: &Schema, second: &Schema) -> Result<SchemaRef, String> {
+    let mut fields = Vec::with_capacity(first.fields().len());
+    for field in first.fields() {
+        fields.push(match second.field_with_name(field.name()) {
+            Err(_) => field.as_ref().clone().with_nullable(true),
+            Ok(other) => {
+                let is_nullable = field.is_nullable() || other.is_nullable();
+                let field = field.as_ref().clone().with_nullable(is_nullable);
+                if field != other.clone().with_nullable(is_nullable) {
+                    return Err(field.name().clone());
+                }
+                field
+            }
+        });
+    }
+    let is_new = |field: &&FieldRef| first.field_with_name(field.name()).is_err();
+    fields.extend(second.fields().iter().filter(is_new).map(|field| field.as_ref().clone().with_nullable(true)));
+    Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
 }
 
 /// Returns the options of the columns of `schema`, without those of others.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{Array, RecordBatch, StructArray};
-use arrow_schema::Field;
+use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer, RecordParser};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -52,22 +52,26 @@ pub(crate) fn describe(data: &PyDataSet, location: &str, form: &str) -> PyResult
 
 /// Converts record batches to `tf.train.Example` records.
 #[pyclass(name = "Encoder", module = "tfr_sql._native", frozen)]
-pub(crate) struct PyEncoder(Encoder);
+pub(crate) struct PyEncoder {
+    encoder: Encoder,
+    schema: SchemaRef,
+}
 
 #[pymethods]
 impl PyEncoder {
     /// Creates an encoder of batches with the columns of `schema`: anything with `__arrow_c_schema__`.
     #[new]
     fn new(schema: PySchema) -> PyResult<Self> {
-        Ok(Self(Encoder::new(Arc::new(mapping(schema)?))))
+        let schema = schema.into_inner();
+        Ok(Self { encoder: Encoder::new(Arc::new(mapping(&schema)?)), schema })
     }
 
     /// Returns the rows of a batch as framed records: the content of a TFRecord file.
     fn encode<'py>(&self, py: Python<'py>, batch: PyRecordBatch) -> PyResult<Bound<'py, PyBytes>> {
-        let batch = batch.into_inner();
+        let batch = self.checked(batch)?;
         let records = py.detach(|| -> Result<RecordBuffer> {
             let mut records = RecordBuffer::default();
-            self.0.encode(&batch, &mut records).map_err(tfrecord_shards::Error::from)?;
+            self.encoder.encode(&batch, &mut records).map_err(tfrecord_shards::Error::from)?;
             Ok(records)
         })?;
         Ok(PyBytes::new(py, records.bytes()))
@@ -75,12 +79,26 @@ impl PyEncoder {
 
     /// Returns the rows of a batch as an Arrow array of serialized messages, without frames.
     fn serialize<'py>(&self, py: Python<'py>, batch: PyRecordBatch) -> PyResult<Bound<'py, PyAny>> {
-        let rows = StructArray::from(batch.into_inner());
+        let rows = StructArray::from(self.checked(batch)?);
         let records = py
-            .detach(|| self.0.serialize(&rows))
+            .detach(|| self.encoder.serialize(&rows))
             .map_err(|error| Failure::from(tfrecord_shards::Error::from(error)))?;
         let field = Field::new("record", records.data_type().clone(), true);
         Ok(PyArray::new(Arc::new(records), Arc::new(field)).into_pyobject(py)?.into_any())
+    }
+}
+
+impl PyEncoder {
+    /// Refuses a batch whose columns have other names: the encoder goes by position.
+    fn checked(&self, batch: PyRecordBatch) -> Result<RecordBatch> {
+        let batch = batch.into_inner();
+        let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let (expected, found) = (names(&self.schema), names(&batch.schema()));
+        if expected == found {
+            return Ok(batch);
+        }
+        Err(Failure::usage(format!("expected the columns {expected:?}, found {found:?}"))
+            .with_hint("Select the columns by name, in the order of the schema."))
     }
 }
 
@@ -93,7 +111,8 @@ impl PyDecoder {
     /// Creates a decoder of records with the columns of `schema`: anything with `__arrow_c_schema__`.
     #[new]
     fn new(schema: PySchema) -> PyResult<Self> {
-        let parser = RecordParser::try_new(&mapping(schema)?).map_err(|error| Failure::usage(chain(&error)))?;
+        let parser =
+            RecordParser::try_new(&mapping(&schema.into_inner())?).map_err(|error| Failure::usage(chain(&error)))?;
         Ok(Self(Mutex::new(parser)))
     }
 
@@ -111,7 +130,7 @@ impl PyDecoder {
     }
 }
 
-fn mapping(schema: PySchema) -> Result<Mapping> {
+fn mapping(schema: &SchemaRef) -> Result<Mapping> {
     let options = MappingOptions::default();
-    Mapping::try_new(&schema.into_inner(), &options).map_err(|error| Failure::usage(chain(&error)))
+    Mapping::try_new(schema, &options).map_err(|error| Failure::usage(chain(&error)))
 }

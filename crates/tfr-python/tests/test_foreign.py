@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from conftest import Example, digest, example, frame, ids, unframe, write
-from tfr_sql import Loader, UsageError, scan_records, schema
+from tfr_sql import Loader, UsageError, scan_records, schema, write_tfrecord
 
 
 def records(rows: range) -> list[bytes]:
@@ -89,6 +89,24 @@ def test_several_paths_and_patterns(tmp_path: Path) -> None:
     assert ids(Loader([last, first], batch_size=64)) == [*range(70, 200), *range(70)]
     assert ids(Loader(tmp_path / "in" / "data_*", batch_size=64)) == list(range(200))
     assert ids(Loader([first, first], batch_size=64)) == list(range(70))
+
+
+def test_sets_with_one_more_column_are_one_table(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_tfrecord(pa.table({"id": [1, 2]}), first)
+    write_tfrecord(pa.table({"more": [0.5], "id": [3]}, pa.schema([("more", pa.float32()), ("id", pa.int64())])), second)
+    batches = list(Loader([first, second], batch_size=3, fill={"more": -1.0}))
+    assert batches[0]["id"].tolist() == [1, 2, 3]
+    assert batches[0]["more"].tolist() == [-1.0, -1.0, 0.5]
+    assert ids(Loader([first, second], batch_size=3, schema=pa.schema([("id", pa.int64())]))) == [1, 2, 3]
+
+
+def test_sets_with_two_types_of_a_column_are_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_tfrecord(pa.table({"id": [1]}), first)
+    write_tfrecord(pa.table({"id": ["1"]}), second)
+    with pytest.raises(UsageError, match="their manifests record different types of \"id\""):
+        Loader([first, second], batch_size=2)
 
 
 def test_sets_with_different_columns_are_refused(tmp_path: Path) -> None:

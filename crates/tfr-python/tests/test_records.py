@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +88,23 @@ def test_encoder_and_decoder() -> None:
     assert raised.value.record == 1
 
 
+def test_encoder_refuses_columns_of_other_names() -> None:
+    encoder = Encoder(pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+    for names in (["b", "a"], ["a", "c"], ["a"]):
+        batch = pa.record_batch([pa.array([1])] * len(names), names=names)
+        for call in (encoder.encode, encoder.serialize):
+            with pytest.raises(UsageError, match="expected the columns .*, found") as raised:
+                call(batch)
+            assert str(names[-1]) in str(raised.value)
+
+
+def test_decoder_refuses_records_that_are_not_bytes() -> None:
+    decoder = Decoder(pa.schema([("n", pa.int64())]))
+    for records in (pa.array([1, 2]), pa.array([1.5]), pa.array([[b"x"]])):
+        with pytest.raises(DataError, match="expected binary records, found"):
+            decoder.parse(records)
+
+
 def test_an_encoder_names_the_column_and_row() -> None:
     columns = pa.schema([("n", pa.uint64())])
     with pytest.raises(DataError) as raised:
@@ -109,3 +127,19 @@ def test_manifest_and_schema(tmp_path: Path) -> None:
 def test_numbers_are_scalars(sets: dict[int, str]) -> None:
     row = RecordSource(sets[1])[3]
     assert isinstance(row["id"], np.int64) and isinstance(row["when"], np.datetime64)
+
+
+def test_messages_may_be_a_list_and_other_data_is_refused() -> None:
+    batch = pa.record_batch({"n": [1, 2]})
+    encoder, decoder = Encoder(batch.schema), Decoder(batch.schema)
+    payloads = pa.array(encoder.serialize(batch)).to_pylist()
+    assert pa.record_batch(decoder.parse(payloads)).equals(batch)
+    refused: list[Any] = [lambda: decoder.parse([1]), lambda: decoder.parse(5)]  # type: ignore[list-item,arg-type]
+    refused += [lambda: encoder.encode({"n": [1]}), lambda: encoder.serialize(batch.to_pydict())]  # type: ignore[arg-type]
+    for call in refused:
+        with pytest.raises(UsageError, match="expected Arrow data, found (list|int|dict)"):
+            call()
+    with pytest.raises(UsageError, match="batch: cannot be read as Arrow data: .*__arrow_c_array__"):
+        encoder.encode(pa.Table.from_batches([batch]))
+    with pytest.raises(UsageError, match="schema is a dict, expected a schema of Arrow"):
+        Encoder({"n": "int64"})  # type: ignore[arg-type]

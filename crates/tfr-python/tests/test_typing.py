@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,19 @@ def queries(table: tfr.Query) -> tuple[int, dict[str, str]]:
     return tfr.write_tfrecord(table, "again", progress=lambda progress: print(progress.share)).rows + manifest.rows, losses
 
 
+def results(query: tfr.Query) -> None:
+    rows: list[int] = [batch.num_rows for batch in query]
+    names: list[str] = query.schema.names
+    arrays: dict[str, Any] = next(query.batches()).to_numpy(fill={"a": np.int64(1), "b": datetime.date(2026, 1, 1)})
+    print(rows, names, arrays, query.arrow(), query.to_pandas(), query.df(), query.pl(), tfr.__version__)
+
+
+def inputs(array: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    rows: list[dict[str, Any]] = [{"a": 1}]
+    for data in ({"a": array, "b": [1]}, rows, iter(rows), array):
+        tfr.write_tfrecord(data, "out", mode="overwrite")
+
+
 def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
     if isinstance(error, tfr.DataError):
         return error.file, error.record
@@ -64,4 +78,4 @@ def errors(error: tfr.TfrError) -> tuple[str | None, int | None]:
 
 
 def test_nothing_here_runs() -> None:
-    assert all(map(callable, [batches, others, job, queries, errors]))
+    assert all(map(callable, [batches, others, job, queries, results, inputs, errors]))

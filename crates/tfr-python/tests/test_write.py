@@ -85,7 +85,7 @@ def test_options_are_those_of_the_command(tmp_path: Path) -> None:
     assert price * 3 == pytest.approx(round(price * 3))
     with pytest.raises(tfr.UsageError, match="no option 'shard'"):
         tfr.write_tfrecord(rows, tmp_path / "other", shard=3)  # type: ignore[call-arg]
-    with pytest.raises(tfr.UsageError, match="--shards") as info:
+    with pytest.raises(tfr.UsageError, match="invalid value '0' for shards=: expected") as info:
         tfr.write_tfrecord(rows, tmp_path / "other", shards=0)
     assert not (tmp_path / "other").exists() and info.value.hint is None
 
@@ -138,16 +138,16 @@ def test_errors_have_types_and_places(tmp_path: Path) -> None:
     tfr.write_tfrecord(rows, tmp_path / "set")
     with pytest.raises(FileExistsError) as exists:
         tfr.write_tfrecord(rows, tmp_path / "set")
-    assert isinstance(exists.value, tfr.ExistsError) and "--mode" in str(exists.value.hint)
+    assert isinstance(exists.value, tfr.ExistsError) and 'with mode="overwrite"' in str(exists.value.hint)
     assert tfr.write_tfrecord(rows, tmp_path / "set", mode="overwrite").rows == 3
     with pytest.raises(tfr.QueryError, match="no column named m"):
         tfr.sql("SELECT m FROM t", tables={"t": rows}).write(tmp_path / "other")
     with pytest.raises(tfr.MissingError, match="none.csv"):
         pa.table(tfr.sql(f"SELECT * FROM '{tmp_path}/none.csv'").schema)
-    for data_without_arrow in ["x.parquet", 7, object(), {"n": [1]}]:
+    for data_without_arrow in ["x.parquet", 7, object()]:
         with pytest.raises(tfr.UsageError, match="data: expected Arrow data"):
             tfr.write_tfrecord(data_without_arrow, tmp_path / "other")
-    with pytest.raises(tfr.UsageError, match="expected an iterable of batches, found int in it"):
+    with pytest.raises(tfr.UsageError, match="expected an iterable of batches or rows, found int in it"):
         tfr.write_tfrecord([1, 2], tmp_path / "other")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import (
     CommandError,
     DataError,
+    DependencyError,
     ExistsError,
     LossWarning,
     MissingError,
@@ -18,11 +19,14 @@ from ._errors import (
 )
 
 if TYPE_CHECKING:
+    __version__: str
+
+    from ._batch import RecordBatch
+    from ._codec import Decoder, Encoder
     from ._command import Progress
     from ._inspect import Finding, Verification, manifest, schema, verify
     from ._loader import Loader
     from ._manifest import Manifest, Plan
-    from ._native import Decoder, Encoder, RecordBatch
     from ._query import Query, read_tfrecord, sql, write_tfrecord
     from ._ragged import Ragged
     from ._records import RecordSource, scan_records
@@ -34,6 +38,7 @@ __all__ = [
     "CommandError",
     "DataError",
     "Decoder",
+    "DependencyError",
     "Encoder",
     "ExistsError",
     "Finding",
@@ -71,8 +76,8 @@ __all__ = [
 
 # Imported when they are used first: they need numpy, or the native module.
 _LAZY = {
-    "Decoder": "._native",
-    "Encoder": "._native",
+    "Decoder": "._codec",
+    "Encoder": "._codec",
     "Finding": "._inspect",
     "Loader": "._loader",
     "Manifest": "._manifest",
@@ -80,7 +85,7 @@ _LAZY = {
     "Progress": "._command",
     "Query": "._query",
     "Ragged": "._ragged",
-    "RecordBatch": "._native",
+    "RecordBatch": "._batch",
     "RecordSource": "._records",
     "Stats": "._stats",
     "Verification": "._inspect",
@@ -102,6 +107,17 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name == "__version__":
+        return import_module("._version", __name__).version()
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
         return getattr(import_module(_LAZY[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+    raise DependencyError(f"{name} needs numpy", hint="Install it: pip install numpy")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__")), "__version__"})

@@ -20,12 +20,16 @@ import tempfile
 import threading
 import warnings
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Sequence
+from typing import IO, TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Sequence
 
 from ._errors import CommandError, DataError, ExistsError, LossWarning, MissingError, QueryError, TfrError, UsageError
 from ._warnings import caller
+from ._words import in_python
+
+if TYPE_CHECKING:
+    from ._arrow import Stream
 
 log = logging.getLogger("tfr_sql")
 
@@ -78,27 +82,30 @@ class Progress:
 class Command:
     """A running command.
 
-    `tables` are the messages of the Arrow stream of each table, by its name. They are read on threads, or on the thread
-    that calls `finish` if `feed_here` is set and there is one table. Ctrl-C is then raised in the table's own iterator.
-    It must not wait outside of Python, where no Ctrl-C is seen.
+    `tables` are the Arrow streams of the tables, by their names. They are read on threads, or on the thread that calls
+    `finish` if `feed_here` is set and there is one table. Ctrl-C is then raised in the table's own iterator. It must not
+    wait outside of Python, where no Ctrl-C is seen. `is_copy` says that the command writes the rows of the tables, all
+    of them and no others.
     """
 
     def __init__(
         self,
         arguments: Sequence[str],
         *,
-        tables: Mapping[str, Iterable[bytes]] | None = None,
+        tables: Mapping[str, Stream] | None = None,
         progress: Any = False,
         refuse_loss: bool = False,
         feed_here: bool = False,
+        is_copy: bool = False,
     ) -> None:
+        __tracebackhide__ = True
+        program = find_command()
         self._refuse_loss = refuse_loss
         self._failures: list[BaseException] = []
         self._done = False
         self._error: dict[str, Any] | None = None
-        self._show: _Progress | None = _Progress(progress) if progress else None
+        self._show: _Progress | None = None
         self._stderr: IO[bytes] = tempfile.TemporaryFile()
-        program = find_command()
         messages, messages_in = os.pipe()
         pipes: dict[str, tuple[int, int]] = {}
         try:
@@ -116,6 +123,7 @@ class Command:
                 pass_fds=[messages_in, *(read for read, _ in pipes.values())],
             )
         except BaseException as error:
+            self._stderr.close()
             for descriptor in (messages, *(write for _, write in pipes.values())):
                 os.close(descriptor)
             if isinstance(error, OSError) and error.errno == errno.E2BIG:
@@ -125,7 +133,9 @@ class Command:
         finally:
             for descriptor in (messages_in, *(read for read, _ in pipes.values())):
                 os.close(descriptor)
-        self._stop = weakref.finalize(self, _stop, self.process, os.getpid())
+        if progress:
+            self._show = _Progress(progress, list((tables or {}).values()), is_copy)
+        self._stop = weakref.finalize(self, _stop, self.process, self._stderr, os.getpid())
         self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         threading.Thread(target=_read_messages, args=(messages, self._messages), daemon=True).start()
         # What is read here is read where errors and Ctrl-C are at home.
@@ -142,6 +152,7 @@ class Command:
 
     def output(self) -> str:
         """Waits for the end and returns what was printed. Raises the error of a command that failed."""
+        __tracebackhide__ = True
         printed: list[bytes] = []
         stdout = self.process.stdout
         assert stdout is not None
@@ -156,6 +167,7 @@ class Command:
 
     def finish(self) -> None:
         """Waits for the end. Raises the error of a command that failed, or of a table that could not be read."""
+        __tracebackhide__ = True
         if self._done:
             return
         try:
@@ -169,7 +181,7 @@ class Command:
             raise
         self._done = True
         self._stop.detach()
-        self._close()
+        self._close(is_complete=code == 0)
         # A producer that is still at work is not needed: the command has ended without its rows.
         for feeder in self._feeders:
             feeder.join(timeout=None if code == 0 else 1.0)
@@ -189,9 +201,9 @@ class Command:
         while self._here:
             os.close(self._here.pop()[0])
 
-    def _close(self) -> None:
+    def _close(self, is_complete: bool = False) -> None:
         if self._show is not None:
-            self._show.close()
+            self._show.close(is_complete)
 
     def _read_stderr(self) -> str:
         self._stderr.seek(0)
@@ -212,7 +224,7 @@ class Command:
             self._handle(message)
 
     def _handle(self, message: dict[str, Any]) -> None:
-        text = str(message.get("message", ""))
+        text = in_python(str(message.get("message", "")))
         event = message.get("event")
         if event == "progress" and self._show is not None:
             self._show(Progress(message.get("share"), message.get("rows"), text))
@@ -226,6 +238,7 @@ class Command:
             self._error = message
 
     def _raise(self, code: int, stderr: str) -> NoReturn:
+        __tracebackhide__ = True
         if self._error is None:
             if code == 128 + signal.SIGINT:
                 raise KeyboardInterrupt
@@ -240,7 +253,8 @@ class Command:
 def _exception(error: Mapping[str, Any], refuse_loss: bool) -> Exception:
     """Returns the exception for an error message."""
     causes = "".join(f"\n  {cause}" for cause in error.get("causes", ()))
-    text, hint, kind = f"{error['message']}{causes}", error.get("hint"), error.get("kind")
+    text, kind = in_python(f"{error['message']}{causes}"), error.get("kind")
+    hint = in_python(error["hint"]) if error.get("hint") else None
     if kind == "loss" and refuse_loss:
         return LossWarning(text)
     if kind == "data":
@@ -267,8 +281,9 @@ def losses_are_errors() -> bool:
     return False
 
 
-def _stop(process: subprocess.Popen[bytes], owner: int) -> None:
+def _stop(process: subprocess.Popen[bytes], stderr: IO[bytes], owner: int) -> None:
     """Asks a process to clean up and end. Does not wait long: Ctrl-C must be prompt."""
+    stderr.close()
     # A fork has a copy of the object, but the process is not its own.
     if os.getpid() != owner:
         return
@@ -301,6 +316,7 @@ def _feed(
     descriptor: int, source: Iterable[bytes], failures: list[BaseException], between: Callable[[], None] | None = None
 ) -> None:
     """Writes a stream to a pipe. Without the end of the stream, the command knows that it has failed."""
+    __tracebackhide__ = True
     try:
         for messages in source:
             _write(descriptor, messages)
@@ -358,7 +374,10 @@ def _enlarge(pipe: int) -> None:
 class _Progress:
     """Shows progress by a function, or by tqdm if it is installed."""
 
-    def __init__(self, option: Any) -> None:
+    def __init__(self, option: Any, tables: Sequence[Stream], is_copy: bool) -> None:
+        self._tables = tables
+        self._is_copy = is_copy
+        self._most_rows = 0
         self._call: Callable[[Progress], object] | None = option if callable(option) else None
         self._bar: Any = None
         if self._call is None:
@@ -369,6 +388,8 @@ class _Progress:
             self._bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {postfix}")
 
     def __call__(self, progress: Progress) -> None:
+        if progress.share is None:
+            progress = replace(progress, share=self._share_of_tables(progress.rows or 0))
         if self._call is not None:
             self._call(progress)
         elif self._bar is not None:
@@ -376,8 +397,27 @@ class _Progress:
             self._bar.n = round((progress.share or 0) * 100)
             self._bar.refresh()
 
-    def close(self) -> None:
+    def _share_of_tables(self, rows: int) -> float | None:
+        """Returns the finished fraction of tables whose lengths are known. The command does not know them.
+
+        Rows that are sorted first are counted twice, as the command counts those of files: when they are read, and from 0
+        again when they are written.
+        """
+        totals = [table.total for table in self._tables if table.total is not None]
+        total = sum(totals)
+        if len(totals) < len(self._tables) or total == 0:
+            return None
+        taken = rows if self._is_copy else sum(table.taken for table in self._tables)
+        self._most_rows = max(self._most_rows, rows)
+        if taken >= total and rows < self._most_rows:
+            return rows / self._most_rows
+        return min(taken / total, 1.0)
+
+    def close(self, is_complete: bool) -> None:
         if self._bar is not None:
+            if is_complete:
+                self._bar.n = 100
+                self._bar.refresh()
             self._bar.close()
             self._bar = None
 
@@ -388,6 +428,7 @@ def arguments_of(options: Mapping[str, Any], known: Mapping[str, str], function:
     A flag is true or false. A list is joined with commas, or repeats an option of the kind `repeat`. A dictionary is
     `key=value,...`, or `key: value` for each entry of an option of the kind `repeat`.
     """
+    __tracebackhide__ = True
     arguments: list[str] = []
     for name, value in options.items():
         kind = known.get(name)

@@ -106,6 +106,10 @@ class UsageError(TfrError, ValueError):
     """An argument is invalid, or arguments do not fit together."""
 
 
+class DependencyError(TfrError, ImportError):
+    """A library that the call needs is not installed."""
+
+
 def _restore(kind: type[TfrError], args: tuple[Any, ...], state: dict[str, Any]) -> TfrError:
     error = kind.__new__(kind, *args)
     error.args = args

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, overload
+from typing import Literal, overload
 
 from . import _native
 from ._errors import DataError, UsageError
 from ._manifest import Manifest
-from ._paths import Paths, StrPath, expand
+from ._paths import Paths, StrPath, expand, expand_records
+from ._schema import Schema
 from ._warnings import warn_of_missing
-
-
-class ArrowSchema(Protocol):
-    """Columns that `pyarrow.schema`, polars and others read."""
-
-    def __arrow_c_schema__(self) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -63,6 +58,7 @@ def verify(paths: Paths, *, raise_on_damage: bool = False, threads: int | None =
     >>> found.ok, found.records
     (True, 6)
     """
+    __tracebackhide__ = True
     files, records, framed_bytes, file_bytes, findings = _native.verify(expand(paths), threads=threads)
     found = [Finding(os.fspath(path), message) for path, message in findings]
     if raise_on_damage and found:
@@ -77,11 +73,13 @@ def manifest(path: StrPath) -> Manifest:
     >>> tfr.manifest("shards/")["totals"]["rows"]
     6
     """
+    __tracebackhide__ = True
     return Manifest(json.loads(_native.manifest(os.fspath(path))), out=os.fspath(path))
 
 
 def shards_of_split(directory: str, split: str) -> list[str]:
     """Returns the paths of the shards of a split of a set."""
+    __tracebackhide__ = True
     shards = manifest(directory)["shards"]
     found = [os.path.join(directory, shard["path"]) for shard in shards if shard.get("split") == split]
     if not found:
@@ -91,21 +89,22 @@ def shards_of_split(directory: str, split: str) -> list[str]:
 
 
 @overload
-def schema(paths: Paths) -> ArrowSchema: ...
+def schema(paths: Paths) -> Schema: ...
 @overload
 def schema(paths: Paths, form: Literal["ddl", "pbtxt", "features.json", "python", "json"]) -> str: ...
-def schema(paths: Paths, form: str = "arrow") -> ArrowSchema | str:
+def schema(paths: Paths, form: str = "arrow") -> Schema | str:
     """Returns the columns of a data set: as recorded in its manifest, or else as inferred from the first records.
 
-    `pyarrow.schema` reads the result. Other forms are text: "ddl" for SQL, "pbtxt" and "features.json" for TensorFlow's
+    `pyarrow.schema` reads the result, which shows itself as a name and a type on each line. Other forms are text: "ddl" for SQL, "pbtxt" and "features.json" for TensorFlow's
     tools, "python" for a module that parses the records with TensorFlow, and "json".
 
     >>> pyarrow.schema(tfr.schema("shards/")).names
     ['id', 'fare', 'tags']
     """
-    expanded = expand(paths)
+    __tracebackhide__ = True
+    expanded = expand_records(paths, "schema")
     data = _native.DataSet(expanded)
     warn_of_missing(data.missing)
     if form == "arrow":
-        return data
+        return Schema(data)
     return _native.describe(data, os.path.commonpath(expanded) if len(expanded) > 1 else expanded[0], form)

@@ -9,8 +9,10 @@ import numpy as np
 
 from . import _native
 from ._errors import UsageError
-from ._paths import Paths, expand
+from ._fill import Fill, native_fill
+from ._paths import Paths, expand_records
 from ._ragged import Ragged
+from ._schema import check_schema
 from ._warnings import warn_of_missing
 
 Column = Union["np.ndarray[Any, Any]", Ragged, Dict[str, Any]]
@@ -51,7 +53,7 @@ class Loader:
     * `equal`: "truncate" leaves rows out, "repeat" reads some twice, so that every reader has the same number of rows.
     * `ragged`: "pad" makes lists of scalars as long as the longest of the batch, with zeros or empty strings.
     * `pad_to`: the length of padded lists, by column. A longer list is a `DataError`.
-    * `fill`: a value for rows that have none, by column.
+    * `fill`: a value for rows that have none, by column: a number, text, bytes, a date or time, or a scalar of numpy.
     * `prefetch`: how many batches are made ahead.
     * `threads`: how many threads decode records.
     * `crc`: whether the checksums of records are checked.
@@ -85,13 +87,19 @@ class Loader:
         equal: Equal = "none",
         ragged: Literal["splits", "pad"] = "splits",
         pad_to: Mapping[str, int] | None = None,
-        fill: Mapping[str, bool | int | float | str | bytes] | None = None,
+        fill: Fill | None = None,
         prefetch: int = 2,
         threads: int = 1,
         crc: bool = True,
     ) -> None:
+        __tracebackhide__ = True
         if isinstance(columns, str):
             raise UsageError(f"columns is the string {columns!r}, expected a list of names")
+        if isinstance(shuffle, (bool, np.bool_)):
+            hint = "Pass a seed: shuffle=7." if shuffle else "Leave it out: without shuffle, rows come in the order of the files."
+            raise UsageError(f"shuffle is {shuffle}, expected a seed", hint=hint)
+        files = expand_records(paths, "Loader")
+        self._data = _native.DataSet(files, split=split, schema=check_schema(schema, "schema"))
         self._options: dict[str, Any] = {
             "batch_size": _check_number("batch_size", batch_size, 1),
             "columns": None if columns is None else list(columns),
@@ -101,13 +109,12 @@ class Loader:
             "equal": equal,
             "ragged": ragged,
             "pad_to": dict(pad_to or {}),
-            "fill": dict(fill or {}),
+            "fill": native_fill(fill, self._data),
             "threads": _check_number("threads", threads, 1),
             "crc": crc,
         }
         self._epochs = None if epochs is None else _check_number("epochs", epochs, 1)
         self._prefetch = _check_number("prefetch", prefetch, 0)
-        self._data = _native.DataSet(expand(paths), split=split, schema=schema)
         warn_of_missing(self._data.missing)
         self._epoch = 0
         self._step = 0
@@ -116,6 +123,7 @@ class Loader:
         self._set_reader(rank, world_size, worker, num_workers)
 
     def _set_reader(self, rank: int, world_size: int, worker: int, num_workers: int) -> None:
+        __tracebackhide__ = True
         _check_number("world_size", world_size, 1)
         _check_number("num_workers", num_workers, 1)
         for name, value, count in [("rank", rank, world_size), ("worker", worker, num_workers)]:
@@ -130,7 +138,16 @@ class Loader:
         self._reader = reader
         self._plan = self._new_plan(*self._reader)
 
+    def __repr__(self) -> str:
+        reader, readers = self._reader
+        options = {name: self._options[name] for name in ("batch_size", "columns", "shuffle", "equal")}
+        shown = {name: value for name, value in options.items() if value not in (None, "none")}
+        parts = [f"{self.num_rows:,} rows", f"{len(self._data.files):,} files"]
+        parts += [f"reader {reader} of {readers}"] if readers > 1 else []
+        return f"<Loader of {', '.join(parts)}: {', '.join(f'{name}={value!r}' for name, value in shown.items())}>"
+
     def _new_plan(self, reader: int, readers: int) -> _native.Plan:
+        __tracebackhide__ = True
         return _native.Plan(self._data, reader=reader, readers=readers, **self._options)
 
     @property
@@ -214,11 +231,12 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next iteration continue where `state_dict` was called: the same batches follow, bit for bit."""
+        __tracebackhide__ = True
         try:
             version, epoch, step = state["version"], state["epoch"], state["step"]
             parts = {"data": state["data"], "order": state["order"]}
-        except (KeyError, TypeError) as error:
-            raise UsageError(f"not a state of a loader: {state!r}") from error
+        except (KeyError, TypeError):
+            raise UsageError(f"not a state of a loader: {state!r}") from None
         if version != _STATE_VERSION:
             raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION}")
         epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
@@ -259,6 +277,7 @@ class _Iterator(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
+        __tracebackhide__ = True
         if self._done:
             raise StopIteration
         if self._batches is None or self._process != os.getpid():
@@ -283,6 +302,7 @@ class _Iterator(Iterator[Batch]):
 
 
 def _check_number(name: str, value: Any, least: int) -> int:
+    __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise UsageError(f"{name} is {value!r}, expected an integer")
     if value < least:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence
 
 from . import _native
-from ._arrow import ArrowLike, messages
+from ._arrow import ArrowLike, Stream
+from ._batch import RecordBatch
 from ._command import Command, Progress, arguments_of, losses_are_errors
 from ._errors import TfrError, UsageError
-from ._inspect import ArrowSchema, shards_of_split
+from ._inspect import shards_of_split
 from ._manifest import Manifest, Plan
 from ._options import QUERY, READING, WRITING
 from ._paths import Paths, StrPath
+from ._require import require
+from ._schema import Schema
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._native import RecordBatch
+    import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    import polars  # type: ignore[import-not-found,unused-ignore]
+    import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
     from ._options import QueryOptions, ReadOptions, WriteOptions
 
 #: The table that `write_tfrecord` writes, in its query.
@@ -37,6 +43,7 @@ def sql(query: str, /, *, tables: Mapping[str, ArrowLike] | None = None, **optio
     >>> pyarrow.table(query).to_pydict()
     {'fares': [15.0]}
     """
+    __tracebackhide__ = True
     arguments = arguments_of(options, QUERY, "sql")
     return Query(query, dict(tables or {}), arguments)
 
@@ -50,16 +57,22 @@ def write_tfrecord(
 ) -> Manifest:
     """Writes all rows of `data` as a shard set, or nothing. Returns its manifest.
 
-    `data` is a table or stream of any library with the Arrow interface, an iterable of batches, or one of the other
-    objects that `docs/python.md` lists. Options are those of the command: `shards=16`, `shuffle=7`,
-    `split={"train": 0.9, "val": 0.1}`, `map={"price": "string"}`.
+    `data` is a table or stream of any library with the Arrow interface, a dictionary of arrays, an iterable of batches or
+    of dictionaries (rows), or one of the other objects that `docs/python.md` lists. Options are those of the command:
+    `shards=16`, `shuffle=7`, `split={"train": 0.9, "val": 0.1}`, `map={"price": "string"}`.
+
+    `shards=` assigns rows to shards round-robin, so a reader of all shards finds them in another order. `shard_rows=` and
+    `shard_size=` keep the order of the rows, and so does `sql(...).write` with ORDER BY in the query.
 
     >>> tfr.write_tfrecord(rides, "rides/", shards=2)
     rides/: 6 rows in 2 shards, 386 B
       part-00000-of-00002.tfrecord  3  195 B
       part-00001-of-00002.tfrecord  3  191 B
     """
-    return Query(f"SELECT * FROM {_DATA}", {_DATA: data}, []).write(out, progress=progress, **options)
+    __tracebackhide__ = True
+    query = Query(f"SELECT * FROM {_DATA}", {_DATA: data}, [])
+    query._is_copy = True
+    return query.write(out, progress=progress, **options)
 
 
 def read_tfrecord(
@@ -70,14 +83,15 @@ def read_tfrecord(
     split: str | None = None,
     **options: Unpack[ReadOptions],
 ) -> Query:
-    """Returns a query that reads TFRecord files: `pyarrow.table(read_tfrecord("shards/"))`.
+    """Returns a query that reads TFRecord files: `read_tfrecord("shards/").to_pandas()`.
 
-    `where` is a condition in SQL. `split` reads only the shards of this split. Other options are keys of an input (`schema="schema.pbtxt"`, `crc="skip"`), or
-    resources (`threads=4`).
+    `where` is a condition in SQL. `split` reads only the shards of this split. Other options are keys of an input
+    (`schema="schema.pbtxt"`, `crc="skip"`), or resources (`threads=4`).
 
     >>> pyarrow.table(tfr.read_tfrecord("shards/", columns=["id"], where="fare > 3")).to_pydict()
     {'id': [4, 5]}
     """
+    __tracebackhide__ = True
     found = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not found:
         raise UsageError("read_tfrecord: no path")
@@ -97,9 +111,17 @@ def read_tfrecord(
 
 
 class Query:
-    """A query. It runs when its rows are taken: `pyarrow.table(query)`, `polars.DataFrame(query)`, `query.batches()`."""
+    """A query. It runs each time its rows are taken: by one of its methods, or by `pyarrow.table(query)` and others.
+
+    A loop over a query yields `pyarrow.RecordBatch` objects as they come. `batches()` needs no pyarrow.
+
+    >>> query = tfr.sql("SELECT id FROM 'shards/' ORDER BY id")
+    >>> query.arrow().to_pydict(), [batch.num_rows for batch in query]
+    ({'id': [0, 1, 2, 3, 4, 5]}, [6])
+    """
 
     def __init__(self, query: str, tables: Mapping[str, ArrowLike], arguments: Sequence[str]) -> None:
+        __tracebackhide__ = True
         for name in tables:
             if not name or name.strip() != name or any(character in name for character in '=,"'):
                 raise UsageError(f"tables: {name!r} cannot name a table")
@@ -107,22 +129,64 @@ class Query:
         self._tables = dict(tables)
         self._arguments = list(arguments)
         self._started: _native.RowReader | None = None
+        # Whether the query selects all rows of its tables, unchanged.
+        self._is_copy = False
 
     def __repr__(self) -> str:
-        return f"<Query {self._query!r}>"
+        tables = f" with {', '.join(self._tables)}" if self._tables else ""
+        return f"<Query {self._query!r}{tables}>"
 
     @property
-    def schema(self) -> ArrowSchema:
+    def schema(self) -> Schema:
         """The columns, for `pyarrow.schema`. Starts the query, whose rows are then taken by the next reader."""
+        __tracebackhide__ = True
         if self._started is None:
             self._started = self._start()
-        return self._started
+        return Schema(self._started)
 
     def __arrow_c_schema__(self) -> object:
+        __tracebackhide__ = True
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        __tracebackhide__ = True
         return self._take().__arrow_c_stream__(requested_schema)
+
+    def __array__(self, *arguments: Any, **options: Any) -> NoReturn:
+        # numpy and pandas would make objects of the batches.
+        __tracebackhide__ = True
+        raise UsageError("a query is no array", hint="Use query.to_pandas(), .pl(), .arrow(), or .batches() for numpy arrays.")
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        """Runs the query and yields its rows as they come."""
+        __tracebackhide__ = True
+        return map(require("pyarrow", "a loop over a query").record_batch, self._rows())
+
+    def arrow(self) -> pyarrow.Table:
+        """Runs the query and returns its rows."""
+        __tracebackhide__ = True
+        pyarrow = require("pyarrow", "Query.arrow")
+        reader = self._take()
+        return pyarrow.Table.from_batches(list(map(pyarrow.record_batch, _rows_of(reader))), pyarrow.schema(reader))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Runs the query and returns its rows, as `pyarrow.Table.to_pandas` converts them."""
+        __tracebackhide__ = True
+        require("pandas", "Query.to_pandas")
+        return self.arrow().to_pandas()
+
+    def df(self) -> pandas.DataFrame:
+        """Runs the query and returns its rows: `to_pandas` by the name that DuckDB has for it."""
+        __tracebackhide__ = True
+        return self.to_pandas()
+
+    def pl(self) -> polars.DataFrame:
+        """Runs the query and returns its rows."""
+        __tracebackhide__ = True
+        polars = require("polars", "Query.pl")
+        reader = self._take()
+        frames = list(map(polars.DataFrame, _rows_of(reader)))
+        return polars.concat(frames or [polars.DataFrame(reader)])
 
     def batches(self) -> Iterator[RecordBatch]:
         """Runs the query and returns its rows as they come. A batch is Arrow data, and has `to_numpy()`.
@@ -131,14 +195,14 @@ class Query:
         ...     batch.to_numpy()["id"]
         array([0, 1, 2, 3, 4, 5])
         """
-        reader = self._take()
-        while (batch := reader.next()) is not None:
-            yield batch
+        __tracebackhide__ = True
+        return map(RecordBatch, self._rows())
 
     def write(
         self, out: StrPath, *, progress: bool | Callable[[Progress], object] = False, **options: Unpack[WriteOptions]
     ) -> Manifest:
         """Runs the query and writes its rows as a shard set, or as a table such as `x.parquet`: all rows or nothing."""
+        __tracebackhide__ = True
         target = os.fspath(out)
         refuse_loss = not options.get("strict") and losses_are_errors()
         arguments = [f"--out={target}", "--report=json", *_write_arguments(options, "write")]
@@ -152,12 +216,14 @@ class Query:
         >>> tfr.sql("SELECT id, fare * 1.1 AS fare FROM 'shards/'").plan().losses
         {'fare': 'float32 of float64'}
         """
+        __tracebackhide__ = True
         arguments = ["--dry-run", "--report=json", *_write_arguments(options, "plan")]
         arguments += [] if out is None else [f"--out={os.fspath(out)}"]
         return Plan(json.loads(self._command(arguments).output()))
 
     def explain(self, analyze: bool = False) -> str:
         """Returns the plan of the query engine. With `analyze`, the query runs, and the plan has its figures."""
+        __tracebackhide__ = True
         explained = Query(f"EXPLAIN {'ANALYZE ' if analyze else ''}{self._query}", self._tables, self._arguments)
         lines = explained._command(["--format=jsonl"]).output().splitlines()
         rows = [json.loads(line) for line in lines]
@@ -167,27 +233,48 @@ class Query:
         self, arguments: Sequence[str], *, progress: Any = False, refuse_loss: bool = False, waits: bool = False
     ) -> Command:
         """Starts the command. `waits` tells that the caller only waits for its end, so tables can be read meanwhile."""
-        found = {name: messages(data, name) for name, data in self._tables.items()}
-        tables = {name: stream for name, (stream, _) in found.items()}
-        feed_here = waits and all(is_python for _, is_python in found.values())
-        all_arguments = [self._query, *self._arguments, *arguments]
-        return Command(all_arguments, tables=tables, progress=progress, refuse_loss=refuse_loss, feed_here=feed_here)
+        __tracebackhide__ = True
+        # No comprehension: its frame would be shown in tracebacks.
+        tables: dict[str, Stream] = {}
+        for name, data in self._tables.items():
+            tables[name] = Stream(data, name)
+        return Command(
+            [self._query, *self._arguments, *arguments],
+            tables=tables,
+            progress=progress,
+            refuse_loss=refuse_loss,
+            feed_here=waits and all(table.is_python for table in tables.values()),
+            is_copy=self._is_copy,
+        )
 
     def _start(self) -> _native.RowReader:
+        __tracebackhide__ = True
         command = self._command(["--format=arrow"])
         rows = command.process.stdout
         assert rows is not None
-        reader = _native.RowReader(f"/dev/fd/{rows.fileno()}", command)
-        # The reader has opened it for itself.
-        rows.close()
-        return reader
+        # The reader opens it for itself.
+        with rows:
+            return _native.RowReader(f"/dev/fd/{rows.fileno()}", command)
+
+    def _rows(self) -> Iterator[_native.RecordBatch]:
+        """Runs the query when the first batch is taken."""
+        __tracebackhide__ = True
+        yield from _rows_of(self._take())
 
     def _take(self) -> _native.RowReader:
+        __tracebackhide__ = True
         started, self._started = self._started, None
         return self._start() if started is None else started
 
 
+def _rows_of(reader: _native.RowReader) -> Iterator[_native.RecordBatch]:
+    __tracebackhide__ = True
+    while (batch := reader.next()) is not None:
+        yield batch
+
+
 def _write_arguments(options: Mapping[str, Any], function: str) -> list[str]:
+    __tracebackhide__ = True
     given = dict(options)
     shuffle = given.get("shuffle")
     if isinstance(shuffle, int) and not isinstance(shuffle, bool):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Sequence, SupportsIndex
+from typing import Any, Iterator, Sequence, SupportsIndex
 
 from . import _native
 from ._errors import UsageError
-from ._paths import Paths, expand
+from ._fill import Fill, native_fill
+from ._paths import Paths, expand_records
+from ._require import require
+from ._schema import check_schema
 from ._warnings import warn_of_missing
 
 
@@ -21,9 +24,10 @@ def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[
     >>> [len(record) for record in tfr.scan_records("shards/", start=4)]
     [48, 53]
     """
+    __tracebackhide__ = True
     if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start < 2**64:
         raise UsageError(f"start is {start!r}, expected the number of a record")
-    scanner = _native.Scanner(expand(paths), start=start, crc=crc)
+    scanner = _native.Scanner(expand_records(paths, "scan_records"), start=start, crc=crc)
     warn_of_missing(scanner.missing)
     while records := scanner.next():
         yield from records
@@ -48,16 +52,20 @@ class RecordSource:
         columns: Sequence[str] | None = None,
         split: str | None = None,
         schema: Any = None,
-        fill: Mapping[str, bool | int | float | str | bytes] | None = None,
+        fill: Fill | None = None,
         crc: bool = True,
     ) -> None:
+        __tracebackhide__ = True
+        require("numpy", "RecordSource")
         if isinstance(columns, str):
             raise UsageError(f"columns is the string {columns!r}, expected a list of names")
-        self._data = _native.DataSet(expand(paths), split=split, schema=schema)
+        self._data = _native.DataSet(
+            expand_records(paths, "RecordSource"), split=split, schema=check_schema(schema, "schema")
+        )
         warn_of_missing(self._data.missing)
         self._options: dict[str, Any] = {
             "columns": None if columns is None else list(columns),
-            "fill": dict(fill or {}),
+            "fill": native_fill(fill, self._data),
             "crc": crc,
         }
         self._records = _native.Records(self._data, **self._options)
@@ -66,10 +74,12 @@ class RecordSource:
         return len(self._data)
 
     def __getitem__(self, number: SupportsIndex) -> dict[str, Any]:
+        __tracebackhide__ = True
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
         """Returns several records at once, which is faster."""
+        __tracebackhide__ = True
         count = len(self)
         wanted = [number.__index__() for number in numbers]
         for number in wanted:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def _run(tool: str, operands: Iterable[str], arguments: Iterable[str], progress: Any = False) -> str:
+    __tracebackhide__ = True
     return Command([tool, *arguments, *operands], progress=progress).output()
 
 
@@ -31,6 +32,7 @@ def head(paths: Paths, n: int = 10) -> list[dict[str, Any]]:
     >>> tfr.head("shards/", 1)
     [{'fare': [0.5], 'id': [0], 'tags': ['a']}]
     """
+    __tracebackhide__ = True
     return [json.loads(line) for line in _run("head", expand(paths), [f"-n{n}"]).splitlines()]
 
 
@@ -41,6 +43,7 @@ def stats(path: StrPath) -> Stats:
     >>> fare["min"], fare["max"], fare["mean"]
     (0.5, 4.5, 2.5)
     """
+    __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="tfr-sql-") as directory:
         page, proto = Path(directory, "stats.html"), Path(directory, "stats.pb")
         report = json.loads(_run("stats", [os.fspath(path)], [f"--html={page}", f"--proto={proto}", "--report=json"]))
@@ -55,6 +58,7 @@ def describe(path: StrPath, *, out: StrPath | None = None, **options: Unpack[Des
     >>> [path.name for path in tfr.describe("shards/", emit=["tfmd"], out="described/")]
     ['schema.pbtxt']
     """
+    __tracebackhide__ = True
     arguments = [] if out is None else [f"--out={os.fspath(out)}"]
     arguments += arguments_of(options, DESCRIBE, "describe")
     return [Path(line) for line in _run("describe", [os.fspath(path)], arguments).split("\n") if line]
@@ -72,7 +76,9 @@ def reshard(
     >>> len(tfr.reshard("shards/", "one/", shards=1).files)
     1
     """
+    __tracebackhide__ = True
     target = os.fspath(out)
+    __tracebackhide__ = True
     arguments = [f"--out={target}", "--report=json", *arguments_of(options, RESHARD, "reshard")]
     return _written(target, json.loads(_run("reshard", expand(paths), arguments, progress)))
 
@@ -90,6 +96,7 @@ def salvage(
     >>> report["rows"], len(report["findings"])
     (2, 1)
     """
+    __tracebackhide__ = True
     arguments = [f"--out={os.fspath(out)}", "--report=json", *arguments_of(options, SALVAGE, "salvage")]
     report: dict[str, Any] = json.loads(_run("salvage", expand(paths), arguments, progress))
     return report

@@ -10,10 +10,11 @@ import weakref
 from typing import Any, Iterable, Literal, Mapping, Protocol, Sequence, Union
 
 from . import _native
+from ._arrow import input_error, refuse_series
 from ._errors import UsageError
-from ._inspect import ArrowSchema
 from ._manifest import Manifest
 from ._paths import StrPath
+from ._schema import ArrowSchema, check_schema
 
 
 class ArrowStream(Protocol):
@@ -62,6 +63,7 @@ def start_write(
     >>> job.commit(reports, tasks=2).rows
     6
     """
+    __tracebackhide__ = True
     path = os.fspath(out)
     scheme = re.match(r"([a-z][a-z0-9+.-]*)://", path, re.IGNORECASE)
     if scheme:
@@ -75,7 +77,7 @@ def start_write(
     return WriteJob(
         _native.WriteJob.start(
             path,
-            schema,
+            check_schema(schema, "schema"),
             shard_rows=shard_rows,
             shard_size=None if shard_size is None else str(shard_size),
             compression=compression,
@@ -121,12 +123,16 @@ class WriteJob:
         A task may be repeated, and several attempts of it may run at the same time. If this raises, or the process is
         killed, the attempt does not count.
         """
+        __tracebackhide__ = True
         if isinstance(task_id, bool) or not isinstance(task_id, int) or not 0 <= task_id <= _MAX_TASK:
             raise UsageError(f"task_id is {task_id!r}, expected a number from 0 to {_MAX_TASK}")
         writer = self._job.task(task_id, threads=threads)
         try:
             for rows in _parts(data):
-                writer.write(rows)
+                try:
+                    writer.write(rows)
+                except (TypeError, ValueError, NotImplementedError) as error:
+                    raise input_error(error, rows, "data") from None
             return writer.finish()
         finally:
             writer.close()
@@ -140,6 +146,7 @@ class WriteJob:
 
         Whatever else is staged is discarded.
         """
+        __tracebackhide__ = True
         messages: list[bytes] = []
         for position, report in enumerate(reports):
             if not isinstance(report, (bytes, bytearray, memoryview)):
@@ -158,6 +165,8 @@ _READ: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def _parts(data: Any) -> Iterable[Any]:
     """Returns objects of Arrow's interface."""
+    __tracebackhide__ = True
+    refuse_series(data, "data")
     _refuse_exhausted(data)
     if _has_rows(data):
         return (data,)
@@ -167,6 +176,7 @@ def _parts(data: Any) -> Iterable[Any]:
 
 
 def _checked(batches: Iterable[Any]) -> Iterable[Any]:
+    __tracebackhide__ = True
     for batch in batches:
         if not _has_rows(batch):
             raise UsageError(f"data contains a {type(batch).__name__}, expected Arrow data")

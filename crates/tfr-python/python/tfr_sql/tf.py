@@ -21,7 +21,8 @@ def dataset(paths: Paths, **options: Any) -> Any:
 
     The arguments are those of `tfr_sql.Loader`. Each iteration reads the next epoch.
 
-    * Strings and bytes are `tf.string`; a missing one is empty. Dates and times are int64, in the unit of the column.
+    * Strings and bytes are `tf.string`; a missing one is empty. Dates and times are int64, in the unit of the column;
+      a missing one is the smallest int64 unless `fill` has a value for it.
     * Lists of any length are a `tf.RaggedTensor`; lists of structs a dictionary of them.
 
     >>> from tfr_sql.tf import dataset

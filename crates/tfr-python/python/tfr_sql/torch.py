@@ -26,7 +26,9 @@ class TFRecordDataset(IterableDataset[Any]):
     except for `worker`. `threads` decodes records in this process, at a fraction of the cost of workers.
 
     * Numbers and lists of equal length share the memory of the numpy array.
-    * Strings and bytes stay arrays of objects. Dates and times become int64, in the unit of the column.
+    * Strings and bytes stay arrays of objects.
+    * Dates and times become int64, in the unit of the column. A missing one is -9223372036854775808, the smallest int64,
+      since tensors have no NaT. `fill={"when": datetime.date(1970, 1, 1)}` gives it another value.
     * Other lists are dictionaries of "values" and "row_splits". `torch.nested.nested_tensor_from_jagged` takes both.
 
     Each loop over the `DataLoader` reads the next epoch, with workers too, also if the loop before was left early.
@@ -46,6 +48,7 @@ class TFRecordDataset(IterableDataset[Any]):
     """
 
     def __init__(self, paths: Paths, *, auto_rank: bool = False, num_workers: int | None = None, **options: Any) -> None:
+        __tracebackhide__ = True
         super().__init__()
         if "worker" in options:
             raise UsageError("worker is not an argument of TFRecordDataset: it is the worker of the DataLoader")
