@@ -107,7 +107,13 @@ impl ClusterQuery<'_> {
         if query.inputs.contains("-") {
             return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
         }
-        StoredQuery::new(self.arguments, self.text, session::time(self.context), self.partitions, Rows::of(rows))
+        StoredQuery::new(
+            self.arguments,
+            self.text,
+            session::time(self.context),
+            self.partitions,
+            Rows::of(rows, false)?,
+        )
     }
 
     /// Collects the vocabularies of a query.

@@ -27,6 +27,14 @@ pub enum TaskError {
         /// The defect, with its line and column.
         source: serde_json::Error,
     },
+    /// A part of the plan file has other bytes than were written, or is missing.
+    #[error("{}: damaged at byte {offset}", path.display())]
+    Damaged {
+        /// The plan file.
+        path: PathBuf,
+        /// The first byte of the part.
+        offset: u64,
+    },
     /// Another release wrote the plan.
     #[error("{}: written by tfr-sql {found}, but this is {}", path.display(), env!("CARGO_PKG_VERSION"))]
     Release {
@@ -133,7 +141,9 @@ impl TaskError {
             Self::Directory { .. } => {
                 Some("tasks need the inputs, the plan's directory and the output under the same paths")
             }
-            Self::Input { .. } | Self::Plan { .. } => Some("abandon the plan and plan the tasks again"),
+            Self::Input { .. } | Self::Plan { .. } | Self::Damaged { .. } => {
+                Some("abandon the plan and plan the tasks again")
+            }
             Self::Exchange { .. } => Some(
                 "write an intermediate table without tasks, or use --partitions 1, which makes one task of the query",
             ),
