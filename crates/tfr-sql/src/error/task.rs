@@ -141,9 +141,9 @@ impl TaskError {
             Self::Directory { .. } => {
                 Some("tasks need the inputs, the plan's directory and the output under the same paths")
             }
-            Self::Input { .. } | Self::Plan { .. } | Self::Damaged { .. } => {
-                Some("abandon the plan and plan the tasks again")
-            }
+            Self::Input { .. } | Self::Plan { .. } => Some("abandon the plan and plan the tasks again"),
+            // `abandon` may be unable to read it, too.
+            Self::Damaged { .. } => Some("plan the tasks again, in another file"),
             Self::Exchange { .. } => Some(
                 "write an intermediate table without tasks, or use --partitions 1, which makes one task of the query",
             ),
