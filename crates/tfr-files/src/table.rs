@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
-use datafusion_common::{ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, project_schema};
+use datafusion_common::{DFSchema, Result, ScalarValue, Statistics, project_schema};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -25,6 +25,7 @@ use tfr_arrow::common_type::LeafRule;
 use tokio::sync::OnceCell;
 
 use crate::listing::listed::Listing;
+use crate::listing::partition::over_path_columns;
 use crate::planned::{OpenedTable, PlannedTables};
 use crate::scan::guard::{guard_future, guarded};
 use crate::schema::adapter::ExactAdapterFactory;
@@ -342,29 +343,6 @@ async fn read_each<'a, T>(
     let reads: Vec<_> = reads.collect();
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     futures::stream::iter(reads).buffered(concurrency).try_collect().await
-}
-
-/// Extends statistics of a file by those of the columns in its path.
-pub(crate) fn over_path_columns(mut statistics: Statistics, values: &[ScalarValue]) -> Statistics {
-    let rows = statistics.num_rows;
-    statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
-    statistics
-}
-
-/// Returns the statistics of a column with the same value throughout a file.
-fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
-    if rows == Precision::Exact(0) {
-        return ColumnStatistics::new_unknown();
-    }
-    if value.is_null() {
-        return ColumnStatistics { null_count: rows, ..ColumnStatistics::new_unknown() };
-    }
-    ColumnStatistics {
-        null_count: Precision::Exact(0),
-        min_value: Precision::Exact(value.clone()),
-        max_value: Precision::Exact(value.clone()),
-        ..ColumnStatistics::new_unknown()
-    }
 }
 
 /// Drops the files after those that contain `limit` rows.

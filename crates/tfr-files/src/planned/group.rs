@@ -16,7 +16,7 @@ use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use crate::table::over_path_columns;
+use crate::listing::partition::over_path_columns;
 
 /// The columns of a file, before those of its path.
 static COLUMNS: [(&str, DataType, bool); 9] = [

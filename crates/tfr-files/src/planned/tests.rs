@@ -7,7 +7,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use super::*;
-use crate::table::over_path_columns;
+use crate::listing::partition::over_path_columns;
 
 fn table() -> TableSchema {
     let columns = Schema::new(vec![Field::new("x", DataType::Int64, true)]);

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::path::Path;
@@ -27,16 +26,6 @@ enum Partitions {
     All,
     One(usize),
     None,
-}
-
-/// Returns a plan whose recorded or replayed scans have as many file groups, all of them empty.
-pub fn without_files(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let emptied = Arc::clone(plan).transform_down(|node| {
-        let Some((_, config)) = planned::scan_of(&node) else { return Ok(Transformed::no(node)) };
-        let groups = vec![FileGroup::default(); config.file_groups.len()];
-        Ok(Transformed::yes(planned::with_files(config, groups)?))
-    });
-    Ok(emptied.data()?)
 }
 
 /// Returns a plan whose replayed scans read the files of the plan file: those of the partition `task`, or of all. Files

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use clap::error::ErrorKind as UsageKind;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectMeta;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
-use tfr_files::redacted;
+use tfr_files::{planned, redacted};
 
-use super::scans;
 use crate::cli::{Cli, QueryArgs};
 use crate::error::{Result, TaskError};
 
@@ -59,7 +59,7 @@ impl Rows {
     pub fn of(plan: &Arc<dyn ExecutionPlan>, is_planned: bool) -> Result<Self> {
         let mut plan = Arc::clone(plan);
         if is_planned {
-            plan = scans::without_files(&plan)?;
+            plan = without_files(&plan)?;
         }
         let mut files = BTreeMap::new();
         collect_files(&plan, &mut files);
@@ -118,6 +118,16 @@ fn part(line: &str, at: usize) -> String {
     let end = tail.char_indices().nth(AFTER).map_or(line.len(), |(end, _)| at + end);
     let dots = |is_cut: bool| if is_cut { "\u{2026}" } else { "" };
     format!("{}{}{}", dots(start > 0), line.get(start..end).unwrap_or_default(), dots(end < line.len()))
+}
+
+/// Returns a plan whose recorded or replayed scans have as many file groups, all of them empty.
+fn without_files(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let emptied = Arc::clone(plan).transform_down(|node| {
+        let Some((_, config)) = planned::scan_of(&node) else { return Ok(Transformed::no(node)) };
+        let groups = vec![FileGroup::default(); config.file_groups.len()];
+        Ok(Transformed::yes(planned::with_files(config, groups)?))
+    });
+    Ok(emptied.data()?)
 }
 
 /// Collects the state of all files that a plan reads.
