@@ -34,8 +34,9 @@ def train():
     @task(retries=0)
     def plan() -> list[int]:
         tfr_sql(QUERY, *OPTIONS, "--plan", PLAN)
-        with open(PLAN) as file:
-            return list(range(json.load(file)["query"]["rows"]["tasks"]))
+        # The first line of a plan is JSON.
+        with open(PLAN, "rb") as file:
+            return list(range(json.loads(file.readline())["tasks"]))
 
     @task
     def sort(index: int) -> None:

@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
-use datafusion_common::{ColumnStatistics, DFSchema, Result, ScalarValue, Statistics, project_schema};
+use datafusion_common::{DFSchema, Result, ScalarValue, Statistics, project_schema};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -20,10 +20,13 @@ use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
+use serde_json::Value;
 use tfr_arrow::common_type::LeafRule;
 use tokio::sync::OnceCell;
 
 use crate::listing::listed::Listing;
+use crate::listing::partition::over_path_columns;
+use crate::planned::{OpenedTable, PlannedTables};
 use crate::scan::guard::{guard_future, guarded};
 use crate::schema::adapter::ExactAdapterFactory;
 use crate::schema::merge::{self, Joining};
@@ -43,6 +46,8 @@ pub struct DirectoryTable {
     statistics: OnceCell<Vec<Arc<Statistics>>>,
     /// Format-specific data attached to each file, if any.
     extensions: Vec<FileExtensions>,
+    /// The table among those that are recorded or replayed.
+    opened: Option<OpenedTable>,
 }
 
 impl DirectoryTable {
@@ -106,7 +111,7 @@ impl DirectoryTable {
         let fields: Vec<_> = schema.fields().iter().filter(|field| !in_path(field.name())).cloned().collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let schema = TableSchema::builder(schema).with_table_partition_cols(partitions.to_vec()).build();
-        Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new() }
+        Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new(), opened: None }
     }
 
     /// Sets known properties of each file: its statistics over the columns of the file, which the format then does
@@ -117,21 +122,35 @@ impl DirectoryTable {
         Self { statistics, extensions, ..self }
     }
 
+    /// Records the table, and what its format has found out about the files, for processes that plan the query again. Does
+    /// nothing if its columns cannot be encoded.
+    #[must_use]
+    pub fn recorded(mut self, tables: Arc<PlannedTables>, key: String, format: Value) -> Self {
+        let path_columns = self.schema.table_partition_cols().len();
+        if tables.record_table(&key, self.schema.table_schema(), path_columns, format) {
+            self.opened = Some(OpenedTable { tables, key });
+        }
+        self
+    }
+
+    /// Sets the recorded table that this one replays. Its listing has no files.
+    #[must_use]
+    pub fn replaying(self, tables: Arc<PlannedTables>, key: String) -> Self {
+        Self { opened: Some(OpenedTable { tables, key }), ..self }
+    }
+
     /// Extends statistics of files by those of the columns in their paths, and by their sizes if the format does not
     /// estimate the size of their rows: the planner chooses by it which table of a join is read whole.
     fn completed(&self, statistics: Vec<Statistics>) -> Vec<Arc<Statistics>> {
-        let with_partitions = statistics.into_iter().enumerate().map(|(index, mut statistics)| {
-            let values = self.listing.partitions().values(index);
-            let rows = statistics.num_rows;
+        let of_file = |(index, mut statistics): (usize, Statistics)| {
             if statistics.total_byte_size == Precision::Absent
                 && let Ok(size) = usize::try_from(self.listing.files()[index].size)
             {
                 statistics.total_byte_size = Precision::Inexact(size);
             }
-            statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
-            Arc::new(statistics)
-        });
-        with_partitions.collect()
+            over_path_columns(statistics, self.listing.partitions().values(index))
+        };
+        statistics.into_iter().enumerate().map(of_file).map(Arc::new).collect()
     }
 
     /// Returns the files of the table.
@@ -245,12 +264,38 @@ impl TableProvider for DirectoryTable {
         unreadable::check_projection(self.schema.table_schema(), projection)?;
         let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
             filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
+        let builder = |files: Vec<FileGroup>, statistics: Statistics| -> Result<FileScanConfigBuilder> {
+            let source = self.format.file_source(self.schema.clone());
+            Ok(FileScanConfigBuilder::new(self.listing.store_url().clone(), source)
+                .with_file_groups(files)
+                .with_statistics(statistics)
+                .with_projection_indices(projection.cloned())?
+                .with_limit(limit)
+                .with_expr_adapter(Some(Arc::new(ExactAdapterFactory))))
+        };
+        let files_limit = limit.filter(|_| row_filters.is_empty());
+        let key = |opened: &OpenedTable| {
+            let filters: Vec<_> = path_filters.iter().map(Expr::to_string).collect();
+            format!("{}: {} LIMIT {files_limit:?}", opened.key, filters.join(" AND "))
+        };
+        if let Some(opened) = self.opened.as_ref().filter(|opened| !opened.tables.records()) {
+            let (number, groups, statistics) = opened.tables.replay(&key(opened))?;
+            if groups.is_empty() {
+                return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
+            }
+            let config = builder(groups, statistics)?.build();
+            let plan = self.format.create_physical_plan(session, config).await?;
+            return Ok(guarded(plan, &self.listing, Some(number)));
+        }
         let mut files = self.partitioned_files(session).await?;
         self.prune(session, &mut files, &path_filters)?;
-        if row_filters.is_empty() {
-            truncate_to_limit(&mut files, limit);
-        }
+        truncate_to_limit(&mut files, files_limit);
+        let record = |groups: &[FileGroup], statistics: &Statistics| match &self.opened {
+            Some(opened) => opened.tables.record_scan(key(opened), &self.schema, groups, statistics),
+            None => Ok(None),
+        };
         if files.is_empty() {
+            record(&[], &Statistics::new_unknown(&self.schema()))?;
             return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
         }
         let (groups, statistics) = compute_all_files_statistics(
@@ -259,16 +304,10 @@ impl TableProvider for DirectoryTable {
             session.config().collect_statistics(),
             false,
         )?;
-        let source = self.format.file_source(self.schema.clone());
-        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), source)
-            .with_file_groups(groups)
-            .with_statistics(statistics)
-            .with_projection_indices(projection.cloned())?
-            .with_limit(limit)
-            .with_expr_adapter(Some(Arc::new(ExactAdapterFactory)))
-            .build();
-        let plan = self.format.create_physical_plan(session, self.split(session, config)?).await?;
-        Ok(guarded(plan, &self.listing))
+        let config = self.split(session, builder(groups, statistics)?.build())?;
+        let number = record(&config.file_groups, &config.statistics())?;
+        let plan = self.format.create_physical_plan(session, config).await?;
+        Ok(guarded(plan, &self.listing, number))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
@@ -313,22 +352,6 @@ async fn read_each<'a, T>(
     let reads: Vec<_> = reads.collect();
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     futures::stream::iter(reads).buffered(concurrency).try_collect().await
-}
-
-/// Returns the statistics of a column with the same value throughout a file.
-fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
-    if rows == Precision::Exact(0) {
-        return ColumnStatistics::new_unknown();
-    }
-    if value.is_null() {
-        return ColumnStatistics { null_count: rows, ..ColumnStatistics::new_unknown() };
-    }
-    ColumnStatistics {
-        null_count: Precision::Exact(0),
-        min_value: Precision::Exact(value.clone()),
-        max_value: Precision::Exact(value.clone()),
-        ..ColumnStatistics::new_unknown()
-    }
 }
 
 /// Drops the files after those that contain `limit` rows.

@@ -15,6 +15,7 @@ use object_store::ObjectMeta;
 use tfr_arrow::common_type::LeafRule;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
+use tfr_files::planned::{PlannedTable, PlannedTables};
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, named_compression};
 
 use crate::csv::CsvFormat;
@@ -23,7 +24,7 @@ use crate::error::{ErrorKind, Result};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::options::InputOptions;
-use crate::parquet;
+use crate::parquet::{self, PlannedParquet};
 use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
 use crate::text::Encoding;
@@ -55,8 +56,16 @@ pub async fn open_locations(
     options: &InputOptions,
     schema: Option<SchemaRef>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let tables = PlannedTables::of(session.config());
+    let key = tables.as_ref().map(|tables| tables.next_key(locations)).unwrap_or_default();
     let parsed = locations.iter().map(|text| Location::parse(text.with_secrets()));
     let locations = parsed.collect::<Result<Vec<_>, _>>()?;
+    if let Some(tables) = &tables
+        && let Some(table) = tables.table(&key)
+    {
+        let table = open_planned(session, &locations, options, schema, table).await?;
+        return Ok(Arc::new(table.replaying(Arc::clone(tables), key)));
+    }
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
@@ -108,8 +117,16 @@ pub async fn open_locations(
         }
         InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
         InputFormat::Parquet => {
-            parquet::format(session, &listing, &options.parquet, options.calendar.clone(), columns, schema.clone())
-                .await?
+            parquet::format(
+                session,
+                &listing,
+                &options.parquet,
+                options.calendar.clone(),
+                columns,
+                schema.clone(),
+                None,
+            )
+            .await?
         }
         InputFormat::Avro => avro::format(session, names, columns, options.calendar.clone()),
         InputFormat::Arrow => {
@@ -144,7 +161,28 @@ pub async fn open_locations(
             DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
         }
     };
-    Ok(Arc::new(table))
+    let planned = PlannedParquet::of(table.format()).map(PlannedParquet::to_value);
+    Ok(Arc::new(match (tables, planned) {
+        (Some(tables), Some(planned)) if tables.records() => table.recorded(tables, key, planned),
+        _ => table,
+    }))
+}
+
+/// Opens a table whose files another process has read.
+async fn open_planned(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+    table: &PlannedTable,
+) -> Result<DirectoryTable, DataFusionError> {
+    let planned = PlannedParquet::of_value(&table.format)?;
+    let (found, path) = table.columns()?;
+    let listing = Listing::planned(session, locations, &path)?;
+    let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
+    let (parquet, calendar) = (&options.parquet, options.calendar.clone());
+    let format = parquet::format(session, &listing, parquet, calendar, columns, schema, Some(planned)).await?;
+    Ok(DirectoryTable::with_schema(listing, format, &found))
 }
 
 /// Opens TFRecord files that were already listed, so that the tables that own them are detected.

@@ -109,7 +109,7 @@ impl ClusterQuery<'_> {
         if query.inputs.contains("-") {
             return Err(TaskError::Unrepeatable { what: "standard input".to_owned() }.into());
         }
-        let rows = ExpectedRows::Digest(RowsDigest::of(&Rows::of(rows)));
+        let rows = ExpectedRows::Digest(RowsDigest::of(&Rows::of(rows, false)?));
         StoredQuery::new(self.arguments, self.text, session::time(self.context), self.partitions, rows)
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use chrono::Utc;
 use futures::FutureExt as _;
+use tfr_files::planned::PlannedTables;
 use tfr_files::threads;
 
 use crate::cli::{QueryArgs, QuerySource, ReportFormat};
@@ -86,6 +87,7 @@ impl Job<'_> {
         let Self { args, context, printer, .. } = self;
         if args.output.plan.is_some() {
             tasks::prepare(context);
+            tasks::set_tables(context, PlannedTables::recording());
         }
         if cluster.is_some() {
             cluster::prepare(context);

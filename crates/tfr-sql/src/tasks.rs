@@ -1,12 +1,17 @@
 //! Tasks: a write that several processes carry out, on any machines that see the same files.
 //!
 //! `--plan` plans a query, creates the staging directory and writes a [`PlanFile`]. Every task plans the same query again
-//! and compares the result, with all files that it reads, to the plan file: so no plan has to be encoded, and whatever
-//! differs is an error instead of other rows. Then it runs one partition.
+//! and compares the result to the plan file: so no plan has to be encoded, and whatever differs is an error instead of
+//! other rows. Then it runs one partition.
+//!
+//! The plan file also has what `--plan` has found out about tables ([`tfr_files::planned`]). So a task lists no files and
+//! opens only those of its partition, which it compares with their planned states. A table of which the plan does not keep
+//! enough is listed and opened again by every task, and all of its files are compared.
 
 pub mod partitions;
 pub mod plan_file;
 pub mod rows_digest;
+pub mod scans;
 pub mod stored_query;
 
 use std::error::Error as StdError;
@@ -21,6 +26,7 @@ use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
+use tfr_files::planned::PlannedTables;
 use tfr_files::stores::StoreOptions;
 use tfr_files::threads;
 use tfrecord_shards::{AttemptError, Manifest};
@@ -64,6 +70,11 @@ pub fn prepare(context: &SessionContext) {
     optimizer.enable_aggregate_dynamic_filter_pushdown = false;
 }
 
+/// Sets the tables of a session that are recorded or replayed.
+pub fn set_tables(context: &SessionContext, tables: PlannedTables) {
+    context.state_ref().write().config_mut().set_extension(Arc::new(tables));
+}
+
 /// Plans tasks, and writes the plan file. Returns the exit status instead after a signal.
 pub async fn plan(
     file: &Path,
@@ -88,7 +99,9 @@ pub async fn plan(
     }
     let (input, stored) = commit.task_input()?;
     partitions::check(&input, &query.logical)?;
-    let rows = ExpectedRows::Whole(Rows::of(&input));
+    let tables = PlannedTables::of(context.state_ref().read().config());
+    let scans = tables.and_then(|tables| tables.recorded(&input));
+    let rows = ExpectedRows::Whole(Rows::of(&input, scans.is_some())?);
     let stored_query = StoredQuery::new(arguments, text, session::time(context), partitions, rows)?;
     // Before there is anything to remove.
     let created = NewPlan::create(&plan_file::absolute(file)?)?;
@@ -98,7 +111,7 @@ pub async fn plan(
             Detached::Tasks(staging) => staging,
         };
         let plan = PlanFile::new(stored_query, stored, staging.clone());
-        let written = created.write(&plan);
+        let written = created.write(plan, scans);
         if written.is_err() {
             let options = commit.options();
             staging.abandon(&options.out, options.mode, &context.task_ctx()).await?;
@@ -133,7 +146,7 @@ pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
             .note(format!("task {index}: nothing to do, because the rows are in {} partitions", plan.query.tasks()));
         return Ok(ExitStatus::Done);
     }
-    let ran = with_plan(&plan, &args.resources, &work, async |commit, context| {
+    let ran = with_plan(&plan, Files::Task(index), &args.resources, &work, async |commit, context| {
         until(&work.interrupt, async { Ok(commit.run_task(&plan.staging, index, context).await?) }).await
     })?;
     let done = match ran {
@@ -156,7 +169,7 @@ fn last_index(partitions: NonZeroUsize) -> u32 {
 /// `cut`: decides where shards begin.
 pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
     let plan = plan_file::read_plan(&args.plan).map_err(try_again)?;
-    let cut = with_plan(&plan, &args.resources, &work, async |commit, context| {
+    let cut = with_plan(&plan, Files::None, &args.resources, &work, async |commit, context| {
         if !commit.sorts_in_tasks()? {
             return Err(TaskError::NothingToCut.into());
         }
@@ -212,7 +225,9 @@ fn publish(
     plan: &PlanFile,
     work: &Work<'_>,
 ) -> Result<Result<Arc<Manifest>, ExitStatus>> {
-    let published = with_plan(plan, &args.resources, work, async |commit, context| {
+    // Tasks whose shards are damaged are repeated.
+    let files = if args.verify { Files::All } else { Files::None };
+    let published = with_plan(plan, files, &args.resources, work, async |commit, context| {
         let finish = async { Ok(commit.finish_tasks(&plan.staging, args.verify, context).await?) };
         let ended = until(&work.interrupt, finish).await;
         commit.settled().await;
@@ -297,9 +312,18 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
+/// The files of a plan that a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    None,
+    Task(u32),
+    All,
+}
+
 /// Plans the rows of a plan file again, and does something with the plan. Changes to the directory of the plan.
 fn with_plan<T>(
     plan: &PlanFile,
+    files: Files,
     resources: &TaskResources,
     work: &Work<'_>,
     job: impl AsyncFnOnce(&TfRecordCommitExec, &TaskContext) -> Result<Result<T, ExitStatus>>,
@@ -311,11 +335,21 @@ fn with_plan<T>(
     let (stores, time) = (args.stores.options(), plan.query.time());
     with_session(limits, &spill, stores, time, work, async |context| {
         let interrupt = &work.interrupt;
+        if let Some(scans) = plan.scans() {
+            set_tables(context, PlannedTables::replaying(Arc::new(scans.clone())));
+        }
         let commit = match until(interrupt, async {
             let query = Query::plan(context, &args, &text, &spill).await?;
             let commit = plan_tasks(query.physical, plan.options.options()?, &context.state())?;
-            plan.query.check_rows(&commit.task_input()?.0)?;
-            Ok(commit)
+            let input = commit.task_input()?.0;
+            plan.query.check_rows(&input, plan.scans().is_some())?;
+            let (task, scans) = match (files, plan.scans()) {
+                (_, None) | (Files::None, _) => return Ok(commit),
+                (Files::Task(task), Some(scans)) => (Some(task), scans),
+                (Files::All, Some(scans)) => (None, scans),
+            };
+            let input = scans::with_files_of(&input, task, (plan, scans), context).await?;
+            Ok(Arc::new(commit.with_task_input(input)?))
         })
         .await?
         {

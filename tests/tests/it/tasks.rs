@@ -67,8 +67,9 @@ impl Job {
     fn plan(&self, name: &str, arguments: &[&str]) -> (PathBuf, u32) {
         let file = self.path(&format!("{name}.tfrplan"));
         run(self.command(name, &self.path("together").join(name), arguments).arg("--plan").arg(&file)).success();
-        let plan: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        (file, plan["query"]["rows"]["tasks"].as_u64().unwrap() as u32)
+        let plan = fs::read(&file).unwrap();
+        let header: Value = serde_json::from_slice(plan.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+        (file, header["tasks"].as_u64().unwrap() as u32)
     }
 }
 
@@ -275,20 +276,81 @@ fn task_rejects_inputs_changed_since_the_plan() {
     let (name, arguments, _) = ARRANGEMENTS[0];
     let (plan, _) = job.plan(name, arguments);
     run(&mut task(&plan, 0)).success();
+    // The plan has the files: one that comes later is not read.
     fs::copy(trips_path(), job.path("trips").join("8.parquet")).unwrap();
-    let refused = run(&mut task(&plan, 1));
-    assert_eq!(refused.code, Some(1));
-    let [error, "", hint] = refused.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", refused.stderr) };
-    assert!(
-        error.contains("8.parquet: changed since the tasks were planned: expected no such file, found "),
-        "{error}"
-    );
-    assert_eq!(hint, "hint: abandon the plan and plan the tasks again");
-    fs::remove_file(job.path("trips").join("8.parquet")).unwrap();
     run(&mut task(&plan, 1)).success();
     // The same bytes, but another file.
     fs::copy(trips_path(), job.path("trips").join("0.parquet")).unwrap();
-    assert!(run(&mut task(&plan, 2)).stderr.contains("0.parquet: changed since the tasks were planned"));
+    fs::remove_file(job.path("trips").join("7.parquet")).unwrap();
+    let refused = run(&mut task(&plan, 0));
+    assert_eq!(refused.code, Some(1));
+    let [error, "", hint] = refused.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", refused.stderr) };
+    assert!(error.contains("0.parquet: changed since the tasks were planned: expected "), "{error}");
+    assert_eq!(hint, "hint: abandon the plan and plan the tasks again");
+    let missing = run(&mut task(&plan, 3)).exits_with(1);
+    assert!(missing.stderr.contains("7.parquet: changed since the tasks were planned"), "{}", missing.stderr);
+    // Neither is an input of this task.
+    run(&mut task(&plan, 2)).success();
+    // Every task reads the table of zones as a whole.
+    let zones = fs::File::options().write(true).open(job.path("zones.parquet")).unwrap();
+    zones.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let refused = run(&mut task(&plan, 2)).exits_with(1);
+    assert!(refused.stderr.contains("zones.parquet: changed since the tasks were planned"), "{}", refused.stderr);
+    tool("abandon", &plan).success();
+}
+
+#[test]
+fn task_opens_only_its_own_files() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[0];
+    let (plan, _) = job.plan(name, arguments);
+    // The footers of the others are not read.
+    for other in 2..8 {
+        fs::remove_file(job.path("trips").join(format!("{other}.parquet"))).unwrap();
+    }
+    run(&mut task(&plan, 0)).success();
+    tool("abandon", &plan).success();
+}
+
+/// Tables of which a plan does not keep everything are listed and compared by every task.
+#[test]
+fn task_rejects_new_files_of_tables_that_it_lists() {
+    let job = Job::new();
+    fs::create_dir(job.path("csv")).unwrap();
+    fs::write(job.path("csv/0.csv"), "a\n1\n").unwrap();
+    let plan = job.path("csv.tfrplan");
+    let query = format!("SELECT * FROM '{}'", job.path("csv").display());
+    let mut command = tfr_sql();
+    command.arg(query).arg("--out").arg(job.path("out")).args(["--shard-rows", "9", "--quiet", "--plan"]).arg(&plan);
+    run(&mut command).success();
+    fs::write(job.path("csv/1.csv"), "a\n2\n").unwrap();
+    let refused = run(&mut task(&plan, 0)).exits_with(1);
+    let expected = "1.csv: changed since the tasks were planned: expected no such file, found ";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    tool("abandon", &plan).success();
+}
+
+#[test]
+fn plan_file_that_is_cut_or_damaged_is_refused() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[0];
+    let (plan, _) = job.plan(name, arguments);
+    let whole = fs::read(&plan).unwrap();
+    let refused = |bytes: &[u8], place: &str| {
+        fs::write(&plan, bytes).unwrap();
+        let refused = run(&mut task(&plan, 0)).exits_with(1);
+        assert!(refused.stderr.contains("damaged at byte"), "{place}: {}", refused.stderr);
+    };
+    refused(&whole[..whole.len() - 1], "cut");
+    let line = whole.iter().position(|byte| *byte == b'\n').unwrap();
+    let second = line + 1 + whole[line + 1..].iter().position(|byte| *byte == b'\n').unwrap();
+    for (place, range) in [("the plan", line + 100..line + 101), ("the groups", second + 1..whole.len())] {
+        let mut damaged = whole.clone();
+        damaged[range].iter_mut().for_each(|byte| *byte ^= 1);
+        refused(&damaged, place);
+    }
+    fs::write(&plan, &whole).unwrap();
+    run(&mut task(&plan, 0)).success();
     tool("abandon", &plan).success();
 }
 

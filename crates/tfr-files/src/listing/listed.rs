@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{FieldRef, Schema};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
 use object_store::path::Path;
@@ -83,6 +83,17 @@ impl Listing {
         let columns: &[_] = partitions.map_or(&[], |schema| schema.fields());
         let locations = locations.iter().map(Location::to_string).collect();
         Ok(Self { partitions: PartitionColumns::of_no_file(columns), locations, ..listing })
+    }
+
+    /// Creates a listing of `locations` whose files another process has listed, with these columns in the path.
+    ///
+    /// # Errors
+    /// The store of the locations is not registered with the session.
+    pub fn planned(session: &dyn Session, locations: &[Location], path_columns: &[FieldRef]) -> Result<Self> {
+        let (store_url, store) = store_of(session, locations)?;
+        let found = locations.iter().map(|location| (location, Vec::new())).collect();
+        let listing = Self::of_files(store_url, store, found)?;
+        Ok(Self { partitions: PartitionColumns::of_no_file(path_columns), ..listing })
     }
 
     /// Creates a listing of files that were found at these locations.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
-use datafusion_common::ScalarValue;
+use datafusion_common::stats::Precision;
+use datafusion_common::{ColumnStatistics, ScalarValue, Statistics};
 use object_store::path::Path;
 use tfrecord_shards::NULL_PARTITION;
 
@@ -176,6 +177,29 @@ impl PartitionColumns {
     /// Returns the values for the file at `index` of the listing, one for each field.
     pub fn values(&self, index: usize) -> &[ScalarValue] {
         self.values.get(index).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Extends statistics of a file by those of the columns in its path.
+pub(crate) fn over_path_columns(mut statistics: Statistics, values: &[ScalarValue]) -> Statistics {
+    let rows = statistics.num_rows;
+    statistics.column_statistics.extend(values.iter().map(|value| partition_statistics(value, rows)));
+    statistics
+}
+
+/// Returns the statistics of a column with the same value throughout a file.
+fn partition_statistics(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
+    if rows == Precision::Exact(0) {
+        return ColumnStatistics::new_unknown();
+    }
+    if value.is_null() {
+        return ColumnStatistics { null_count: rows, ..ColumnStatistics::new_unknown() };
+    }
+    ColumnStatistics {
+        null_count: Precision::Exact(0),
+        min_value: Precision::Exact(value.clone()),
+        max_value: Precision::Exact(value.clone()),
+        ..ColumnStatistics::new_unknown()
     }
 }
 

@@ -63,6 +63,22 @@ pub struct GuardedSource {
     locations: Arc<[String]>,
     rewrite: Option<RewriteExpr>,
     diagnosis: Option<Arc<dyn Diagnosis>>,
+    rebind: Option<Arc<dyn Rebind>>,
+    /// The number of the scan, if it is recorded or replayed.
+    planned: Option<usize>,
+}
+
+/// Binds the source of a format to other files, if it is bound to those that it was planned with.
+pub trait Rebind: fmt::Debug + Send + Sync {
+    /// Returns the source that reads the files of `config`, and its diagnosis of failures.
+    ///
+    /// # Errors
+    /// The source is not one of the format.
+    fn rebind(
+        &self,
+        source: &Arc<dyn FileSource>,
+        config: &FileScanConfig,
+    ) -> Result<(Arc<dyn FileSource>, Arc<dyn Diagnosis>)>;
 }
 
 /// Rewrites an expression that is pushed into a scan, given the scan's projection and the schema of the table.
@@ -88,6 +104,8 @@ impl GuardedSource {
             locations: Arc::default(),
             rewrite: None,
             diagnosis: None,
+            rebind: None,
+            planned: None,
         }
     }
 
@@ -113,6 +131,24 @@ impl GuardedSource {
     pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
         self.diagnosis = Some(diagnosis);
         self
+    }
+
+    /// Sets how the format's source is bound to other files.
+    pub fn with_rebind(mut self, rebind: Arc<dyn Rebind>) -> Self {
+        self.rebind = Some(rebind);
+        self
+    }
+
+    /// Returns a source that reads the files of `config`.
+    pub(crate) fn of_files(&self, config: &FileScanConfig) -> Result<Self> {
+        let Some(rebind) = &self.rebind else { return Ok(self.clone()) };
+        let (inner, diagnosis) = rebind.rebind(&self.inner, config)?;
+        Ok(Self { inner, diagnosis: Some(diagnosis), ..self.clone() })
+    }
+
+    /// Returns the number of the scan, if it is recorded or replayed.
+    pub(crate) fn planned(&self) -> Option<usize> {
+        self.planned
     }
 
     /// Records the locations of the files, as the user wrote them.
@@ -526,7 +562,11 @@ impl fmt::Debug for GuardedMorsel {
 
 /// Wraps the source of a format's scan in a [`GuardedSource`], unless the format has done so, and adds the listing's
 /// names and locations to it.
-pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dyn ExecutionPlan> {
+pub(crate) fn guarded(
+    plan: Arc<dyn ExecutionPlan>,
+    listing: &Listing,
+    planned: Option<usize>,
+) -> Arc<dyn ExecutionPlan> {
     let config = plan
         .downcast_ref::<DataSourceExec>()
         .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())
@@ -536,39 +576,9 @@ pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>, listing: &Listing) -> Arc<dy
         Some(guarded) => guarded.clone(),
         None => GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone()),
     };
-    let source = source.with_locations(listing.locations());
+    let source = GuardedSource { planned, ..source.with_locations(listing.locations()) };
     DataSourceExec::from_data_source(FileScanConfigBuilder::from(config).with_source(Arc::new(source)).build())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_in_the_middle_of_a_stream_is_its_last_error() {
-        let batches = futures::stream::iter(0..3).map(|batch| {
-            assert!(batch < 1, "broken page {batch}");
-            Ok(RecordBatch::new_empty(Arc::new(Schema::empty())))
-        });
-        let found: Vec<_> = guard_stream(Origin::of("t/f.parquet"), batches.boxed()).collect().await;
-        let found: Vec<_> = found.into_iter().map(|batch| batch.map_err(|error| error.to_string())).collect();
-        assert!(matches!(found.as_slice(), [Ok(_), Err(message)] if message.ends_with(
-            "t/f.parquet: cannot be read: the reader failed on malformed content (broken page 1)"
-        )));
-    }
-
-    #[test]
-    fn scan_guard_keeps_errors_of_the_query() {
-        let divided = || Err::<(), _>(DataFusionError::from(ArrowError::DivideByZero));
-        let origin = Origin::of("f");
-        let error = guard_origin(&origin, divided).expect_err("an error");
-        assert!(matches!(error, DataFusionError::ArrowError(..)), "{error}");
-        let damaged = || Err::<(), _>(DataFusionError::from(ArrowError::ParquetError("bad page".to_owned())));
-        let error = guard_origin(&origin, damaged).expect_err("an error").to_string();
-        assert!(error.ends_with("f: cannot be read"), "{error}");
-        let out_of_range = || Err::<(), _>(DataFusionError::Execution("Timestamp out of range".to_owned()));
-        let evaluating = Origin { evaluates: true, ..origin };
-        let error = guard_origin(&evaluating, out_of_range).expect_err("an error").to_string();
-        assert!(error.ends_with("an expression of the query failed on a value of f"), "{error}");
-    }
-}
+mod tests;

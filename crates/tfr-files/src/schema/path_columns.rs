@@ -51,7 +51,7 @@ pub(crate) async fn without_path_columns(
     let config = FileScanConfigBuilder::new(listing.store_url().clone(), source)
         .with_file_groups(vec![FileGroup::new(vec![file])])
         .build();
-    let plan = guarded(format.create_physical_plan(session, config).await?, listing);
+    let plan = guarded(format.create_physical_plan(session, config).await?, listing, None);
     let mut batches = plan.execute(0, session.task_ctx())?;
     while let Some(batch) = batches.try_next().await? {
         for ((name, value), column) in expected.iter().zip(batch.columns()) {

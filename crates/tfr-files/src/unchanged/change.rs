@@ -28,7 +28,7 @@ pub enum Change {
 impl Change {
     /// Compares the version that a store has sent with the listed one. Without two strong entity tags, the length and
     /// the modification time decide.
-    pub(crate) fn between(listed: &ObjectMeta, found: &ObjectMeta) -> Option<Self> {
+    pub fn between(listed: &ObjectMeta, found: &ObjectMeta) -> Option<Self> {
         if listed.size != found.size {
             return Some(Self::Size { expected: listed.size, found: found.size });
         }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion_common::stats::Precision;
-use datafusion_common::{Result, Statistics};
+use datafusion_common::{Result, Statistics, exec_err, internal_err};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
@@ -41,18 +41,21 @@ use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_datasource_parquet::{
     CachedParquetFileReaderFactory, ParquetFileReaderFactory, transform_binary_to_string, transform_schema_to_view,
 };
+use datafusion_execution::cache::cache_manager::FileMetadataCache;
 use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
+use serde_json::Value;
 use tfr_arrow::nested::any_type;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
+use tfr_files::planned::PlannedTables;
 use tfr_files::scan::store_of_scan;
 use tfr_files::schema::only_extension;
-use tfr_files::{FileNames, GuardedSource, Listing, UsedColumns, unreadable_field};
+use tfr_files::{Diagnosis, FileNames, GuardedSource, Listing, Rebind, UsedColumns, unreadable_field};
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
@@ -84,9 +87,40 @@ pub struct ParquetOptions {
     pub skip_crc: bool,
 }
 
+/// What the footers of all files have shown, if it is all that planning needs of them: no column has dates to rebase, or
+/// timestamps of an unknown unit.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlannedParquet {
+    /// The columns, by their names in the files, whose texts are read as bytes.
+    as_bytes: BTreeSet<String>,
+}
+
+impl PlannedParquet {
+    /// Returns what was found out about the files of a format; `None` if another process must read all footers, too.
+    pub(crate) fn of(format: &Arc<dyn FileFormat>) -> Option<&Self> {
+        format.downcast_ref::<CheckedParquet>()?.planned.as_ref()
+    }
+
+    /// Returns it as JSON.
+    pub(crate) fn to_value(&self) -> Value {
+        self.as_bytes.iter().map(String::as_str).collect()
+    }
+
+    /// Returns what another process has stored as JSON.
+    pub(crate) fn of_value(value: &Value) -> Result<Self> {
+        let names =
+            value.as_array().and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
+        match names {
+            Some(as_bytes) => Ok(Self { as_bytes }),
+            None => exec_err!("expected the names of columns, found {value}"),
+        }
+    }
+}
+
 /// Returns the format for the files of a listing.
 ///
-/// Fetches all footers. If nothing else determines the unit of INT96 timestamps, such columns are read once.
+/// Fetches all footers, unless another process has (`planned`). If nothing else determines the unit of INT96 timestamps,
+/// such columns are read once.
 ///
 /// # Errors
 /// A file is not Parquet, or is damaged; or a column to be read as bytes is not text.
@@ -97,6 +131,7 @@ pub(crate) async fn format(
     calendar: CalendarOption,
     columns: ColumnNames,
     declared: Option<SchemaRef>,
+    planned: Option<PlannedParquet>,
 ) -> Result<Arc<dyn FileFormat>> {
     let mut engine = session.default_table_options().parquet;
     let asked = match (options.timestamps, engine.global.coerce_int96.take().as_deref()) {
@@ -118,20 +153,30 @@ pub(crate) async fn format(
         columns,
         calendar,
         findings: Findings::of(session.config()),
+        planned: None,
     };
+    if let Some(planned) = planned {
+        format.footers = format.footers.with_bytes(planned.as_bytes.clone());
+        format.planned = Some(planned);
+        return Ok(Arc::new(format));
+    }
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let fetches: Vec<_> = listing.files().iter().map(|file| format.footer(listing.store(), file)).collect();
     let footers: Vec<_> = futures::stream::iter(fetches).buffered(concurrency.max(1)).try_collect().await?;
 
     let as_bytes = texts_as_bytes(&footers, &format.columns, options, declared.as_deref())?;
-    format.footers = format.footers.with_bytes(as_bytes);
+    format.footers = format.footers.with_bytes(as_bytes.clone());
     let used = session.config().get_extension::<UsedColumns>();
     let is_used = |column: &str| used.as_ref().is_none_or(|used| used.contains(column));
+    let of_footers = footers.iter().map(|footer| FileCalendar::of(footer, &format.calendar));
+    let has_plain_dates =
+        PlannedTables::of(session.config()).is_some() && of_footers.into_iter().all(|calendar| calendar.is_empty());
     let undecided = listing.files().iter().zip(footers).filter_map(|(file, footer)| {
         let leaves = format.units.undecided(&footer, &format.columns, is_used);
         (!leaves.is_empty()).then(|| (file.clone(), footer, leaves))
     });
-    let undecided = undecided.collect();
+    let undecided: Vec<_> = undecided.collect();
+    format.planned = (has_plain_dates && undecided.is_empty()).then_some(PlannedParquet { as_bytes });
     format.units.decide(listing.store(), undecided, concurrency).await;
     Ok(Arc::new(format))
 }
@@ -180,6 +225,8 @@ struct CheckedParquet {
     /// The calendar of files that do not record one.
     calendar: CalendarOption,
     findings: Option<Arc<Findings>>,
+    /// What the footers of all files have shown, if that is all that planning needs.
+    planned: Option<PlannedParquet>,
 }
 
 impl CheckedParquet {
@@ -238,7 +285,8 @@ impl CheckedParquet {
         adapter: Arc<dyn PhysicalExprAdapterFactory>,
     ) -> Result<ScanCalendars> {
         let mut files = HashMap::new();
-        for file in config.file_groups.iter().flat_map(|group| group.files()) {
+        let groups = if self.planned.is_some() { &[] } else { config.file_groups.as_slice() };
+        for file in groups.iter().flat_map(|group| group.files()) {
             let footer = self.footer(store, &file.object_meta).await?;
             let calendar = FileCalendar::of(&footer, &self.calendar);
             files.insert(file.object_meta.location.clone(), Arc::new(calendar));
@@ -275,6 +323,44 @@ fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
     }
     let rows = metadata.file_metadata().num_rows();
     (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups contain {total}"))
+}
+
+/// What a scan needs to read its files.
+#[derive(Debug)]
+struct ScanFiles {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<FileMetadataCache>,
+    footers: Footers,
+    names: FileNames,
+    columns: ColumnNames,
+}
+
+impl ScanFiles {
+    /// Returns the engine's source, which reads the files of `config` as they were listed. By itself it would ignore the
+    /// store that is passed to a scan.
+    fn bind(&self, source: &ParquetSource, config: &FileScanConfig) -> (ParquetSource, Locator) {
+        let store = store_of_scan(Arc::clone(&self.store), config, &self.names, None);
+        let inner: Arc<dyn ParquetFileReaderFactory> =
+            Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&self.cache)));
+        let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
+        let (footers, names, columns) = (self.footers.clone(), self.names.clone(), self.columns.clone());
+        let locator = Locator { store, footers, names, columns };
+        (source.clone().with_parquet_file_reader_factory(Arc::new(readers)), locator)
+    }
+}
+
+impl Rebind for ScanFiles {
+    fn rebind(
+        &self,
+        source: &Arc<dyn FileSource>,
+        config: &FileScanConfig,
+    ) -> Result<(Arc<dyn FileSource>, Arc<dyn Diagnosis>)> {
+        let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
+            return internal_err!("the source of a planned scan is not that of Parquet");
+        };
+        let (source, locator) = self.bind(parquet, config);
+        Ok((Arc::new(source), Arc::new(locator)))
+    }
 }
 
 #[async_trait]
@@ -341,24 +427,24 @@ impl FileFormat for CheckedParquet {
         let Some(config) = config else { return Ok(plan) };
         let Some(parquet) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(plan) };
         let runtime = session.runtime_env();
-        // The source gets its store by itself and ignores the one passed to a scan.
-        let store = store_of_scan(runtime.object_store(&config.object_store_url)?, &config, &self.names, None);
-        let cache = runtime.cache_manager.get_file_metadata_cache();
-        let inner: Arc<dyn ParquetFileReaderFactory> =
-            Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), cache));
-        let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
+        let files = ScanFiles {
+            store: runtime.object_store(&config.object_store_url)?,
+            cache: runtime.cache_manager.get_file_metadata_cache(),
+            footers: self.footers.clone(),
+            names: self.names.clone(),
+            columns: self.columns.clone(),
+        };
+        let (source, locator) = files.bind(parquet, &config);
         let mut adapter = self.columns.adapter();
         // The version that respects nulls, if the session has it.
         let corrected = field_access::corrected(session.scalar_functions()).cloned();
         if let Some(get_field) = &corrected {
             adapter = field_access::adapter(adapter, Arc::clone(get_field));
         }
-        let source = Arc::new(parquet.clone().with_parquet_file_reader_factory(Arc::new(readers)));
-        let calendars = self.calendars(&store, &config, Arc::clone(&adapter)).await?;
-        let (footers, names, columns) = (self.footers.clone(), self.names.clone(), self.columns.clone());
-        let locator = Locator { store, footers, names, columns };
-        let mut guarded =
-            GuardedSource::new(calendars.around(source), self.names.clone()).with_diagnosis(Arc::new(locator));
+        let calendars = self.calendars(&locator.store, &config, Arc::clone(&adapter)).await?;
+        let mut guarded = GuardedSource::new(calendars.around(Arc::new(source)), self.names.clone())
+            .with_diagnosis(Arc::new(locator))
+            .with_rebind(Arc::new(files));
         if corrected.is_some() {
             guarded = guarded.with_rewrite(field_access::by_leaves);
         }

@@ -171,7 +171,7 @@ pub async fn again(
             let options = WriteOptions { threads: Some(NonZeroUsize::MIN), ..plan.options.options()? };
             let planned = |rows| of_commit(plan_tasks(rows, options.clone(), &context.state())?);
             let (commit, fragments) = cut(context, &query.logical, Arc::clone(&query.physical), planned).await?;
-            plan.query.check_rows(&commit.task_input()?.0)?;
+            plan.query.check_rows(&commit.task_input()?.0, false)?;
             let task = session::task_context(context, commit.as_ref());
             Ok(Planned { fragments, task, purpose: Purpose::Write { commit, staging: plan.staging } })
         }
@@ -179,13 +179,13 @@ pub async fn again(
             let schema = query.physical.schema();
             let vocabularies = Vocabularies::of(&mapping::options(&args.mapping, &schema)?, &schema);
             let (rows, fragments) = rows(context, &vocabularies.columns(&query.logical)?).await?;
-            stored.check_rows(&rows)?;
+            stored.check_rows(&rows, false)?;
             let task = session::task_context(context, rows.as_ref());
             Ok(Planned { fragments, task, purpose: Purpose::Values(vocabularies) })
         }
         JobPlan::Count(stored) => {
             let (rows, fragments) = rows(context, &count(&query)?).await?;
-            stored.check_rows(&rows)?;
+            stored.check_rows(&rows, false)?;
             let task = session::task_context(context, rows.as_ref());
             Ok(Planned { fragments, task, purpose: Purpose::Rows })
         }

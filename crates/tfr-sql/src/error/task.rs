@@ -27,6 +27,14 @@ pub enum TaskError {
         /// The defect, with its line and column.
         source: serde_json::Error,
     },
+    /// A part of the plan file has other bytes than were written, or is missing.
+    #[error("{}: damaged at byte {offset}", path.display())]
+    Damaged {
+        /// The plan file.
+        path: PathBuf,
+        /// The first byte of the part.
+        offset: u64,
+    },
     /// Another build wrote the plan: of another release, or of another commit.
     #[error("{}: written by tfr-sql {found}, but this is {expected}", path.display())]
     Release {
@@ -136,6 +144,8 @@ impl TaskError {
                 Some("tasks need the inputs, the plan's directory and the output under the same paths")
             }
             Self::Input { .. } | Self::Plan { .. } => Some("abandon the plan and plan the tasks again"),
+            // `abandon` may be unable to read it, too.
+            Self::Damaged { .. } => Some("plan the tasks again, in another file"),
             Self::Exchange { .. } => Some(
                 "write an intermediate table without tasks, or use --partitions 1, which makes one task of the query",
             ),

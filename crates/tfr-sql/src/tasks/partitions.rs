@@ -13,7 +13,7 @@ use crate::error::{Result, TaskError};
 use crate::query::{has_limit, is_volatile};
 
 /// Operators that make the rows of a partition from those of the same partition of their inputs, or from files.
-const BY_PARTITION: &[&str] = &[
+pub const BY_PARTITION: &[&str] = &[
     "BoundedBatchesExec",
     "CoalesceBatchesExec",
     "CooperativeExec",

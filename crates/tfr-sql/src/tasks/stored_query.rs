@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use clap::error::ErrorKind as UsageKind;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::object_store::ObjectMeta;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
-use tfr_files::redacted;
+use tfr_files::{planned, redacted};
 
 use super::rows_digest::RowsDigest;
 use crate::cli::{Cli, QueryArgs};
@@ -63,18 +65,23 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Describes a plan.
-    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+    /// Describes a plan. With `is_planned`, the files of scans that are recorded or replayed are not described: the plan
+    /// has them elsewhere.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>, is_planned: bool) -> Result<Self> {
+        let mut plan = Arc::clone(plan);
+        if is_planned {
+            plan = without_files(&plan)?;
+        }
         let mut files = BTreeMap::new();
-        collect_files(plan, &mut files);
+        collect_files(&plan, &mut files);
         let lines = displayable(plan.as_ref()).set_show_schema(true).indent(true).to_string();
         let lines = lines.lines().map(str::trim).filter(|line| !BY_MEMORY.iter().any(|name| line.starts_with(name)));
         let tasks = plan.properties().output_partitioning().partition_count();
-        Self {
+        Ok(Self {
             tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
             plan: lines.map(|line| redacted(line).into_owned()).collect(),
             files,
-        }
+        })
     }
 
     /// Checks that the rows are those that were planned.
@@ -129,23 +136,42 @@ fn part(line: &str, at: usize) -> String {
     format!("{}{}{}", dots(start > 0), line.get(start..end).unwrap_or_default(), dots(end < line.len()))
 }
 
+/// Returns a plan whose recorded or replayed scans have as many file groups, all of them empty.
+fn without_files(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let emptied = Arc::clone(plan).transform_down(|node| {
+        let Some((_, config)) = planned::scan_of(&node) else { return Ok(Transformed::no(node)) };
+        let groups = vec![FileGroup::default(); config.file_groups.len()];
+        Ok(Transformed::yes(planned::with_files(config, groups)?))
+    });
+    Ok(emptied.data()?)
+}
+
 /// Collects the state of all files that a plan reads.
 fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, String>) {
     let source = plan.downcast_ref::<DataSourceExec>();
     if let Some(scan) = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>()) {
         for file in scan.file_groups.iter().flat_map(|group| group.files()) {
-            let meta = &file.object_meta;
-            let store = scan.object_store_url.as_str();
-            let mut state = format!("{} bytes of {}", meta.size, meta.last_modified.to_rfc3339());
-            // The tag of a local file contains its inode, which differs between copies, and between mounts.
-            if scan.object_store_url != ObjectStoreUrl::local_filesystem() {
-                let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-"));
-                state += &format!(", {}", version.join(" "));
-            }
-            files.insert(redacted(&format!("{store}{}", meta.location)).into_owned(), state);
+            let (url, meta) = (&scan.object_store_url, &file.object_meta);
+            files.insert(file_name(url, meta), state(url, meta));
         }
     }
     plan.children().into_iter().for_each(|child| collect_files(child, files));
+}
+
+/// Returns the URL of a file, without secrets.
+pub fn file_name(store: &ObjectStoreUrl, meta: &ObjectMeta) -> String {
+    redacted(&format!("{}{}", store.as_str(), meta.location)).into_owned()
+}
+
+/// Describes the state of a file.
+pub fn state(store: &ObjectStoreUrl, meta: &ObjectMeta) -> String {
+    let mut state = format!("{} bytes of {}", meta.size, meta.last_modified.to_rfc3339());
+    // The tag of a local file contains its inode, which differs between copies, and between mounts.
+    if *store != ObjectStoreUrl::local_filesystem() {
+        let version = [meta.e_tag.as_deref(), meta.version.as_deref()].map(|text| text.unwrap_or("-"));
+        state += &format!(", {}", version.join(" "));
+    }
+    state
 }
 
 impl StoredQuery {
@@ -175,13 +201,14 @@ impl StoredQuery {
         Ok(Self { directory, arguments, sql: sql.to_owned(), time, partitions, rows })
     }
 
-    /// Checks that a plan has the rows of this one.
-    pub fn check_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<(), TaskError> {
-        let found = Rows::of(plan);
+    /// Checks that a plan has the rows of this one. With `is_planned`, the files of scans that are replayed are not compared.
+    pub fn check_rows(&self, plan: &Arc<dyn ExecutionPlan>, is_planned: bool) -> Result<()> {
+        let found = Rows::of(plan, is_planned)?;
         match &self.rows {
-            ExpectedRows::Whole(rows) => rows.check(&found),
-            ExpectedRows::Digest(digest) => digest.check(&found),
+            ExpectedRows::Whole(rows) => rows.check(&found)?,
+            ExpectedRows::Digest(digest) => digest.check(&found)?,
         }
+        Ok(())
     }
 
     /// Returns the number of tasks.

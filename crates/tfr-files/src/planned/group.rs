@@ -1,0 +1,176 @@
+//! Encodes the files of a file group as an Arrow IPC stream.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema};
+use datafusion_common::stats::Precision;
+use datafusion_common::{DataFusionError, Result, ScalarValue, Statistics, exec_err};
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+use crate::listing::partition::over_path_columns;
+
+/// The columns of a file, before those of its path.
+static COLUMNS: [(&str, DataType, bool); 9] = [
+    ("location", DataType::Utf8, false),
+    ("size", DataType::UInt64, false),
+    ("modified_ns", DataType::Int64, false),
+    ("e_tag", DataType::Utf8, true),
+    ("version", DataType::Utf8, true),
+    ("start", DataType::Int64, true),
+    ("end", DataType::Int64, true),
+    ("rows", DataType::UInt64, true),
+    ("bytes", DataType::UInt64, true),
+];
+
+pub(super) fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+    writer.finish()?;
+    Ok(writer.into_inner()?)
+}
+
+pub(super) fn decode_schema(bytes: &[u8]) -> Result<Schema> {
+    Ok(StreamReader::try_new(bytes, None)?.schema().as_ref().clone())
+}
+
+/// Encodes one batch.
+pub(super) fn encode_batch(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema())?;
+    writer.write(batch)?;
+    writer.finish()?;
+    Ok(writer.into_inner()?)
+}
+
+/// Decodes a stream of one batch.
+pub(super) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
+    match StreamReader::try_new(bytes, None)?.next() {
+        Some(batch) => Ok(batch?),
+        None => exec_err!("an Arrow stream without a batch"),
+    }
+}
+
+/// Encodes the files of a group; `None` if they have properties that would be lost.
+pub(super) fn encode_group(group: &FileGroup, table: &TableSchema) -> Result<Option<Vec<u8>>> {
+    let files = group.files();
+    let mut modified = Vec::with_capacity(files.len());
+    for file in files {
+        match file.object_meta.last_modified.timestamp_nanos_opt() {
+            Some(time) if is_plain(file) && statistics(file, table) == file.statistics.as_deref().cloned() => {
+                modified.push(time);
+            }
+            _ => return Ok(None),
+        }
+    }
+    let metas = || files.iter().map(|file| &file.object_meta);
+    let ranges = || files.iter().map(|file| file.range.as_ref());
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(metas().map(|meta| meta.location.as_ref()))),
+        Arc::new(UInt64Array::from_iter_values(metas().map(|meta| meta.size))),
+        Arc::new(Int64Array::from(modified)),
+        Arc::new(metas().map(|meta| meta.e_tag.as_deref()).collect::<StringArray>()),
+        Arc::new(metas().map(|meta| meta.version.as_deref()).collect::<StringArray>()),
+        Arc::new(ranges().map(|range| range.map(|range| range.start)).collect::<Int64Array>()),
+        Arc::new(ranges().map(|range| range.map(|range| range.end)).collect::<Int64Array>()),
+        Arc::new(files.iter().map(|file| Some(counts(file)?.0)).collect::<UInt64Array>()),
+        Arc::new(files.iter().map(|file| Some(counts(file)?.1)).collect::<UInt64Array>()),
+    ];
+    let mut fields: Vec<_> =
+        COLUMNS.iter().map(|(name, data_type, nullable)| Field::new(*name, data_type.clone(), *nullable)).collect();
+    for (column, field) in table.table_partition_cols().iter().enumerate() {
+        let values = files.iter().map(|file| file.partition_values.get(column).cloned().unwrap_or(ScalarValue::Null));
+        let values = match files.is_empty() {
+            true => arrow_array::new_empty_array(field.data_type()),
+            false => ScalarValue::iter_to_array(values)?,
+        };
+        fields.push(Field::new(format!("={}", field.name()), values.data_type().clone(), true));
+        columns.push(values);
+    }
+    Ok(Some(encode_batch(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)?))
+}
+
+/// Whether a file has only the properties that are encoded.
+fn is_plain(file: &PartitionedFile) -> bool {
+    file.ordering.is_none()
+        && file.metadata_size_hint.is_none()
+        && file.table_reference.is_none()
+        && file.arrow_schema.is_none()
+        && Path::parse(&file.object_meta.location).is_ok_and(|path| path == file.object_meta.location)
+}
+
+/// Returns the numbers of rows and bytes that planning has of a file.
+fn counts(file: &PartitionedFile) -> Option<(u64, u64)> {
+    let statistics = file.statistics.as_ref()?;
+    Some((*statistics.num_rows.get_value()? as u64, *statistics.total_byte_size.get_value()? as u64))
+}
+
+/// Returns the statistics that follow from the encoded properties of a file.
+fn statistics(file: &PartitionedFile, table: &TableSchema) -> Option<Statistics> {
+    let (rows, bytes) = counts(file)?;
+    let statistics = Statistics {
+        num_rows: Precision::Exact(usize::try_from(rows).ok()?),
+        total_byte_size: Precision::Inexact(usize::try_from(bytes).ok()?),
+        column_statistics: Statistics::unknown_column(table.file_schema()),
+    };
+    Some(over_path_columns(statistics, &file.partition_values))
+}
+
+/// Decodes the files of a group of a scan of the table `table`.
+///
+/// # Errors
+/// The bytes are not an encoded group.
+pub fn decode_group(bytes: &[u8], table: &TableSchema) -> Result<FileGroup> {
+    let batch = decode_batch(bytes)?;
+    let expected = COLUMNS.iter().map(|(_, data_type, _)| data_type);
+    let schema = batch.schema();
+    let found = schema.fields().iter().map(|field| field.data_type());
+    let path = table.table_partition_cols().iter().map(|field| field.data_type());
+    if !expected.chain(path).eq(found) {
+        return exec_err!("a file group of a plan has other columns than its table");
+    }
+    let text = |column: usize| batch.column(column).as_string::<i32>();
+    let unsigned = |column: usize| batch.column(column).as_primitive::<UInt64Type>();
+    let signed = |column: usize| batch.column(column).as_primitive::<Int64Type>();
+    let optional = |column: usize, row: usize| text(column).is_valid(row).then(|| text(column).value(row).to_owned());
+    let mut files = Vec::with_capacity(batch.num_rows());
+    for row in 0..batch.num_rows() {
+        let meta = ObjectMeta {
+            location: Path::parse(text(0).value(row)).map_err(|error| DataFusionError::External(error.into()))?,
+            size: unsigned(1).value(row),
+            last_modified: time(signed(2).value(row)).into(),
+            e_tag: optional(3, row),
+            version: optional(4, row),
+        };
+        let mut file = PartitionedFile::new_from_meta(meta);
+        if signed(5).is_valid(row) {
+            file.range = Some(FileRange { start: signed(5).value(row), end: signed(6).value(row) });
+        }
+        for column in COLUMNS.len()..batch.num_columns() {
+            file.partition_values.push(ScalarValue::try_from_array(batch.column(column), row)?);
+        }
+        if unsigned(7).is_valid(row) {
+            // As the planning process has checked, everything else follows.
+            let counted = |column: usize| usize::try_from(unsigned(column).value(row)).unwrap_or(usize::MAX);
+            let known = Statistics {
+                num_rows: Precision::Exact(counted(7)),
+                total_byte_size: Precision::Inexact(counted(8)),
+                column_statistics: Statistics::unknown_column(table.file_schema()),
+            };
+            file.statistics = Some(Arc::new(over_path_columns(known, &file.partition_values)));
+        }
+        files.push(file);
+    }
+    Ok(FileGroup::new(files))
+}
+
+fn time(nanoseconds: i64) -> SystemTime {
+    let duration = Duration::from_nanos(nanoseconds.unsigned_abs());
+    if nanoseconds < 0 { UNIX_EPOCH - duration } else { UNIX_EPOCH + duration }
+}

@@ -1,0 +1,87 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use arrow_schema::{DataType, Field};
+use datafusion_common::stats::Precision;
+use datafusion_common::{ColumnStatistics, ScalarValue};
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+use super::*;
+use crate::listing::partition::over_path_columns;
+
+fn table() -> TableSchema {
+    let columns = Schema::new(vec![Field::new("x", DataType::Int64, true)]);
+    let path = vec![Arc::new(Field::new("day", DataType::Date32, true))];
+    TableSchema::builder(Arc::new(columns)).with_table_partition_cols(path).build()
+}
+
+fn file(number: u32, day: Option<i32>) -> PartitionedFile {
+    let last_modified = (UNIX_EPOCH + Duration::new(1_700_000_000, number)).into();
+    let (e_tag, version) = ((number % 2 == 0).then(|| "\"tag\"".to_owned()), None);
+    let location = Path::from(format!("t/day=é/{number} %.parquet"));
+    let mut file = PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size: 9, e_tag, version });
+    file.partition_values = vec![ScalarValue::Date32(day)];
+    let statistics = Statistics {
+        num_rows: Precision::Exact(number as usize),
+        total_byte_size: Precision::Inexact(100),
+        column_statistics: vec![ColumnStatistics::new_unknown()],
+    };
+    file.statistics = Some(Arc::new(over_path_columns(statistics, &file.partition_values)));
+    file
+}
+
+#[test]
+fn planned_groups_keep_all_properties_of_files() {
+    let mut files = vec![file(7, Some(3)), file(8, None), file(0, Some(-1))];
+    files[1].range = Some(datafusion_datasource::FileRange { start: 4, end: 9 });
+    files[2].statistics = None;
+    let encoded = group::encode_group(&FileGroup::new(files.clone()), &table()).unwrap().unwrap();
+    let decoded = decode_group(&encoded, &table()).unwrap();
+    assert_eq!(format!("{:?}", decoded.files()), format!("{files:?}"));
+    // A table with other columns in the path.
+    let other = TableSchema::builder(Arc::clone(table().file_schema())).build();
+    decode_group(&encoded, &other).unwrap_err();
+    decode_group(&encoded[..encoded.len() / 2], &table()).unwrap_err();
+}
+
+#[test]
+fn planned_groups_with_other_properties_are_not_kept() {
+    let mut known_bounds = file(7, Some(3));
+    let statistics = Arc::make_mut(known_bounds.statistics.as_mut().unwrap());
+    statistics.column_statistics[0].min_value = Precision::Exact(ScalarValue::Int64(Some(1)));
+    assert_eq!(group::encode_group(&FileGroup::new(vec![known_bounds]), &table()).unwrap(), None);
+}
+
+#[test]
+fn planned_scans_are_replayed_with_their_statistics() {
+    let tables = PlannedTables::recording();
+    let groups = [FileGroup::new(vec![file(7, Some(3)), file(5, Some(4))]), FileGroup::new(vec![file(2, None)])];
+    let statistics = Statistics {
+        num_rows: Precision::Exact(14),
+        total_byte_size: Precision::Inexact(300),
+        column_statistics: vec![
+            ColumnStatistics::new_unknown(),
+            ColumnStatistics {
+                null_count: Precision::Exact(2),
+                min_value: Precision::Exact(ScalarValue::Date32(Some(3))),
+                max_value: Precision::Inexact(ScalarValue::Date32(Some(4))),
+                ..ColumnStatistics::new_unknown()
+            },
+        ],
+    };
+    assert_eq!(tables.record_scan("scan".to_owned(), &table(), &groups, &statistics).unwrap(), Some(0));
+    assert_eq!(tables.record_scan("scan".to_owned(), &table(), &groups, &statistics).unwrap(), Some(0));
+    let recording = tables.recording_state().unwrap();
+    assert!(!recording.is_incomplete && recording.groups.len() == 2);
+    let json = serde_json::to_string(&recording.scans).unwrap();
+    let replaying = PlannedTables::replaying(Arc::new(serde_json::from_str(&json).unwrap()));
+    let (number, stand_ins, found) = replaying.replay("scan").unwrap();
+    assert_eq!((number, &found), (0, &statistics));
+    let sizes = stand_ins.iter().map(|group| group.iter().map(|file| file.object_meta.size).collect::<Vec<_>>());
+    assert_eq!(sizes.collect::<Vec<_>>(), [[18], [9]]);
+    replaying.replay("another").unwrap_err();
+    drop(recording);
+    // Another scan of the same key makes the recording useless.
+    tables.record_scan("scan".to_owned(), &table(), &groups[..1], &statistics).unwrap();
+    assert!(tables.recording_state().unwrap().is_incomplete);
+}
