@@ -49,7 +49,9 @@ pub async fn detect(
     if head.is_empty() && asked.or(named).is_some_and(|format| !format.is_text() && format != InputFormat::TfRecord) {
         return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
     }
-    if asked.or(named) == Some(InputFormat::TfRecord)
+    // `a.tfrecord.snappy`: the ending is of no compression that is read.
+    let inner = || name.rsplit_once('.').and_then(|(inner, _)| InputFormat::of_file_name(inner));
+    if asked.or(named).or_else(inner) == Some(InputFormat::TfRecord)
         && let Some(codec) = codec_of_no_records(name, content, &head)
     {
         let format = UnsupportedFormat::CompressedRecords(codec);

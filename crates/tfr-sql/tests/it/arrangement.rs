@@ -234,9 +234,9 @@ fn append_mode_adds_rows_to_a_set() {
     assert_told!(add("SELECT 1 AS id, 2 AS more", &[]), @r##"
     exit 1
     -- stderr
-    error: set: not appended to: column "more" is Int64, not null, in the set it is missing
+    error: set: not appended to: the set does not have the column "more"
 
-    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    hint: add --add-columns to the query, and they are null in the existing rows; or leave them out
     "##);
     assert_told!(add("SELECT 1 AS id, 2 AS more", &["--partition-by", "more"]), @r##"
     exit 1
@@ -268,7 +268,7 @@ fn ignore_mode_keeps_existing_output() {
     assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
-    kept the existing files: set contains _SUCCESS, _manifest.json, part-00000-of-00001.tfrecord
+    kept the existing files: set contains part-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
     "##);
 
     bench.text("table.csv", "kept");
