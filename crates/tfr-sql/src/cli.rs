@@ -88,7 +88,7 @@ tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet                  and bac
     before_help = SHORT_EXAMPLES,
     before_long_help = "",
     after_long_help = EXAMPLES,
-    group(ArgGroup::new("text").args(["query", "file", "generate"]).required(true)),
+    group(ArgGroup::new("text").args(["query", "file"]).required(true)),
     group(ArgGroup::new("target").args(["out", "dry_run"]).multiple(true)),
     mut_args(shards::writing_needs_a_target),
     subcommand_negates_reqs = true,
@@ -106,10 +106,6 @@ pub struct Cli {
 
     #[command(flatten)]
     pub display: Display,
-
-    /// Print completions for a shell (bash, zsh or fish), or the manual page (man)
-    #[arg(long, value_name = "WHAT", exclusive = true, hide_possible_values = true, hide_short_help = true)]
-    pub generate: Option<Generated>,
 }
 
 /// What the command does beside queries.
@@ -149,7 +145,7 @@ impl Cli {
     /// Parses the arguments and checks the rules that clap cannot express.
     /// `processes` are those of a build with clusters.
     pub fn parse(arguments: Vec<OsString>, processes: Option<&[Command]>) -> Result<Self, clap::Error> {
-        match with_cluster(Self::command(), processes).try_get_matches_from(&arguments) {
+        match complete(Self::command(), processes).try_get_matches_from(&arguments) {
             Ok(mut matches) => Self::checked(&mut matches),
             Err(error) => Err(stray(&error, &arguments).unwrap_or(error)),
         }
@@ -157,7 +153,7 @@ impl Cli {
 
     /// Returns what `--generate` prints.
     pub fn generate(generated: Generated, processes: Option<&[Command]>) -> io::Result<Vec<u8>> {
-        generated.text(with_cluster(Self::command(), processes))
+        generated.text(complete(Self::command(), processes))
     }
 
     fn checked(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
@@ -174,8 +170,10 @@ impl Cli {
     }
 }
 
-/// Shows in the help what only a build with clusters has.
-fn with_cluster(command: Command, processes: Option<&[Command]>) -> Command {
+/// Adds what is no part of [`Cli`]: `--generate`, which [`Generated::of_arguments`] reads, and what only a build with
+/// clusters has.
+fn complete(command: Command, processes: Option<&[Command]>) -> Command {
+    let command = command.arg(Generated::option());
     let Some(processes) = processes else { return command };
     command.mut_arg("cluster", |option| option.hide(false)).subcommands(processes)
 }

@@ -60,7 +60,7 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Generated};
 use crate::cluster::ClusterSupport;
 use crate::error::{Error, Explanation};
 use crate::printer::Printer;
@@ -103,6 +103,12 @@ pub fn run_on(
     let messages = MessageTarget::of_arguments(&arguments);
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
         let processes = cluster.as_ref().map(|cluster| cluster.processes.as_slice());
+        if let Some(generated) = Generated::of_arguments(&arguments) {
+            printer.begin(&Display::default());
+            let text = Cli::generate(generated, processes);
+            text.and_then(|text| printer.data(&text)).map_err(Error::Stdout)?;
+            return Ok(ExitStatus::Done);
+        }
         let cli = match Cli::parse(arguments.clone(), processes) {
             Ok(cli) => cli,
             Err(error) => {
@@ -111,11 +117,6 @@ pub fn run_on(
             }
         };
         printer.begin(&cli.display);
-        if let Some(generated) = cli.generate {
-            let text = Cli::generate(generated, processes);
-            text.and_then(|text| printer.data(&text)).map_err(Error::Stdout)?;
-            return Ok(ExitStatus::Done);
-        }
         let messages = cli.display.messages.clone();
         let interrupt = || {
             let interrupt = interrupt()?;

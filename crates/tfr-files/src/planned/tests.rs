@@ -17,7 +17,7 @@ fn table() -> TableSchema {
 
 fn file(number: u32, day: Option<i32>) -> PartitionedFile {
     let last_modified = (UNIX_EPOCH + Duration::new(1_700_000_000, number)).into();
-    let (e_tag, version) = ((number % 2 == 0).then(|| "\"tag\"".to_owned()), None);
+    let (e_tag, version) = ((number.is_multiple_of(2)).then(|| "\"tag\"".to_owned()), None);
     let location = Path::from(format!("t/day=é/{number} %.parquet"));
     let mut file = PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size: 9, e_tag, version });
     file.partition_values = vec![ScalarValue::Date32(day)];

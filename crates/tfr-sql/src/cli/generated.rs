@@ -1,8 +1,10 @@
 //! [`Generated`]: completions for shells and the manual page, made from the declared options.
 
+use std::ffi::OsString;
 use std::io;
 
-use clap::{Command, ValueEnum};
+use clap::builder::EnumValueParser;
+use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell;
 
 /// What `--generate` prints.
@@ -19,6 +21,28 @@ pub enum Generated {
 }
 
 impl Generated {
+    /// Returns the option, for the help and for errors. It excludes all others, and the query.
+    pub(super) fn option() -> Arg {
+        Arg::new("generate")
+            .long("generate")
+            .value_name("WHAT")
+            .value_parser(EnumValueParser::<Self>::new())
+            .exclusive(true)
+            .hide_possible_values(true)
+            .hide_short_help(true)
+            .help("Print completions for a shell (bash, zsh or fish), or the manual page (man)")
+    }
+
+    /// Returns what the arguments ask for, if they are this option alone. A query is required beside all others.
+    pub fn of_arguments(arguments: &[OsString]) -> Option<Self> {
+        let what = match arguments {
+            [_, option, what] if option == "--generate" => what.to_str()?,
+            [_, option] => option.to_str()?.strip_prefix("--generate=")?,
+            _ => return None,
+        };
+        Self::from_str(what, false).ok()
+    }
+
     /// Returns the script or the page for `command`.
     ///
     /// # Errors

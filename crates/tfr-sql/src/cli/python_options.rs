@@ -13,9 +13,9 @@ use super::Cli;
 const UPDATE: &str = "UPDATE_PAGES";
 
 /// Options that the package sets itself, or has other means for.
-const OWN: [&str; 17] = [
-    "cluster", "color", "dry-run", "file", "format", "generate", "help", "messages", "out", "plan", "progress",
-    "quiet", "report", "scratch", "table", "verbose", "version",
+const OWN: [&str; 16] = [
+    "cluster", "color", "dry-run", "file", "format", "help", "messages", "out", "plan", "progress", "quiet", "report",
+    "scratch", "table", "verbose", "version",
 ];
 
 /// Options that concern a query, whatever happens to its rows.

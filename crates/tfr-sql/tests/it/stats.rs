@@ -28,6 +28,10 @@ fn statistics_are_a_report_and_files() {
     assert!(bench.run_tool(&["describe", "shards", "--emit", "stats", "--quiet"]).status.success());
     for name in ["stats.pb", "stats.html"] {
         let path = bench.path().join(name);
-        assert_eq!(fs::read(&path).unwrap(), fs::read(bench.path().join("shards").join(name)).unwrap(), "{name}");
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            fs::read(bench.path().join("shards").join(format!("_{name}"))).unwrap(),
+            "{name}"
+        );
     }
 }
