@@ -568,9 +568,9 @@ pub(crate) fn check_names(description: &SetDescription) -> Result<()> {
 /// # Errors
 /// [`ErrorKind::Prefix`].
 pub fn check_prefix(prefix: &str) -> Result<()> {
-    /// File systems allow names of 255 bytes. The part after the prefix has up to 104: a run id, two numbers of ten
+    /// File systems allow names of 255 bytes. The part after the prefix has up to 107: a run id, two numbers of ten
     /// digits, and the text between and after them.
-    const LONGEST: usize = 150;
+    const LONGEST: usize = 148;
 
     let hidden = prefix.starts_with(['.', '_']);
     let elsewhere = prefix.contains(['/', '\\']);

@@ -149,7 +149,7 @@ fn prefix_rejects_hidden_and_path_like_names() {
 fn names_fit_file_systems() {
     let run: RunId = "r".repeat(64).parse().unwrap();
     let names = ObjectNames {
-        prefix: "p".repeat(150),
+        prefix: "p".repeat(148),
         total: None,
         suffix: tfrecord_framing::Compression::Zlib.suffix(),
         run: Some(run),
