@@ -136,7 +136,7 @@ fn shards_of_groups_that_the_set_does_not_have_are_refused() {
 
 #[test]
 fn prefix_rejects_hidden_and_path_like_names() {
-    for prefix in ["", ".part", "_part", "a/b", "../part", "a\\b", "a\nb", &"p".repeat(151)] {
+    for prefix in ["", ".part", "_part", "a/b", "../part", "a\\b", "a\nb", &"p".repeat(149)] {
         assert!(check_prefix(prefix).is_err(), "{prefix:?}");
     }
     for prefix in ["part", "train", "my data", "größe-1"] {
