@@ -121,12 +121,17 @@ fn an_error_while_a_file_of_records_is_divided_is_an_error() {
     for when in 1..=reads.min(12) {
         // strace counts the calls of each thread.
         let failed = read(&format!("error=EIO:when={when}"));
-        if fs::read_to_string(scratch.join("log")).unwrap().contains("INJECTED") {
+        let is_injected = fs::read_to_string(scratch.join("log")).unwrap().contains("INJECTED");
+        if is_injected && failed.code != Some(0) {
             let refused = failed.exits_with(1);
             assert!(refused.stderr.contains("a.tfrecord"), "{when}: {}", refused.stderr);
-        } else {
-            assert_eq!(failed.success().stdout.lines().count(), 12_001);
+            continue;
         }
+        // The bytes of a failed read may not have been needed: a reader that looks ahead ends with the last row.
+        let rows = failed.success().stdout;
+        let mut rows: Vec<u32> = rows.lines().skip(1).map(|row| row.parse().unwrap()).collect();
+        rows.sort_unstable();
+        assert!(rows.iter().copied().eq(1..=12_000), "{when}");
     }
 }
 
