@@ -57,7 +57,7 @@ def test_errors_have_the_words_of_python(tmp_path: Path) -> None:
     tfr.write_tfrecord(rows, tmp_path / "set")
     with pytest.raises(tfr.ExistsError) as exists:
         tfr.write_tfrecord(rows, tmp_path / "set")
-    assert 'with mode="overwrite"' in str(exists.value.hint)
+    assert 'mode="overwrite"' in str(exists.value.hint)
     with pytest.raises(tfr.QueryError) as missing:
         tfr.sql("SELECT * FROM nope").arrow()
     assert 'tables={"NAME": data}' in str(missing.value.hint)

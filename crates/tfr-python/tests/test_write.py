@@ -138,7 +138,7 @@ def test_errors_have_types_and_places(tmp_path: Path) -> None:
     tfr.write_tfrecord(rows, tmp_path / "set")
     with pytest.raises(FileExistsError) as exists:
         tfr.write_tfrecord(rows, tmp_path / "set")
-    assert isinstance(exists.value, tfr.ExistsError) and 'with mode="overwrite"' in str(exists.value.hint)
+    assert isinstance(exists.value, tfr.ExistsError) and 'mode="overwrite"' in str(exists.value.hint)
     assert tfr.write_tfrecord(rows, tmp_path / "set", mode="overwrite").rows == 3
     with pytest.raises(tfr.QueryError, match="no column named m"):
         tfr.sql("SELECT m FROM t", tables={"t": rows}).write(tmp_path / "other")
