@@ -8,6 +8,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::filter::FilterBuilder;
 use arrow_select::take::take;
+use tfr_arrow::nested::value_type;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, Position};
 
 use crate::dtype::of_type;
@@ -161,10 +162,6 @@ impl RecordParser {
 
 /// Whether an array has bytes or text as values. A cast makes bytes of the numbers of others, too.
 fn is_binary(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_binary(values),
-        DataType::RunEndEncoded(_, values) => is_binary(values.data_type()),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
-        data_type => data_type.is_string(),
-    }
+    let values = value_type(data_type);
+    values.is_binary() || values.is_string() || matches!(values, DataType::FixedSizeBinary(_))
 }

@@ -44,8 +44,9 @@ use crate::query::Query;
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session;
 use crate::tasks::plan_file::PlanFile;
+use crate::tasks::planned_rows::Rows;
 use crate::tasks::rows_digest::RowsDigest;
-use crate::tasks::stored_query::{ExpectedRows, Rows, StoredQuery};
+use crate::tasks::stored_query::{ExpectedRows, StoredQuery};
 use crate::write::WriteShards;
 
 use fragments::Fragments;

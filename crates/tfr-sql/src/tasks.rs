@@ -10,6 +10,7 @@
 
 pub mod partitions;
 pub mod plan_file;
+pub mod planned_rows;
 pub mod rows_digest;
 pub mod scans;
 pub mod stored_query;
@@ -44,7 +45,8 @@ use crate::tool::Work;
 use crate::write::{WriteShards, count};
 
 use plan_file::{Content, NewPlan, PlanFile, Published};
-use stored_query::{ExpectedRows, Rows, StoredQuery};
+use planned_rows::Rows;
+use stored_query::{ExpectedRows, StoredQuery};
 
 /// A write by tasks.
 pub struct TaskPlanning<'a> {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::stored_query::{Rows, planned_differently};
+use super::planned_rows::{Rows, planned_differently};
 use crate::error::TaskError;
 
 /// Characters of an operator that are stored: enough to recognize it in an error.

@@ -17,7 +17,7 @@ use tfr_files::planned::{self, PlannedScans};
 
 use super::partitions::BY_PARTITION;
 use super::plan_file::PlanFile;
-use super::stored_query::{file_name, state};
+use super::planned_rows::{file_name, state};
 use crate::error::{Error, Result, TaskError};
 
 /// Partitions of a plan.
