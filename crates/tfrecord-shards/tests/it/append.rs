@@ -401,7 +401,7 @@ fn ignore_mode_changes_nothing() {
     let before = files(dir.path());
     assert!(builder.clone().build_or_ignore(&out).unwrap().is_none());
     let Preflight::Ignore { found } = preflight(&out, SaveMode::Ignore, &[]).unwrap() else { panic!("not ignored") };
-    assert_eq!(found, ["_SUCCESS", "_manifest.json", "part-00000-of-00001.tfrecord"]);
+    assert_eq!(found, ["part-00000-of-00001.tfrecord", "_SUCCESS", "_manifest.json"]);
     let error = begin(&out, SaveMode::Ignore, Capabilities::ALL).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NotEmpty { .. }), "{error}");
     assert_eq!(files(dir.path()), before);

@@ -296,8 +296,8 @@ fn verify_reports_damage_of_sets() {
       set/part-00000-of-00001.tfrecord: expected the CRC-32C d30c4220 by _manifest.json, found 3fc4711c
       salvages first! second thir
     gzip where there was zlib
-      set/part-00000-of-00001.tfrecord.zlib: expected compression zlib, found gzip
-      set/part-00000-of-00001.tfrecord.zlib: expected 3 records in 54 bytes by _manifest.json, found 3 in 66
+      set/part-00000-of-00001.tfrecord.deflate: expected compression zlib, found gzip
+      set/part-00000-of-00001.tfrecord.deflate: expected 3 records in 54 bytes by _manifest.json, found 3 in 66
       salvages first second third
     gzip cut to nothing
       set/part-00000-of-00001.tfrecord.gz: expected 3 records in 66 bytes by _manifest.json, found 0 in 0
