@@ -44,6 +44,28 @@ pub fn key_and_value(data_type: &DataType) -> Option<(&FieldRef, &FieldRef)> {
     }
 }
 
+/// Compares types, ignoring incidental differences between writers: nullability, and the names of list items and map
+/// entries. Fields of structs must have the same names, in the same order.
+pub fn same_type(left: &DataType, right: &DataType) -> bool {
+    left.equals_datatype(right) && same_names(left, right)
+}
+
+/// Whether struct fields have the same names, in types that are otherwise equal.
+fn same_names(left: &DataType, right: &DataType) -> bool {
+    let has_names = |left: &DataType, right: &DataType| match (left, right) {
+        (DataType::Struct(left), DataType::Struct(right)) => {
+            left.iter().zip(right).all(|(left, right)| left.name() == right.name())
+        }
+        _ => true,
+    };
+    // The names of keys and values do not matter.
+    let parts = |data_type| match key_and_value(data_type) {
+        Some((key, value)) => vec![key.data_type(), value.data_type()],
+        None => children(data_type),
+    };
+    has_names(left, right) && parts(left).into_iter().zip(parts(right)).all(|(left, right)| same_names(left, right))
+}
+
 /// The type of the values of dictionaries and runs, or the type itself.
 pub fn value_type(data_type: &DataType) -> &DataType {
     match data_type {

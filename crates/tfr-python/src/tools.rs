@@ -15,6 +15,7 @@ use tfrecord_sidecars::{SchemaForm, TableDescription};
 use crate::error::{Failure, Result, chain};
 use crate::loader::PyDataSet;
 use crate::signals::interruptible;
+use crate::stream::difference;
 
 /// Number of files, intact records, their length in bytes, the length of the files, and the defects: path and text.
 type Verified = (u64, u64, u64, u64, Vec<(PathBuf, String)>);
@@ -92,13 +93,17 @@ impl PyEncoder {
     /// Refuses a batch whose columns have other names: the encoder goes by position.
     fn checked(&self, batch: PyRecordBatch) -> Result<RecordBatch> {
         let batch = batch.into_inner();
+        let schema = batch.schema();
         let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-        let (expected, found) = (names(&self.schema), names(&batch.schema()));
-        if expected == found {
-            return Ok(batch);
+        let (expected, found) = (names(&self.schema), names(&schema));
+        if expected != found {
+            return Err(Failure::usage(format!("expected the columns {expected:?}, found {found:?}"))
+                .with_hint("Select the columns by name, in the order of the schema."));
         }
-        Err(Failure::usage(format!("expected the columns {expected:?}, found {found:?}"))
-            .with_hint("Select the columns by name, in the order of the schema."))
+        match difference(&self.schema, &schema) {
+            Some(difference) => Err(Failure::usage(difference)),
+            None => Ok(batch),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from conftest import Example, example, frame, table, unframe, write
-from tfr_sql import DataError, Decoder, Encoder, RecordSource, UsageError, manifest, scan_records, schema
+from tfr_sql import DataError, Decoder, Encoder, RecordSource, UsageError, manifest, scan_records, schema, write_tfrecord
 
 
 def test_records_by_number(sets: dict[int, str]) -> None:
@@ -96,6 +96,23 @@ def test_encoder_refuses_columns_of_other_names() -> None:
             with pytest.raises(UsageError, match="expected the columns .*, found") as raised:
                 call(batch)
             assert str(names[-1]) in str(raised.value)
+
+
+def test_struct_fields_of_other_names_are_refused(tmp_path: Path) -> None:
+    def batch(first: str, second: str, as_list: bool) -> Any:
+        row = {first: 1, second: 2}
+        fields = pa.struct([(first, pa.int64()), (second, pa.int64())])
+        return pa.record_batch({"s": pa.array([[row]], pa.list_(fields)) if as_list else pa.array([row], fields)})
+
+    for as_list in (False, True):
+        expected = batch("a", "b", as_list)
+        for names in (("b", "a"), ("x", "y")):
+            found = batch(*names, as_list)
+            for call in (Encoder(expected.schema).encode, Encoder(expected.schema).serialize):
+                with pytest.raises(UsageError, match="expected .*, found"):
+                    call(found)
+            with pytest.raises(UsageError, match="expected .*, found"):
+                write_tfrecord([expected, found], tmp_path / "out")
 
 
 def test_decoder_refuses_records_that_are_not_bytes() -> None:

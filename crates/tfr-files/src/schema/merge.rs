@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tfr_arrow::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
 use tfr_arrow::convert::can_convert;
-use tfr_arrow::nested::{children, item, key_and_value};
+use tfr_arrow::nested::{item, key_and_value, same_type};
 use tfr_arrow::sql::sql_type;
 
 use crate::error::{ErrorKind, Result};
@@ -256,28 +256,6 @@ fn declarable(types: &[&DataType]) -> Option<String> {
     let joined = rest.iter().try_fold((*first).clone(), |joined, found| common_type_or(&joined, found, checked_rule));
     let (sql, declared) = sql_type(&joined.ok()?)?;
     types.iter().all(|found| can_convert(found, &declared)).then_some(sql)
-}
-
-/// Compares types, ignoring incidental differences between writers: names and nullability of list items and map
-/// entries.
-fn same_type(left: &DataType, right: &DataType) -> bool {
-    left.equals_datatype(right) && same_names(left, right)
-}
-
-/// Whether struct fields have the same names, in types that are otherwise equal.
-fn same_names(left: &DataType, right: &DataType) -> bool {
-    let has_names = |left: &DataType, right: &DataType| match (left, right) {
-        (DataType::Struct(left), DataType::Struct(right)) => {
-            left.iter().zip(right).all(|(left, right)| left.name() == right.name())
-        }
-        _ => true,
-    };
-    // The names of keys and values do not matter.
-    let parts = |data_type| match key_and_value(data_type) {
-        Some((key, value)) => vec![key.data_type(), value.data_type()],
-        None => children(data_type),
-    };
-    has_names(left, right) && parts(left).into_iter().zip(parts(right)).all(|(left, right)| same_names(left, right))
 }
 
 /// Returns the column names of each file.
