@@ -86,7 +86,6 @@ tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet                  and bac
     version,
     long_version = version::long(),
     before_help = SHORT_EXAMPLES,
-    before_long_help = "",
     after_long_help = EXAMPLES,
     group(ArgGroup::new("text").args(["query", "file"]).required(true)),
     group(ArgGroup::new("target").args(["out", "dry_run"]).multiple(true)),

@@ -46,7 +46,7 @@ impl Generated {
     /// Returns the script or the page for `command`.
     ///
     /// # Errors
-    /// None that memory could give: the page is written to it.
+    /// The page cannot be written to memory, which does not happen.
     pub(super) fn text(self, mut command: Command) -> io::Result<Vec<u8>> {
         let name = command.get_name().to_owned();
         let mut text = Vec::new();
