@@ -241,14 +241,12 @@ pub enum ErrorKind {
         /// Bytes of the record without its frame.
         len: usize,
     },
-    /// A batch whose schema differs from the mapping's.
-    #[error("column {column}: expected {expected}, found {found}")]
+    /// A batch whose columns differ from the mapping's.
+    #[error("expected {expected}, found {found}")]
     SchemaMismatch {
-        /// Position of the column, from 0.
-        column: usize,
-        /// The mapping's column.
+        /// The mapping's columns: the first one that differs, or their number.
         expected: String,
-        /// The batch's column.
+        /// The batch's.
         found: String,
     },
     /// The sink failed.

@@ -125,7 +125,7 @@ impl RecordParser {
     pub fn parse(&mut self, records: &dyn Array) -> Result<StructArray> {
         if !is_binary(records.data_type()) {
             let (expected, found) = ("binary records".to_owned(), records.data_type().to_string());
-            return Err(ErrorKind::SchemaMismatch { column: 0, expected, found }.into());
+            return Err(ErrorKind::SchemaMismatch { expected, found }.into());
         }
         let arrow = |source: ArrowError| ErrorKind::Arrow { source };
         let records = arrow_cast::cast(records, &DataType::LargeBinary).map_err(arrow)?;

@@ -50,6 +50,22 @@ pub fn same_type(left: &DataType, right: &DataType) -> bool {
     left.equals_datatype(right) && same_names(left, right)
 }
 
+/// The first column that two tables do not share, as texts: what was expected, and what was found. Columns are pairs of a
+/// name and a type; types are compared by [`same_type`].
+pub fn difference<'a>(
+    expected: impl ExactSizeIterator<Item = (&'a str, &'a DataType)>,
+    found: impl ExactSizeIterator<Item = (&'a str, &'a DataType)>,
+) -> Option<(String, String)> {
+    let counts = (expected.len(), found.len());
+    let same =
+        |expected: (&str, &DataType), found: (&str, &DataType)| expected.0 == found.0 && same_type(expected.1, found.1);
+    let describe = |(name, data_type): (&str, &DataType)| format!("column {name:?} of type {data_type}");
+    let differing = expected.zip(found).find(|(expected, found)| !same(*expected, *found));
+    differing
+        .map(|(expected, found)| (describe(expected), describe(found)))
+        .or_else(|| (counts.0 != counts.1).then(|| (format!("{} columns", counts.0), counts.1.to_string())))
+}
+
 /// Whether struct fields have the same names, in types that are otherwise equal.
 fn same_names(left: &DataType, right: &DataType) -> bool {
     let has_names = |left: &DataType, right: &DataType| match (left, right) {

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
-use tfr_arrow::nested::same_type;
+use tfr_arrow::nested;
 
 use crate::columns::Columns;
 use crate::error::{Failure, Result};
@@ -154,17 +154,9 @@ fn unwritable(error: ArrowError) -> Failure {
 
 /// Describes the first difference of two schemas. Metadata and nullability do not count.
 pub(crate) fn difference(expected: &Schema, found: &Schema) -> Option<String> {
-    let (expected, found) = (expected.fields(), found.fields());
-    if expected.len() != found.len() {
-        return Some(format!("expected {} columns, found {}", expected.len(), found.len()));
-    }
-    let mut pairs = expected.iter().zip(found);
-    let (expected, found) = pairs.find(|(expected, found)| {
-        expected.name() != found.name() || !same_type(expected.data_type(), found.data_type())
-    })?;
-    let describe = |name: &str, data_type: &dyn std::fmt::Display| format!("{name:?} of type {data_type}");
-    let (expected, found) =
-        (describe(expected.name(), expected.data_type()), describe(found.name(), found.data_type()));
+    let expected = expected.fields().iter().map(|field| (field.name().as_str(), field.data_type()));
+    let found = found.fields().iter().map(|field| (field.name().as_str(), field.data_type()));
+    let (expected, found) = nested::difference(expected, found)?;
     Some(format!("expected {expected}, found {found}"))
 }
 

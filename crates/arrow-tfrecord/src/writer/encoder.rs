@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use tfr_arrow::nested;
 use tfrecord_framing::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, seal_record};
 
 use super::bind::{BoundColumn, WireNull};
@@ -98,8 +99,8 @@ impl Encoder {
     /// in pieces.
     ///
     /// # Errors
-    /// Fails if the schema of the batch differs from the mapping's, or on a null or value that the mapping does not
-    /// allow.
+    /// Fails if the columns of the batch differ from the mapping's in names, types or order, or on a null or value that
+    /// the mapping does not allow.
     pub fn bind(&self, batch: &RecordBatch) -> Result<BoundBatch<'_>> {
         self.check_schema(batch)?;
         let mut columns: Vec<_> = self.features.iter().map(|_| None).collect();
@@ -120,20 +121,10 @@ impl Encoder {
     }
 
     fn check_schema(&self, batch: &RecordBatch) -> Result<()> {
-        let expected = self.mapping.columns();
-        let found = batch.columns();
-        let pairs = expected.iter().zip(found).enumerate();
-        let differing = pairs
-            .filter(|(_, (expected, found))| !expected.data_type.equals_datatype(found.data_type()))
-            .map(|(column, (expected, found))| (column, expected.data_type.to_string(), found.data_type().to_string()))
-            .next();
-        let differing = differing.or_else(|| {
-            let count = |columns: usize| format!("{columns} columns");
-            (expected.len() != found.len())
-                .then(|| (expected.len().min(found.len()), count(expected.len()), count(found.len())))
-        });
-        match differing {
-            Some((column, expected, found)) => Err(ErrorKind::SchemaMismatch { column, expected, found }.into()),
+        let expected = self.mapping.columns().iter().map(|column| (column.column.as_str(), &column.data_type));
+        let found = batch.schema_ref().fields().iter().map(|field| (field.name().as_str(), field.data_type()));
+        match nested::difference(expected, found) {
+            Some((expected, found)) => Err(ErrorKind::SchemaMismatch { expected, found }.into()),
             None => Ok(()),
         }
     }
@@ -168,8 +159,8 @@ impl BoundBatch<'_> {
     /// # Errors
     /// Fails on a record that exceeds the maximum length of a protobuf message.
     pub fn encode(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
-        let stood = out.len();
-        self.append(rows.start..rows.end.min(self.rows), out).inspect_err(|_| out.truncate(stood))
+        let start = out.len();
+        self.append(rows.start..rows.end.min(self.rows), out).inspect_err(|_| out.truncate(start))
     }
 
     fn append(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {

@@ -150,5 +150,5 @@ pub(super) fn bytes(array: &ArrayRef) -> Result<BytesValues> {
 /// The error for an array type that does not fit its conversion. The check of the batch's schema rules this out.
 pub(super) fn mismatch(array: &ArrayRef) -> crate::Error {
     let found = array.data_type().to_string();
-    ErrorKind::SchemaMismatch { column: 0, expected: "the type the mapping was made for".to_owned(), found }.into()
+    ErrorKind::SchemaMismatch { expected: "the type the mapping was made for".to_owned(), found }.into()
 }

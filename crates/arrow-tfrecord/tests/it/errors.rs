@@ -213,13 +213,36 @@ fn encoder_ignores_values_that_no_row_shows() {
     }
 }
 
+/// Columns of equal types in another order would be written under each other's names, and so would fields of structs.
 #[test]
-fn another_schema_is_refused() {
-    let made_for = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
-    let encoder = Encoder::new(Arc::new(Mapping::try_new(&made_for, &MappingOptions::default()).unwrap()));
-    let other = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1])) as ArrayRef)]).unwrap();
-    let error = encoder.encode(&other, &mut RecordBuffer::default()).unwrap_err();
-    assert_snapshot!(error.to_string(), @r"column 0: expected Int64, found Int32");
+fn batch_of_other_columns_is_refused() {
+    let number = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    let pair = |first: &str, second: &str| {
+        let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
+        let columns = vec![(field(first), number(1)), (field(second), number(2))];
+        Arc::new(StructArray::from(columns)) as ArrayRef
+    };
+    let batch = |columns: Vec<(&'static str, ArrayRef)>| RecordBatch::try_from_iter(columns).unwrap();
+    let made_for = batch(vec![("a", number(1)), ("b", number(2)), ("s", pair("x", "y"))]);
+    let encoder = Encoder::new(Arc::new(Mapping::try_new(&made_for.schema(), &MappingOptions::default()).unwrap()));
+    let others = [
+        batch(vec![("a", Arc::new(Int32Array::from(vec![1]))), ("b", number(2)), ("s", pair("x", "y"))]),
+        batch(vec![("b", number(2)), ("a", number(1)), ("s", pair("x", "y"))]),
+        batch(vec![("a", number(1)), ("b", number(2)), ("s", pair("y", "x"))]),
+        batch(vec![("a", number(1)), ("b", number(2))]),
+    ];
+    let mut records = RecordBuffer::default();
+    let mut refused = |other| encoder.encode(other, &mut records).unwrap_err().to_string() + "\n";
+    let errors: String = others.iter().map(&mut refused).collect();
+    assert_eq!(records.len(), 0);
+    assert_snapshot!(errors, @r#"
+    expected column "a" of type Int64, found column "a" of type Int32
+    expected column "a" of type Int64, found column "b" of type Int64
+    expected column "s" of type Struct("x": Int64, "y": Int64), found column "s" of type Struct("y": Int64, "x": Int64)
+    expected 3 columns, found 2
+    "#);
+    encoder.encode(&made_for, &mut records).unwrap();
+    assert_eq!(records.len(), 1);
 }
 
 #[test]
