@@ -103,7 +103,7 @@ pub enum ErrorKind {
     },
     /// The records are sequences, but the table was created by the engine, which learns only a schema from inference.
     #[error("the records are of type tf.train.SequenceExample, which the options must specify")]
-    UnsaidSequences {
+    UndeclaredSequences {
         /// The columns with one element per step.
         sequences: Vec<String>,
     },

@@ -118,9 +118,9 @@ fn writable(
         }
         let path = target.join(&sidecar.path);
         let is_ours = lists(&sidecar.path);
-        let is_there = path.symlink_metadata().is_ok();
+        let exists = path.symlink_metadata().is_ok();
         let is_same = || fs::read(&path).is_ok_and(|found| found == sidecar.content);
-        if args.replace || is_ours || !is_there || is_same() {
+        if args.replace || is_ours || !exists || is_same() {
             left.push(sidecar);
         } else if args.emit().is_some() {
             return Err(Error::SidecarThere { path });

@@ -28,7 +28,7 @@ pub fn statement(statement: &Statement) -> String {
 /// Returns the locations and the dialect of a table: the options of `--table` that differ from their defaults.
 pub fn table(spec: &TableSpec) -> Value {
     let (csv, usual) = (&spec.options.csv, tfr_formats::csv::CsvOptions::default());
-    let (records, unsaid) = (&spec.options.tfrecord, ReadOptions::default());
+    let (records, default) = (&spec.options.tfrecord, ReadOptions::default());
     let character = |byte: Option<u8>| byte.map_or_else(|| json!("none"), |byte| json!(char::from(byte).to_string()));
     let word = |value: &dyn std::fmt::Debug| json!(format!("{value:?}").to_lowercase());
     let compression = match (csv.compression, records.compression) {
@@ -76,11 +76,11 @@ pub fn table(spec: &TableSpec) -> Value {
         ("sequence", !mapping.sequences.is_empty(), json!(mapping.sequences)),
         ("separator", mapping.separator != usual_mapping.separator, json!(mapping.separator)),
         ("vocabulary", !mapping.vocabularies.is_empty(), json!(mapping.vocabularies)),
-        ("crc", records.crc != unsaid.crc, word(&records.crc)),
+        ("crc", records.crc != default.crc, word(&records.crc)),
         ("damaged", records.skips_damaged, json!("skip")),
-        ("infer_files", records.infer_files != unsaid.infer_files, count(records.infer_files)),
-        ("infer_records", records.infer_records != unsaid.infer_records, count(records.infer_records)),
-        ("fixed_size_lists", records.fixed_size_lists != unsaid.fixed_size_lists, json!(records.fixed_size_lists)),
+        ("infer_files", records.infer_files != default.infer_files, count(records.infer_files)),
+        ("infer_records", records.infer_records != default.infer_records, count(records.infer_records)),
+        ("fixed_size_lists", records.fixed_size_lists != default.fixed_size_lists, json!(records.fixed_size_lists)),
     ];
     let mut table = Map::from_iter([(
         "path".to_owned(),

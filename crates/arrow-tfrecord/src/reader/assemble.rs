@@ -163,7 +163,7 @@ impl Level {
 }
 
 impl Part {
-    fn is_there(&self, row: usize) -> bool {
+    fn is_present(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
@@ -177,7 +177,7 @@ impl Part {
 
     /// Whether the feature is present in a row and, if nulls are written as empty lists, has values.
     fn has_values(&self, row: usize) -> bool {
-        self.is_there(row) && self.count(row) > 0
+        self.is_present(row) && self.count(row) > 0
     }
 
     fn int64s(&self) -> &[i64] {
@@ -362,9 +362,9 @@ impl Assembler<'_> {
                 first = Some((feature, steps));
                 continue;
             };
-            let is_there = |steps: &Steps, row| steps.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let is_present = |steps: &Steps, row| steps.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
             for row in 0..level.len {
-                let (here, there) = (is_there(&steps, row), is_there(expected, row));
+                let (here, there) = (is_present(&steps, row), is_present(expected, row));
                 if here != there {
                     return Err(partial(if here { *leader } else { feature }, row));
                 }
@@ -389,7 +389,7 @@ impl Assembler<'_> {
         }
         if let Some(feature) = node.mask {
             let part = self.part(feature)?;
-            return match (0..level.len).find(|row| !part.is_there(*row) && !level.is_null(*row)) {
+            return match (0..level.len).find(|row| !part.is_present(*row) && !level.is_null(*row)) {
                 Some(row) => Err(Defect::Missing { feature, row }),
                 None => self.flags(feature, level).map(Some),
             };
@@ -404,9 +404,9 @@ impl Assembler<'_> {
         let empty_is_null = node.nulls.is(NullPolicy::Empty);
         let features = leaves.iter().flat_map(|leaf| leaf.lengths.iter().chain([&leaf.values]));
         let parts = features.map(|feature| self.part(*feature)).collect::<Result<Vec<_>, _>>()?;
-        let is_there =
-            |row| parts.iter().any(|part| if empty_is_null { part.has_values(row) } else { part.is_there(row) });
-        Ok(Some(BooleanBuffer::collect_bool(level.len, is_there).into()))
+        let is_present =
+            |row| parts.iter().any(|part| if empty_is_null { part.has_values(row) } else { part.is_present(row) });
+        Ok(Some(BooleanBuffer::collect_bool(level.len, is_present).into()))
     }
 
     /// The null lists among the outermost lists, and the first leaf. A list has either all of its features or none.
@@ -423,7 +423,7 @@ impl Assembler<'_> {
                 continue;
             }
             for row in 0..level.len {
-                let (here, there) = (part.is_there(row), self.part(leader)?.is_there(row));
+                let (here, there) = (part.is_present(row), self.part(leader)?.is_present(row));
                 let is_null = level.is_null(row) || empty_is_null && part.count(row) == 0;
                 if here != there && !is_null {
                     return Err(partial(if here { leader } else { feature }, row));

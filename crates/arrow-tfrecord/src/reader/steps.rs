@@ -26,7 +26,7 @@ pub(super) struct StepLocator {
     /// The feature lists of the current record.
     found: Vec<Vec<Range<usize>>>,
     /// Whether each of them exists.
-    is_there: Vec<bool>,
+    is_present: Vec<bool>,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl StepLocator {
         Self {
             lists: by_name.iter().map(|_| list()).collect(),
             found: vec![Vec::new(); by_name.len()],
-            is_there: vec![false; by_name.len()],
+            is_present: vec![false; by_name.len()],
             by_name,
         }
     }
@@ -93,7 +93,7 @@ impl StepLocator {
     pub(super) fn locate(&mut self, locator: &mut Locator, records: &[u8], record: Range<usize>) -> WireResult<()> {
         let bytes = &records[..record.end];
         self.found.iter_mut().for_each(Vec::clear);
-        self.is_there.fill(false);
+        self.is_present.fill(false);
         let mut pos = record.start;
         while pos < bytes.len() {
             let example = field(bytes, pos)?;
@@ -108,7 +108,7 @@ impl StepLocator {
                 let bytes = &bytes[..entry.end];
                 let name = entry_name(bytes, entry.start)?;
                 if let Some(number) = self.by_name.get(&bytes[name]) {
-                    self.is_there[*number] = true;
+                    self.is_present[*number] = true;
                     let found = &mut self.found[*number];
                     // The last entry of a name counts.
                     found.clear();
@@ -116,12 +116,12 @@ impl StepLocator {
                 }
             }
         }
-        for ((list, found), is_there) in self.lists.iter_mut().zip(&self.found).zip(&self.is_there) {
+        for ((list, found), is_present) in self.lists.iter_mut().zip(&self.found).zip(&self.is_present) {
             for feature in found {
                 list.slots.push(locator.feature(bytes, feature.clone())?);
             }
             list.ends.push(list.ends.last().copied().unwrap_or_default() + found.len());
-            list.nulls.append(*is_there);
+            list.nulls.append(*is_present);
         }
         Ok(())
     }

@@ -138,8 +138,8 @@ impl Slots {
 /// The present rows, and the wire states of the others if any is not absent.
 fn nulls_of(forms: &[Option<WireNull>]) -> (Option<NullBuffer>, Option<Arc<[WireNull]>>) {
     let nulls = NullBuffer::from(BooleanBuffer::collect_bool(forms.len(), |row| forms[row].is_none()));
-    let is_there = |form: &Option<WireNull>| form.is_some_and(|form| form != WireNull::Absent);
-    let some_are_there = forms.iter().any(is_there);
+    let is_present = |form: &Option<WireNull>| form.is_some_and(|form| form != WireNull::Absent);
+    let some_are_there = forms.iter().any(is_present);
     let forms = some_are_there.then(|| forms.iter().map(|form| form.unwrap_or(WireNull::Absent)).collect());
     ((nulls.null_count() > 0).then_some(nulls), forms)
 }

@@ -147,11 +147,11 @@ fn names(records: &dyn Array) -> Result<FeatureNames, arrow_tfrecord::Error> {
 /// every row.
 fn elsewhere(mapping: &Mapping, options: &MappingOptions, names: &FeatureNames) -> Option<String> {
     let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
-    let is_there = |feature: &&FeatureMapping| {
+    let is_present = |feature: &&FeatureMapping| {
         let place = if feature.in_steps { names.feature_lists() } else { names.features() };
         place.contains(feature.name.as_str())
     };
-    if features.iter().any(is_there) {
+    if features.iter().any(is_present) {
         return None;
     }
     let is_claimed = |name: &str| features.iter().any(|feature| feature.name == name);

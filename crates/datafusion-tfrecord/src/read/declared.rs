@@ -79,15 +79,15 @@ impl Observer for Wanted<'_> {
     }
 
     fn has_enough(&mut self) -> bool {
-        let told = (self.names.record_type(), self.names.feature_lists().len());
+        let names = (self.names.record_type(), self.names.feature_lists().len());
         let unseen = match self.unseen.take() {
-            Some((known, unseen)) if known == told => unseen,
+            Some((before, unseen)) if before == names => unseen,
             // A column that cannot be read at all is not looked up.
             _ => self.mapping(&self.form()).iter().flat_map(values).map(|(_, feature)| feature.clone()).collect(),
         };
-        let unseen: Vec<_> = unseen.into_iter().filter(|feature| !self.is_there(feature)).collect();
+        let unseen: Vec<_> = unseen.into_iter().filter(|feature| !self.is_present(feature)).collect();
         let has_enough = unseen.is_empty();
-        self.unseen = Some((told, unseen));
+        self.unseen = Some((names, unseen));
         has_enough
     }
 }
@@ -133,10 +133,10 @@ impl<'a> Wanted<'a> {
             let mut parts = BTreeMap::<&str, Vec<bool>>::new();
             for mask in of_role(FeatureRole::Mask) {
                 if let Some(part) = masks::masked(&mask.name, &form.separator) {
-                    parts.entry(part).or_default().push(self.is_there(mask));
+                    parts.entry(part).or_default().push(self.is_present(mask));
                 }
             }
-            if parts.values().flatten().all(|is_there| *is_there) {
+            if parts.values().flatten().all(|is_present| *is_present) {
                 continue;
             }
             for (part, masks) in parts {
@@ -146,13 +146,13 @@ impl<'a> Wanted<'a> {
                     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(form.separator.as_str()))
                 };
                 let mut values = of_role(FeatureRole::Values).filter(|feature| is_within(&feature.name));
-                let is_known = values.any(|feature| self.is_there(feature));
-                let is_there = masks.contains(&true);
+                let is_known = values.any(|feature| self.is_present(feature));
+                let is_present = masks.contains(&true);
                 // Skip parts whose masks contradict each other or the values, and parts with an explicit option.
-                if (is_known && masks.contains(&!is_there)) || self.said.column_nulls.contains_key(part) {
+                if (is_known && masks.contains(&!is_present)) || self.said.column_nulls.contains_key(part) {
                     continue;
                 }
-                let nulls = if is_there || !is_known { NullPolicy::Mask } else { NullPolicy::Absent };
+                let nulls = if is_present || !is_known { NullPolicy::Mask } else { NullPolicy::Absent };
                 form.column_nulls.insert(part.to_owned(), nulls.into());
             }
         }
@@ -176,7 +176,7 @@ impl<'a> Wanted<'a> {
         self.columns.column_with_name(column).is_some_and(|(_, field)| is_list(field.data_type()))
     }
 
-    fn is_there(&self, feature: &FeatureMapping) -> bool {
+    fn is_present(&self, feature: &FeatureMapping) -> bool {
         self.places(feature.in_steps).0.contains(feature.name.as_str())
     }
 
@@ -199,7 +199,7 @@ impl<'a> Wanted<'a> {
         };
         let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
         let claimed: BTreeSet<_> = features.iter().map(|feature| feature.name.as_str()).collect();
-        for (column, feature) in values(mapping).filter(|(_, feature)| !self.is_there(feature)) {
+        for (column, feature) in values(mapping).filter(|(_, feature)| !self.is_present(feature)) {
             let name = column.name();
             let expected = in_place(feature.in_steps, &feature.name);
             if let Some((found, way_out)) = self.elsewhere(feature, name, form, &claimed) {

@@ -60,7 +60,7 @@ pub(crate) async fn infer(
     let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists);
     let Probed { compressions, probed_files, is_all } =
         probe(session, store, files, names, options, &mut inference).await?;
-    let (records, told) = (inference.records(), inference.mapping());
+    let (records, inferred) = (inference.records(), inference.mapping());
     if inference.unnamed() > 0 {
         log::warn!(
             "{} of {records} records that were looked at have a feature without a name, which becomes no column; \
@@ -69,9 +69,9 @@ pub(crate) async fn infer(
         );
     }
     let schema = inference.finish();
-    let mut mapping = MappingOptions { sequences: told.sequences, ..given.clone() };
+    let mut mapping = MappingOptions { sequences: inferred.sequences, ..given.clone() };
     if given.record_type == RecordType::default() {
-        mapping.record_type = told.record_type;
+        mapping.record_type = inferred.record_type;
     }
     for column in &given.sequences {
         match schema.field_with_name(column).map(Field::data_type) {

@@ -175,14 +175,14 @@ fn is_raw(options: &ReadOptions) -> bool {
 
 /// Returns the written options, overridden by the given ones.
 fn over(written: MappingOptions, given: &MappingOptions) -> MappingOptions {
-    fn either<T: Clone + PartialEq>(written: T, given: &T, unsaid: &T) -> T {
-        if given == unsaid { written } else { given.clone() }
+    fn either<T: Clone + PartialEq>(written: T, given: &T, default: &T) -> T {
+        if given == default { written } else { given.clone() }
     }
-    let unsaid = MappingOptions::default();
+    let default = MappingOptions::default();
     let mut mapping = written;
-    mapping.record_type = either(mapping.record_type, &given.record_type, &unsaid.record_type);
-    mapping.nulls = either(mapping.nulls, &given.nulls, &unsaid.nulls);
-    mapping.separator = either(mapping.separator, &given.separator, &unsaid.separator);
+    mapping.record_type = either(mapping.record_type, &given.record_type, &default.record_type);
+    mapping.nulls = either(mapping.nulls, &given.nulls, &default.nulls);
+    mapping.separator = either(mapping.separator, &given.separator, &default.separator);
     mapping.strict = given.strict;
     mapping.choices.extend(given.choices.clone());
     mapping.column_nulls.extend(given.column_nulls.clone());

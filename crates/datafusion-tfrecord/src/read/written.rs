@@ -69,7 +69,7 @@ fn as_read(rule: NullRule) -> NullRule {
 impl Written {
     pub(super) fn of(sets: &[Set], names: &FileNames) -> Result<Self> {
         let directory = |set: &Set| names.name(&set.directory);
-        let mut told: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
+        let mut specified: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
         let mut columns = BTreeMap::new();
         let mut first: Option<(&Set, MappingOptions)> = None;
         for set in sets {
@@ -102,13 +102,13 @@ impl Written {
                 return Err(ErrorKind::FormConflict { column, first, second }.into());
             }
             first.get_or_insert((set, mapping));
-            told.push((set.directory.clone(), schema));
+            specified.push((set.directory.clone(), schema));
         }
         for form in columns.values_mut().filter(|form| form.sets < sets.len()) {
             form.field = Arc::new(form.field.as_ref().clone().with_nullable(true));
         }
         let options = first.map(|(_, options)| options).unwrap_or_default();
-        Ok(Self { is_whole: told.len() == sets.len(), options, sets: told, names: names.clone(), columns })
+        Ok(Self { is_whole: specified.len() == sets.len(), options, sets: specified, names: names.clone(), columns })
     }
 
     /// Returns the columns of all sets together, if every set specifies its own.
@@ -128,19 +128,19 @@ impl Written {
 
     /// Returns the files whose columns no manifest specifies.
     pub(super) fn unspecified<'a>(&self, files: &'a TableFiles) -> impl Iterator<Item = usize> + 'a {
-        let told: Vec<_> =
+        let specified: Vec<_> =
             files.sets.iter().map(|set| self.sets.iter().any(|(directory, _)| *directory == set.directory)).collect();
         let listed = files.listed.iter().enumerate();
-        listed.filter(move |(_, set)| !set.is_some_and(|set| told[set])).map(|(file, _)| file)
+        listed.filter(move |(_, set)| !set.is_some_and(|set| specified[set])).map(|(file, _)| file)
     }
 
     /// Rejects a mix of files with and without manifests that specify types: their values could not be distinguished.
     pub(super) fn check_files(&self, files: &TableFiles) -> Result<()> {
         let Some((first, _)) = self.sets.first() else { return Ok(()) };
         let Some(stray) = self.unspecified(files).next() else { return Ok(()) };
-        let tells = |directory: &Path| self.sets.iter().any(|(told, _)| told == directory);
+        let specifies = |directory: &Path| self.sets.iter().any(|(known, _)| known == directory);
         let stray = &files.listing.files()[stray].location;
-        let beside = stray.parent().filter(tells);
+        let beside = stray.parent().filter(specifies);
         let (file, directory) = (self.names.name(stray), self.names.name(beside.as_ref().unwrap_or(first)));
         Err(ErrorKind::StrayFile { file, directory }.into())
     }

@@ -39,7 +39,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::TfdsInDirectories => Some("leave out --partition-by, or --emit without tfds".to_owned()),
         ErrorKind::TfdsUnnumbered => Some("specify their number with --shards N".to_owned()),
         ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
-        ErrorKind::UnsaidSequences { sequences } => Some(match sequences.as_slice() {
+        ErrorKind::UndeclaredSequences { sequences } => Some(match sequences.as_slice() {
             [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
             names => format!(
                 "OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' '{}')",

@@ -228,7 +228,7 @@ impl Moments {
 
     /// The minimum and the maximum.
     pub(super) fn range(&self) -> Option<(f64, f64)> {
-        let special = |is_there, value| Some(Range { least: value, greatest: value }).filter(|_| is_there);
+        let special = |occurs, value| Some(Range { least: value, greatest: value }).filter(|_| occurs);
         let range = Range::merge(self.finite, special(self.has_negative_infinity, f64::NEG_INFINITY));
         let range = Range::merge(range, special(self.has_positive_infinity, f64::INFINITY))?;
         Some((range.least, range.greatest))
