@@ -72,7 +72,7 @@ Examples:
   And back: shards become a table:
     tfr-sql \"SELECT * FROM 'shards/'\" --out table.parquet
 
-Exit codes: 0 done, 1 the query or the data failed, 2 usage, 130 interrupted, 143 terminated; of tasks: 75 try again.";
+Exit codes: 0 done, 1 the query or the data failed, 2 usage, 124 --timeout, 130 interrupted, 143 terminated; of tasks: 75 try again.";
 
 /// What a reader of the short help tries first.
 const SHORT_EXAMPLES: &str = "\

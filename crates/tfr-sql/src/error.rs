@@ -70,6 +70,9 @@ pub enum Error {
     /// A task failed for a reason that may go away.
     #[error(transparent)]
     TryAgain(Box<Error>),
+    /// The run was not done in time.
+    #[error("stopped: the time of --timeout has passed")]
+    TimedOut,
     /// A file that the command itself reads cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
@@ -378,6 +381,7 @@ impl Error {
         match self {
             Self::TryAgain(_) => ExitStatus::TryAgain,
             Self::Cluster(error) if error.is_transient() => ExitStatus::TryAgain,
+            Self::TimedOut => ExitStatus::TimedOut,
             error if error.is_usage() => ExitStatus::Usage,
             _ => ExitStatus::Failed,
         }

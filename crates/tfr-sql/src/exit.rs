@@ -13,6 +13,8 @@ pub enum ExitStatus {
     Usage,
     /// A task of a plan failed for a reason that may go away, such as a busy store, or tasks are missing.
     TryAgain,
+    /// The time of `--timeout` has passed.
+    TimedOut,
     /// Ctrl-C (SIGINT).
     Interrupted,
     /// SIGTERM.
@@ -22,13 +24,20 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Returns the exit code. That for trying again is `EX_TEMPFAIL` of sysexits.h. After a signal, 128 + the signal's number, as shells report it.
+    /// Whether the run was asked to stop before it was done.
+    pub(crate) fn is_stopped(self) -> bool {
+        matches!(self, Self::TimedOut | Self::Interrupted | Self::Terminated | Self::HungUp)
+    }
+
+    /// Returns the exit code. That for trying again is `EX_TEMPFAIL` of sysexits.h, that of a timeout is the one of GNU
+    /// `timeout`. After a signal, 128 + the signal's number, as shells report it.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 2,
             Self::TryAgain => 75,
+            Self::TimedOut => 124,
             Self::Interrupted => 130,
             Self::Terminated => 143,
             Self::HungUp => 129,

@@ -48,6 +48,7 @@ mod stored;
 mod table;
 mod tasks;
 mod terminal;
+mod time_limit;
 mod tool;
 mod toolbox;
 mod used;
@@ -64,6 +65,7 @@ use crate::cli::{Cli, Generated};
 use crate::cluster::ClusterSupport;
 use crate::error::{Error, Explanation};
 use crate::printer::Printer;
+use crate::time_limit::TimeLimit;
 
 pub use cli::{Display, MessageTarget, When};
 pub use error::{ErrorClass, ErrorDetails};
@@ -118,8 +120,13 @@ pub fn run_on(
         };
         printer.begin(&cli.display);
         let messages = cli.display.messages.clone();
+        let mut time_limit = None;
         let interrupt = || {
             let interrupt = interrupt()?;
+            if let Some(limit) = cli.display.timeout {
+                let started = TimeLimit::start(limit, interrupt.clone());
+                time_limit = Some(started.map_err(|source| Error::Start { what: "the watch of the time", source })?);
+            }
             if let Some(messages) = messages {
                 messages.stop_at(interrupt.clone());
             }
@@ -131,6 +138,10 @@ pub fn run_on(
         }
     }));
     match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {
+        Ok(ExitStatus::TimedOut) => {
+            printer.error(Explanation::of(&Error::TimedOut));
+            ExitStatus::TimedOut
+        }
         Ok(status) => status,
         Err(error) if error.is_closed_pipe() => ExitStatus::Done,
         Err(error) => {

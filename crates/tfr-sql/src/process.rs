@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::mem;
 use std::panic;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use crate::cluster::ClusterSupport;
 use crate::exit::ExitStatus;
@@ -17,6 +18,9 @@ use crate::terminal::Terminal;
 /// Stack sizes in bytes for the planning thread, which traverses plans recursively. The system allocates stack memory
 /// on first touch. The smaller size is used where the address space is too small for the larger one.
 const PLANNING_STACKS: [usize; 2] = [256 << 20, 32 << 20];
+
+/// How long the process waits for its last message to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Calls [`run_on`](crate::run_on) with this process's arguments, signals and terminal. To be called by `main`, once.
 pub fn command(cluster: Option<ClusterSupport>) -> ExitCode {
@@ -54,15 +58,35 @@ struct Process(Terminal);
 
 impl EndProcess for Process {
     fn end(&self, status: ExitStatus) {
+        if status == ExitStatus::TimedOut {
+            self.say(
+                Event::Warning("the time of --timeout has passed, and the run did not react: it is ended"),
+                LAST_WORDS,
+            );
+        }
         signal_hook::low_level::exit(status.code().into());
     }
 
     fn say_why_not(&self) {
         const REASON: &str = "still publishing, or removing what was staged; a second signal ends the command at once";
+        self.say(Event::Note(REASON), Duration::ZERO);
+    }
+}
+
+impl Process {
+    /// Reports `event`, and waits for that no longer than `patience`: a pipe that nobody reads must not keep the caller
+    /// from signals.
+    fn say(&self, event: Event<'static>, patience: Duration) {
         let terminal = self.0.clone();
-        // A pipe that nobody reads must not keep the caller from signals.
-        if let Ok(thread) = thread::Builder::new().spawn(move || terminal.event(Event::Note(REASON))) {
+        let (saying, said) = mpsc::channel::<()>();
+        let say = move || {
+            terminal.event(event);
+            drop(saying);
+        };
+        if let Ok(thread) = thread::Builder::new().spawn(say) {
             mem::forget(thread);
+            // Nothing is sent: the channel is closed afterwards.
+            let _ = said.recv_timeout(patience);
         }
     }
 }

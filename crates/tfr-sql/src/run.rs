@@ -60,8 +60,7 @@ pub fn query(
     };
     let run = AssertUnwindSafe(run).catch_unwind();
     let status = runtime.block_on(run).unwrap_or_else(|panic| Err(Error::panic(panic.as_ref())));
-    let is_stopped = matches!(status, Ok(ExitStatus::Interrupted | ExitStatus::Terminated | ExitStatus::HungUp));
-    if is_stopped && args.output.target().is_some() {
+    if status.as_ref().is_ok_and(|status| status.is_stopped()) && args.output.target().is_some() {
         printer.note("stopped; nothing was written");
     }
     // Everything that must finish has finished. A write to a pipe that nobody reads may still be blocked.

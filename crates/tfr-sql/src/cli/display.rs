@@ -1,8 +1,11 @@
 //! Options for messages, of a query and of every tool.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::messages::MessageTarget;
+use super::values;
 
 /// The display options of the command.
 #[derive(Debug, Default, Args)]
@@ -37,6 +40,20 @@ pub struct Display {
     /// code, and where it is known the file, record, byte, column and row. docs/messages.md describes them.
     #[arg(long, global = true, value_name = "TARGET", value_parser = MessageTarget::open, hide_short_help = true)]
     pub messages: Option<MessageTarget>,
+
+    /// Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    ///
+    /// The time begins when the command has read its arguments. Nothing is left of a run that is stopped. One that
+    /// publishes its output at that moment goes on.
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        value_parser = values::time,
+        help_heading = "Resources",
+        hide_short_help = true
+    )]
+    pub timeout: Option<Duration>,
 
     /// Print only errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use datafusion_tfrecord::options::values;
 use datafusion_tfrecord::write::WriteTarget;
@@ -23,6 +24,17 @@ pub fn memory(text: &str) -> Result<NonZeroU64, String> {
 
 pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     values::count(text).map_err(|expected| format!("expected {expected}"))
+}
+
+/// Parses a time: a number, and `s`, `m`, `h` or `d`.
+pub fn time(text: &str) -> Result<Duration, String> {
+    const EXPECTED: &str = "expected a time, such as 90s, 30m, 12h or 7d";
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86400)];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(*unit));
+    let (unit, seconds) = unit.ok_or(EXPECTED)?;
+    let number = text.strip_suffix(*unit).and_then(|number| number.parse().ok()).filter(|number| *number > 0);
+    let seconds = number.and_then(|number: u64| number.checked_mul(*seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| EXPECTED.to_owned())
 }
 
 /// Parses a table option: `key=value`.

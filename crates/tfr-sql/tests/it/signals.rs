@@ -215,6 +215,23 @@ fn terminated_while_writing_a_table() {
     leaves_no_table("-TERM", 143, "x.jsonl.gz/");
 }
 
+/// The time of `--timeout` ends a query that would never end, while it writes and while it is planned.
+#[test]
+fn timeout_leaves_nothing() {
+    let bench = Workbench::new();
+    let query = plan_of_minutes();
+    for arguments in [[ENDLESS, "--out", "shards"], [&query, "--out", "x.csv"]] {
+        let run = bench.run(&[arguments.as_slice(), &["--timeout", "1s"]].concat());
+        assert_eq!(run.status.code(), Some(124));
+        let talk = String::from_utf8(run.stderr).unwrap();
+        assert!(talk.contains("the time of --timeout has passed"), "{talk}");
+        assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    }
+    let refused = bench.run(&["SELECT 1 AS x", "--timeout", "90"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(bench.run(&["SELECT 1 AS x", "--timeout", "1h"]).stdout, b"x\n1\n");
+}
+
 /// Uses a tool over a pipe that never ends, or over more bytes than it reads before the signal.
 fn leaves_no_set(signal: &str, code: i32, arguments: &[&str]) {
     let bench = Workbench::new();
@@ -379,12 +396,16 @@ fn handles_sigterm(child: &Child) -> bool {
     u64::from_str_radix(handled.trim(), 16).unwrap() & (1 << 14) != 0
 }
 
+/// A query that takes minutes to plan, without a pause.
+fn plan_of_minutes() -> String {
+    let steps: Vec<_> = (1..3000).map(|n| format!("c{n} AS (SELECT v + 1 AS v FROM c{})", n - 1)).collect();
+    format!("WITH c0 AS (SELECT 1 AS v), {} SELECT v FROM c2999", steps.join(", "))
+}
+
 #[test]
 fn terminated_while_planning() {
     let bench = Workbench::new();
-    // Takes minutes to plan, without a pause.
-    let steps: Vec<_> = (1..3000).map(|n| format!("c{n} AS (SELECT v + 1 AS v FROM c{})", n - 1)).collect();
-    let query = format!("WITH c0 AS (SELECT 1 AS v), {} SELECT v FROM c2999", steps.join(", "));
+    let query = plan_of_minutes();
     let mut child = bench.command(&[&query, "--out", "x.csv"]).stderr(Stdio::piped()).spawn().unwrap();
     while !handles_sigterm(&child) {
         assert!(child.try_wait().unwrap().is_none(), "the command ended");
