@@ -1,0 +1,82 @@
+"""Puts the package, the native module and the command into one wheel: wheel.py MODULE COMMAND PLATFORM OUT [SBOM].
+
+PLATFORM is a platform tag, such as manylinux2014_x86_64. maturin would build the module alone, with other features than
+the command has, and so compile the Arrow crates twice; here, cargo builds both at once. The same files give the same
+bytes: entries are sorted, and their time is SOURCE_DATE_EPOCH.
+"""
+
+import base64
+import hashlib
+import os
+import sys
+import time
+import tomllib
+import zipfile
+from pathlib import Path
+
+from pyproject_metadata import StandardMetadata
+
+CRATE = Path(__file__).resolve().parent
+ROOT = CRATE.parent.parent
+#: The module uses the stable interface of CPython, from this version on (the feature of pyo3 in Cargo.toml).
+PYTHON = "cp310-abi3"
+
+
+def metadata() -> StandardMetadata:
+    pyproject = tomllib.loads((CRATE / "pyproject.toml").read_text())
+    project = pyproject["project"]
+    project["version"] = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    project["dynamic"].remove("version")
+    return StandardMetadata.from_pyproject(pyproject, CRATE)
+
+
+def files(module: Path, command: Path, platform: str, sbom: Path | None) -> tuple[str, dict[str, bytes]]:
+    """The name of the wheel, and its files but for RECORD."""
+    project = metadata()
+    name = f"{project.name.replace('-', '_')}-{project.version}"
+    package = {
+        f"tfr_sql/{path.relative_to(CRATE / 'python/tfr_sql')}": path.read_bytes()
+        for path in (CRATE / "python/tfr_sql").rglob("*")
+        if path.suffix in {".py", ".pyi", ".typed"} or path.name == "py.typed"
+    }
+    wheel = f"Wheel-Version: 1.0\nGenerator: tfr-sql\nRoot-Is-Purelib: false\nTag: {PYTHON}-{platform}\n"
+    about = {
+        "METADATA": str(project.as_rfc822()).encode(),
+        "WHEEL": wheel.encode(),
+        "licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+    if sbom:
+        about["sboms/tfr-sql.cdx.json"] = sbom.read_bytes()
+    binaries = {"tfr_sql/_native.abi3.so": module.read_bytes(), f"{name}.data/scripts/tfr-sql": command.read_bytes()}
+    dist_info = {f"{name}.dist-info/{entry}": content for entry, content in about.items()}
+    return f"{name}-{PYTHON}-{platform}.whl", package | binaries | dist_info
+
+
+def record(contents: dict[str, bytes], dist_info: str) -> bytes:
+    """The list of files with checksums that pip compares."""
+    def line(name: str, content: bytes) -> str:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        return f"{name},sha256={digest},{len(content)}\n"
+
+    return ("".join(line(*entry) for entry in sorted(contents.items())) + f"{dist_info}/RECORD,,\n").encode()
+
+
+def main(module: str, command: str, platform: str, out: str, sbom: str | None = None) -> None:
+    name, contents = files(Path(module), Path(command), platform, Path(sbom) if sbom else None)
+    dist_info = "-".join(name.split("-")[:2]) + ".dist-info"
+    # A zip file has no earlier times than 1980. RECORD is the last entry, as the format recommends for dist-info.
+    when = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), 315_532_800))[:6]
+    Path(out).mkdir(parents=True, exist_ok=True)
+    path = Path(out) / name
+    ordered = sorted(contents.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0]))
+    with zipfile.ZipFile(path, "w") as archive:
+        for entry, content in [*ordered, (f"{dist_info}/RECORD", record(contents, dist_info))]:
+            info = zipfile.ZipInfo(entry, when)
+            executable = entry.endswith((".so", "/scripts/tfr-sql"))
+            info.external_attr = (0o100755 if executable else 0o100644) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content, compresslevel=9)
+    print(path)
+
+
+main(*sys.argv[1:])
