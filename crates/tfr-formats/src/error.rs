@@ -4,6 +4,7 @@ mod line;
 
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
+use datafusion_tfrecord::similar;
 
 use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
@@ -32,7 +33,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Unknown option.
-    #[error("unknown option {key:?}; expected one of {}", .known.join(", "))]
+    #[error("unknown option {key:?}; {}", expected(key, known))]
     UnknownOption {
         /// The key as the user wrote it.
         key: String,
@@ -532,5 +533,13 @@ impl Error {
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
         Self::External(Box::new(error))
+    }
+}
+
+/// Names the option that may be meant, or all of them.
+fn expected(key: &str, known: &[&str]) -> String {
+    match similar(key, known.iter().copied()) {
+        Some(similar) => format!("did you mean {similar}?"),
+        None => format!("expected one of {}", known.join(", ")),
     }
 }

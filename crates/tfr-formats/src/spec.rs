@@ -164,12 +164,9 @@ mod tests {
         ] {
             assert_eq!(parse(text).expect_err(text).to_string(), message);
         }
-        let message = parse("t=a.csv,delimeter=;").expect_err("unknown").to_string();
-        assert!(
-            message.starts_with(
-                "unknown option \"delimeter\"; expected one of path, format, partitions, bare_files, delimiter,"
-            ),
-            "{message}"
-        );
+        let message = |text| parse(text).expect_err("unknown").to_string();
+        assert_eq!(message("t=a.csv,delimeter=;"), "unknown option \"delimeter\"; did you mean delimiter?");
+        let unlike = message("t=a.csv,snowflake=1");
+        assert!(unlike.starts_with("unknown option \"snowflake\"; expected one of path, format,"), "{unlike}");
     }
 }

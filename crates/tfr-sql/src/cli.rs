@@ -231,17 +231,29 @@ fn stray(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
     }
     let hint = match similar_tool(query) {
         Some(tool) => format!("did you mean tfr-sql {tool}?"),
+        None if is_word(query) => {
+            format!("the tools are {}; a query is one argument, in quotes", tools().join(", "))
+        }
         None => "the whole query is one argument: put it in quotes".to_owned(),
     };
     let message = format!("unexpected argument '{argument}' behind the query '{query}'\n\nhint: {hint}");
     Some(usage_of(None).error(ErrorKind::UnknownArgument, message))
 }
 
+/// Whether `text` may be the name of a tool: a word that does not begin a query.
+fn is_word(text: &str) -> bool {
+    let starts = ["select", "with", "from", "values", "show", "describe", "explain", "set", "create", "copy"];
+    text.chars().all(char::is_alphanumeric) && !starts.contains(&text.to_lowercase().as_str())
+}
+
+fn tools() -> Vec<String> {
+    Cli::command().get_subcommands().map(|tool| tool.get_name().to_owned()).collect()
+}
+
 /// Returns the tool name most similar to `word`.
 pub fn similar_tool(word: &str) -> Option<String> {
     let word = word.to_lowercase();
-    let names = Cli::command().get_subcommands().map(|tool| tool.get_name().to_owned()).collect::<Vec<_>>();
-    names
+    tools()
         .into_iter()
         .map(|name| (levenshtein(&word, &name), name))
         .filter(|(distance, name)| distance * 3 <= name.chars().count())

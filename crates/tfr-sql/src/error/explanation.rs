@@ -243,11 +243,16 @@ impl<'a> Link<'a> {
             .split_once("Did you mean '")
             .and_then(|(_, rest)| rest.split_once("'?"))
             .and_then(|(guess, _)| valid_fields.iter().find(|column| column.quoted_flat_name() == guess))
-            .map(|guess| format!("did you mean {}? ", name(guess)))
-            .unwrap_or_default();
+            .map(|guess| format!("did you mean {}? ", name(guess)));
+        // MySQL and Hive take double quotes for those of a text.
+        let text = match guess {
+            Some(_) => String::new(),
+            None => format!("; a text has single quotes: '{}'", field.name),
+        };
+        let guess = guess.unwrap_or_default();
         let hint = match valid_fields {
             [] => None,
-            columns => Some(format!("{guess}the columns are {}", listed(columns.iter().map(name)))),
+            columns => Some(format!("{guess}the columns are {}{text}", listed(columns.iter().map(name)))),
         };
         Self { text: Some(format!("no column named {}", column_name(field, true))), hint, source: None }
     }
