@@ -57,8 +57,8 @@ pub fn plan_write(
     plan(input, options, session, Planning::Here)
 }
 
-/// Plans the tasks of a write that another process has planned, from the same rows and its [stored
-/// options](super::StoredOptions). The target is not inspected.
+/// Plans the tasks of a write that another process has planned, from the same rows and its options
+/// ([`TfRecordCommitExec::task_input`]). The target is not inspected.
 ///
 /// # Errors
 /// As [`plan_write`].

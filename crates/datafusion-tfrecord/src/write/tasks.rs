@@ -36,13 +36,12 @@ use tfrecord_sidecars::stats::Statistics;
 
 use super::commit::{Begun, TfRecordCommitExec, WriteOutcome};
 use super::metrics::WriteMetrics;
-use super::options::WriteOptions;
+use super::options::{Layout, WriteOptions};
 use super::report::PartitionReport;
 use super::run::{Run, with_run};
 use super::shared::{SharedPlace, SharedWrite, blocking, control_area};
 use super::sorted::{Arrangement, SetCut};
 use super::staging::Staging;
-use super::stored_options::StoredOptions;
 use super::task_staging::{TaskReports, TaskStaging, published};
 use super::upload::UploadSet;
 use crate::error::{ErrorKind, shards_error, sidecar_error};
@@ -102,11 +101,13 @@ impl TfRecordCommitExec {
     /// Returns what [`plan_tasks`](super::plan_tasks) of another process needs: the plan of the rows, and the options.
     ///
     /// # Errors
-    /// Tasks do not write such a set.
-    pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, StoredOptions)> {
+    /// The set is a saved dataset, which tasks do not write ([`ErrorKind::Tasks`]).
+    pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, WriteOptions)> {
         let (input, expected_rows) = self.write_node(|write| (Arc::clone(write.input()), write.expected_rows()))?;
-        let options = WriteOptions { expected_rows, ..self.options().clone() };
-        Ok((input, StoredOptions::new(&options)?))
+        if self.options().layout != Layout::Shards {
+            return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
+        }
+        Ok((input, WriteOptions { expected_rows, ..self.options().clone() }))
     }
 
     /// Whether tasks first sort their rows, so that there are two steps of tasks.
