@@ -60,6 +60,7 @@ mod tools;
 mod write;
 
 pub use commit::attempt_id::{AttemptId, ParseAttemptIdError};
+pub use commit::destination::{Destination, MakeSidecars, SetCommit, ShardSink, SharedPlace, TaskAttempt};
 pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
 pub use commit::local::Capabilities;
@@ -95,7 +96,7 @@ pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
-pub use write::open_shards::{Destination, OpenShard, OpenShards, ShardSink};
+pub use write::open_shards::{OpenShard, OpenShards};
 pub use write::planned_set::{PlannedNames, PlannedSet, PlannedWriter};
 pub use write::set_writer::{Rest, SetWriter, WriteListener, Written};
 pub use write::shard_writer::{ShardStats, ShardWriter};

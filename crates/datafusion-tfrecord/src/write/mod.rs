@@ -51,6 +51,7 @@ mod report;
 mod run;
 mod running;
 mod sealing;
+mod shards;
 mod shared;
 mod sorted;
 mod staging;

@@ -10,11 +10,13 @@ use datafusion_execution::TaskContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use tfrecord_shards::objects::AttemptChoice;
 use tfrecord_shards::sort::DirectorySpill;
-use tfrecord_shards::{AttemptId, Manifest, RunId, StagedShard, StagingArea, TaskReport};
+use tfrecord_shards::{AttemptId, Manifest, RunId, SharedPlace, StagedShard, StagingArea, TaskAttempt, TaskReport};
+use tfrecord_sidecars::SidecarKind;
 
 use super::options::WriteOptions;
 use super::running::Running;
-use super::shared::{SharedPlace, SharedWrite, blocking, control_area};
+use super::shards::Shards;
+use super::shared::{SharedWrite, blocking, control_area};
 use super::upload::{ControlArea, UploadSet};
 use crate::error::{ErrorKind, shards_error};
 
@@ -24,18 +26,13 @@ const MOST_AT_ONCE: usize = 16;
 /// Where one attempt of a task stages its shards and its sorted rows.
 #[derive(Clone)]
 pub(crate) struct TaskStaging {
-    pub(super) shards: TaskShards,
-    /// For sorted rows, if these are not next to the shards.
+    attempt: Arc<dyn TaskAttempt>,
+    /// The directory of the sorted rows, if there is one.
+    rows: Option<StagingArea>,
+    /// The same, if it is not that of the shards.
     scratch: Option<StagingArea>,
     run: RunId,
-    attempt: AttemptId,
-}
-
-/// Where an attempt stages its shards.
-#[derive(Clone)]
-pub(super) enum TaskShards {
-    Directory(StagingArea),
-    Store(Arc<UploadSet>),
+    id: AttemptId,
 }
 
 impl TaskStaging {
@@ -45,30 +42,24 @@ impl TaskStaging {
         options: &WriteOptions,
         context: &TaskContext,
         running: Running,
-    ) -> Result<Self> {
-        let attempt = AttemptId::new();
-        let scratch = at.scratch.as_ref().map(|scratch| StagingArea::join(scratch, attempt)).transpose();
-        let shards = match &at.shards {
-            SharedPlace::Directory(at) => TaskShards::Directory(StagingArea::join(at, attempt).map_err(shards_error)?),
+    ) -> Result<(Shards, Self)> {
+        let id = AttemptId::new();
+        let scratch = at.scratch.as_ref().map(|scratch| StagingArea::join(scratch, id)).transpose();
+        let scratch = scratch.map_err(shards_error)?;
+        let (shards, attempt, directory): (_, Arc<dyn TaskAttempt>, _) = match &at.shards {
+            SharedPlace::Directory(at) => {
+                let area = StagingArea::join(at, id).map_err(shards_error)?;
+                let area = area.with_indexes(options.emit.has(SidecarKind::Index));
+                (Shards::Files(Arc::new(area.clone())), Arc::new(area.clone()), Some(area))
+            }
             SharedPlace::Store(at) => {
                 let control = control_area(&options.out, at, context)?;
-                TaskShards::Store(UploadSet::join(control, at, (attempt, None), options, context, running).await?)
+                let set = UploadSet::join(control, at, (id, None), options, context, running).await?;
+                (Shards::Uploads(Arc::clone(&set)), set, None)
             }
         };
-        Ok(Self { shards, scratch: scratch.map_err(shards_error)?, run: at.run().clone(), attempt })
-    }
-
-    /// Stages sorted rows alone.
-    pub(super) fn of_rows(at: &SharedWrite, rows: StagingArea) -> Self {
-        let (run, attempt) = (at.run().clone(), rows.attempt());
-        Self { shards: TaskShards::Directory(rows), scratch: None, run, attempt }
-    }
-
-    fn rows(&self) -> Option<&StagingArea> {
-        match (&self.scratch, &self.shards) {
-            (Some(rows), _) | (None, TaskShards::Directory(rows)) => Some(rows),
-            (None, TaskShards::Store(_)) => None,
-        }
+        let rows = scratch.clone().or(directory);
+        Ok((shards, Self { attempt, rows, scratch, run: at.run().clone(), id }))
     }
 
     /// Returns a store for the attempt's sorted rows, in which it also finds those of other attempts.
@@ -76,31 +67,23 @@ impl TaskStaging {
     /// # Errors
     /// There is no directory for them.
     pub(crate) fn runs(&self) -> Result<DirectorySpill> {
-        Ok(self.rows().ok_or(ErrorKind::NoScratch)?.runs())
+        Ok(self.rows.as_ref().ok_or(ErrorKind::NoScratch)?.runs())
     }
 
     /// Returns how the sorted rows are cut into shards, if that is decided.
     pub(super) fn cut(&self) -> Result<Option<Vec<u8>>> {
-        self.rows().map_or(Ok(None), |rows| rows.cut().map_err(shards_error))
+        self.rows.as_ref().map_or(Ok(None), |rows| rows.cut().map_err(shards_error))
     }
 
     /// Describes the attempt, whose shards these are, as complete.
     pub(super) fn report(&self, partition: u32, shards: Vec<StagedShard>) -> TaskReport {
-        TaskReport::new(self.run.clone(), partition, self.attempt, shards)
+        TaskReport::new(self.run.clone(), partition, self.id, shards)
     }
 
-    /// Puts the report of the attempt, which makes it complete.
-    pub(super) async fn put_report(&self, report: TaskReport) -> Result<()> {
-        if let Some(scratch) = self.scratch.clone() {
-            blocking(move || scratch.keep().map_err(shards_error)).await?;
-        }
-        match &self.shards {
-            TaskShards::Store(set) => set.put_report(&report).await,
-            TaskShards::Directory(area) => {
-                let area = area.clone();
-                blocking(move || area.put_report(&report).map_err(shards_error)).await
-            }
-        }
+    /// Puts the report of the attempt, which makes it complete. Waits for the disk or for requests.
+    pub(super) fn put_report(&self, report: &TaskReport) -> tfrecord_shards::Result<()> {
+        self.scratch.as_ref().map_or(Ok(()), StagingArea::keep)?;
+        self.attempt.put_report(report)
     }
 }
 
