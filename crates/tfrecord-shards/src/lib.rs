@@ -12,7 +12,7 @@
 //! | assign every key to one split | [`Splits`], [`key_hashes`] |
 //! | stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
 //! | the same from many processes or machines | [`ShardedWriterBuilder::start`], [`StagingArea`] |
-//! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`] |
+//! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`], [`Destination`], [`SetCommit`] |
 //! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
 //! | group shards in `key=value` directories or splits | [`ShardGroup`] |
 //! | check whether a directory is a complete set | [`check`], [`Manifest::read`] |
@@ -66,7 +66,7 @@ pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 pub use commit::local::Capabilities;
 pub use commit::local::{LocalCommit, Removal};
 pub use commit::put_sidecars::put_sidecars;
-pub use commit::report::{TaskReport, choose_reports};
+pub use commit::report::{TaskReport, choose_reports, sound_reports};
 pub use commit::settling::Settling;
 pub use commit::shard_file::ShardFile;
 pub use commit::shared_staging::SharedStaging;

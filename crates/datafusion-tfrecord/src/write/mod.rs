@@ -38,6 +38,7 @@
 //! sort together end each other. In all cases, jobs that have not started are skipped, and running jobs are waited
 //! for. All staged data is removed with the last job.
 
+mod attempt_store;
 mod barrier;
 mod commit;
 mod describe;

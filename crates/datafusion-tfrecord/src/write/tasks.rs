@@ -396,7 +396,7 @@ impl TfRecordCommitExec {
                 (written.clone(), (written, created))
             }
             Some(cut) => {
-                let sorted = reports.of((0..).zip(SetCut::parse(&cut)?.0.sorted)).await?;
+                let sorted = reports.of((0..).zip(SetCut::parse(&cut)?.0.sorted).collect()).await?;
                 // Reports are in the order of attempts.
                 let newest: BTreeMap<_, _> = all.into_iter().map(|report| (report.partition, report)).collect();
                 let written = newest.into_values().filter(|report| report.partition >= tasks).collect();
