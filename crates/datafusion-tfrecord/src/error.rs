@@ -398,6 +398,12 @@ pub(crate) fn sidecar_error(error: tfrecord_sidecars::Error) -> DataFusionError 
 /// Converts an error of the shard set. Errors of the file system stay I/O errors: schedulers retry those.
 pub(crate) fn shards_error(error: tfrecord_shards::Error) -> DataFusionError {
     use tfrecord_shards::ErrorKind;
+    let error = match error.into_kind() {
+        ErrorKind::Outside(error) => {
+            return error.downcast().map_or_else(DataFusionError::External, |error: Box<DataFusionError>| *error);
+        }
+        kind => tfrecord_shards::Error::from(kind),
+    };
     let refused = match error.kind() {
         ErrorKind::Io { source, .. } => Some(source.kind()),
         ErrorKind::Write(source) => Some(source.kind()),
@@ -407,6 +413,11 @@ pub(crate) fn shards_error(error: tfrecord_shards::Error) -> DataFusionError {
         Some(kind) => DataFusionError::IoError(io::Error::new(kind, error)),
         None => DataFusionError::External(Box::new(error)),
     }
+}
+
+/// Converts an error to one of the shard set, which [`shards_error`] converts back.
+pub(crate) fn outside_error(error: DataFusionError) -> tfrecord_shards::Error {
+    tfrecord_shards::ErrorKind::Outside(Box::new(error)).into()
 }
 
 #[cfg(test)]

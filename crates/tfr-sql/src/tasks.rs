@@ -204,7 +204,7 @@ pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
             Err(status) => return Ok(status),
         },
     };
-    let out = plan.options.options()?.out.to_string();
+    let out = plan.options.out.to_string();
     let report = ShardsReport::new(Path::new(&out), &manifest, Vec::new());
     let report = Report::new(Outcome::Shards(report), work.started.elapsed());
     let run = manifest.last_run().to_owned();
@@ -292,7 +292,7 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
             return Ok(ExitStatus::Done);
         }
     };
-    let options = plan.options.options()?;
+    let options = &plan.options;
     let one = Some(NonZeroUsize::MIN);
     let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
     let spill = SpillDirectory::create(None)?;
@@ -342,7 +342,7 @@ fn with_plan<T>(
         }
         let commit = match until(interrupt, async {
             let query = Query::plan(context, &args, &text, &spill).await?;
-            let commit = plan_tasks(query.physical, plan.options.options()?, &context.state())?;
+            let commit = plan_tasks(query.physical, plan.options.clone(), &context.state())?;
             let input = commit.task_input()?.0;
             plan.query.check_rows(&input, plan.scans().is_some())?;
             let (task, scans) = match (files, plan.scans()) {

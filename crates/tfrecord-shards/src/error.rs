@@ -288,6 +288,9 @@ pub enum ErrorKind {
     /// The sidecars could not be produced.
     #[error("the set cannot be described")]
     Sidecars(#[source] SidecarsError),
+    /// A [set](crate::SetCommit) outside of this crate failed.
+    #[error(transparent)]
+    Outside(Box<dyn std::error::Error + Send + Sync>),
     /// A shard's length differs from the one its writer recorded.
     #[error("{}: expected {expected} bytes, found {found}", path.display())]
     ShardLength {

@@ -12,7 +12,7 @@
 //! | assign every key to one split | [`Splits`], [`key_hashes`] |
 //! | stage shards from many tasks and publish them together | [`LocalCommit`], [`OpenShards`] |
 //! | the same from many processes or machines | [`ShardedWriterBuilder::start`], [`StagingArea`] |
-//! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`] |
+//! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`], [`Destination`], [`SetCommit`] |
 //! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
 //! | group shards in `key=value` directories or splits | [`ShardGroup`] |
 //! | check whether a directory is a complete set | [`check`], [`Manifest::read`] |
@@ -60,12 +60,13 @@ mod tools;
 mod write;
 
 pub use commit::attempt_id::{AttemptId, ParseAttemptIdError};
+pub use commit::destination::{Destination, MakeSidecars, SetCommit, ShardSink, SharedPlace, TaskAttempt};
 pub use commit::leftovers::{RemovedLeftovers, leftovers, remove_leftovers};
 #[doc(hidden)]
 pub use commit::local::Capabilities;
 pub use commit::local::{LocalCommit, Removal};
 pub use commit::put_sidecars::put_sidecars;
-pub use commit::report::{TaskReport, choose_reports};
+pub use commit::report::{TaskReport, choose_reports, sound_reports};
 pub use commit::settling::Settling;
 pub use commit::shard_file::ShardFile;
 pub use commit::shared_staging::SharedStaging;
@@ -95,7 +96,7 @@ pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
-pub use write::open_shards::{Destination, OpenShard, OpenShards, ShardSink};
+pub use write::open_shards::{OpenShard, OpenShards};
 pub use write::planned_set::{PlannedNames, PlannedSet, PlannedWriter};
 pub use write::set_writer::{Rest, SetWriter, WriteListener, Written};
 pub use write::shard_writer::{ShardStats, ShardWriter};

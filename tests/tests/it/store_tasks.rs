@@ -383,6 +383,23 @@ fn store_tasks_keep_replace_or_append_by_mode() {
     job.assert_no_leftovers(false);
 }
 
+#[test]
+fn store_tasks_with_a_damaged_report_are_run_again() {
+    let job = Job::new();
+    let arguments = ["--shard-rows", "500"];
+    run(&mut job.write("rows", "alone/", &arguments)).success();
+    let plan = job.staged("out/", &arguments);
+    let is_of_first = |key: &String| key.contains("/00000.") && key.ends_with(".report");
+    let report = job.server.keys().into_iter().find(is_of_first).unwrap();
+    job.server.put(&report, "{");
+    let damaged = run(&mut job.tool("finish", &plan)).exits_with(75);
+    assert!(damaged.stderr.contains("task 0 must be run again"), "{}", damaged.stderr);
+    run(&mut job.task(&plan, 0)).success();
+    run(&mut job.tool("finish", &plan)).success();
+    job.assert_same_set("out/", "alone/");
+    job.assert_no_leftovers(false);
+}
+
 /// The number of rows of a set, if there is a whole one.
 fn rows(job: &Job, key: &str) -> Option<u64> {
     let query = format!("SELECT count(*) FROM '{}'", job.server.url(key));

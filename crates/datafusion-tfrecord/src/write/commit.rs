@@ -36,12 +36,12 @@ use super::observe::snapshot;
 use super::options::WriteOptions;
 use super::report::PartitionReport;
 use super::run::{Run, describe_panic, with_run};
-use super::running::{Running, Runs};
+use super::running::{Begun, Running, Runs};
 use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
 use super::target::WriteTarget;
-use super::upload::{BegunUploads, UploadSet, UploadTarget};
+use super::upload::{UploadSet, UploadTarget};
 use crate::error::{shards_error, sidecar_error};
 use tfr_files::Findings;
 
@@ -288,13 +288,6 @@ pub(super) struct CommitTask {
     outcome: Arc<Mutex<Option<WriteOutcome>>>,
 }
 
-/// The initial state of a run.
-pub(super) enum Begun {
-    Run(Arc<Run>),
-    /// There is nothing to do, since these files exist.
-    Ignored(Vec<String>),
-}
-
 impl CommitTask {
     /// Runs the plan, and returns the number of rows written.
     async fn run(self, context: &TaskContext) -> Result<u64> {
@@ -344,29 +337,13 @@ impl CommitTask {
             let written = WriteOutcome::Written(Arc::new(manifest));
             *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
         };
-        // Either continues when the stream is no longer polled; the set is published all the same.
-        let published = match &run.staging {
-            Staging::Local(commit) => {
-                let commit = commit.clone();
-                run.wait_for_disk(move |_| {
-                    keep(commit.publish_with(staged, description, sidecars).map_err(shards_error)?);
-                    Ok(())
-                })
-                .await
-            }
-            Staging::Task(_) => return internal_err!("a task does not publish"),
-            Staging::Uploads(set) => {
-                let (set, run) = (Arc::clone(set), Arc::clone(run));
-                tokio::spawn(async move {
-                    let published = set.publish(staged, description, sidecars).await.map(keep);
-                    // Staged files are removed after published ones are rolled back.
-                    drop((set, run));
-                    published
-                })
-                .await
-            }
-        };
-        match published.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? {
+        // Once it has begun, it goes on when the stream is no longer polled; the set is published all the same.
+        let published = run.compute(move |run| {
+            let Some(commit) = &run.staging.commit else { return internal_err!("a task does not publish") };
+            keep(commit.publish(staged, description, Box::new(sidecars)).map_err(shards_error)?);
+            Ok(())
+        });
+        match published.await {
             Err(error) if self.options.mode == SaveMode::Ignore => {
                 let found = found_instead(&error).ok_or(error)?;
                 *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteOutcome::Ignored { found });
@@ -392,7 +369,7 @@ impl CommitTask {
     /// Stages the shards that belong to the set although they received no rows. When appending, they already exist.
     async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
         // Appending no rows adds no shards.
-        if run.staging.is_appended_to() && staged.iter().all(|shard| shard.rows == 0) {
+        if run.staging.standing().is_some() && staged.iter().all(|shard| shard.rows == 0) {
             return Ok(Vec::new());
         }
         let mut sealing = Sealing::new(run, 1);
@@ -406,7 +383,7 @@ impl CommitTask {
     }
 
     /// Creates the staging directory and the threads.
-    pub(super) async fn begin(&self, context: &TaskContext) -> Result<Begun> {
+    pub(super) async fn begin(&self, context: &TaskContext) -> Result<Begun<Arc<Run>>> {
         let begun = self.begin_run(context, &self.describe()?).await?;
         if let Begun::Run(run) = &begun
             && let Some(standing) = run.staging.standing()
@@ -416,14 +393,14 @@ impl CommitTask {
         Ok(begun)
     }
 
-    async fn begin_run(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun> {
+    async fn begin_run(&self, context: &TaskContext, description: &SetDescription) -> Result<Begun<Arc<Run>>> {
         let (options, running) = (Arc::clone(&self.options), self.runs.start());
         let out = match &options.out {
             WriteTarget::Store(location) => {
                 let begun = UploadSet::begin(location, &options, description, context, running).await?;
                 return Ok(match begun {
-                    BegunUploads::Set(set) => Begun::Run(Run::begin(Staging::Uploads(set), &options, None)?),
-                    BegunUploads::Ignored(found) => Begun::Ignored(found),
+                    Begun::Run(set) => Begun::Run(Run::begin(Staging::uploads(set), &options, None)?),
+                    Begun::Ignored(found) => Begun::Ignored(found),
                 });
             }
             WriteTarget::Local(out) => out.clone(),
@@ -444,7 +421,7 @@ impl CommitTask {
                 let state = if leftover.live { "still going on" } else { "killed" };
                 warn!("{}: left by run {}, {state}", leftover.path.display(), leftover.run);
             }
-            Run::begin(Staging::Local(commit), &options, Some(running)).map(Begun::Run)
+            Run::begin(Staging::local(commit, &options), &options, Some(running)).map(Begun::Run)
         })
         .await
         .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?

@@ -266,15 +266,15 @@ impl ExecutionPlan for TfRecordWriteExec {
         let place = PartitionPlace { partition: number, partitions };
         let encoder = RowEncoder::new(&self.mapping, &self.options)?;
         let reporting = Arc::clone(&run);
-        let report = if let Some(arrangement) = self.sort_order(run.staging.task().is_some())? {
+        let report = if let Some(arrangement) = self.sort_order(run.staging.task.is_some())? {
             let rows = exact_rows(&self.input)?;
-            let shared = run.staging.task().map(TaskStaging::runs).transpose()?;
+            let shared = run.staging.task.as_ref().map(TaskStaging::runs).transpose()?;
             let options = Arc::clone(&self.options);
             let begin = || Sorting::new(arrangement, options, (partitions, rows), shared, &run, &context);
             let sorting = run.shared(begin)?;
             let metrics = WriteMetrics::new(&self.metrics, partition);
             let sort_metrics = SortMetrics::new(&self.metrics, partition);
-            if run.staging.task().is_some() {
+            if run.staging.task.is_some() {
                 let sort = SortTask { run, sorting, place, encoder, metrics, sort_metrics };
                 sort.write(self.input.execute(partition, context)?).boxed()
             } else {

@@ -38,6 +38,7 @@
 //! sort together end each other. In all cases, jobs that have not started are skipped, and running jobs are waited
 //! for. All staged data is removed with the last job.
 
+mod attempt_store;
 mod barrier;
 mod commit;
 mod describe;
@@ -51,10 +52,10 @@ mod report;
 mod run;
 mod running;
 mod sealing;
+mod shards;
 mod shared;
 mod sorted;
 mod staging;
-mod stored_options;
 mod target;
 mod task_staging;
 mod tasks;
@@ -67,7 +68,6 @@ pub use options::{Layout, SplitOptions, WriteOptions};
 pub use plan::{local_inputs, plan_tasks, plan_write, record_schema, reproducible, shards_to_count_for, spread};
 pub use shared::{SharedWrite, UploadLeftovers, remove_upload_leftovers};
 pub use sorted::TemporaryDirectory;
-pub use stored_options::StoredOptions;
 pub use target::WriteTarget;
 pub use tasks::{Detached, TaskOutcome, TaskProgress, TaskStep};
 pub use tfrecord_sidecars::snapshot::SnapshotNulls;

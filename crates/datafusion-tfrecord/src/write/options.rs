@@ -5,14 +5,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use arrow_tfrecord::MappingOptions;
+use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::{SaveMode, Sharding, Splits};
+use tfrecord_shards::{ParseSplitsError, SaveMode, Sharding, Splits};
 use tfrecord_sidecars::Emit;
 use tfrecord_sidecars::snapshot::SnapshotNulls;
 
 use super::target::WriteTarget;
 
 /// The options of [`plan_write`](super::plan_write).
+///
+/// They can be serialized, for [`plan_tasks`](super::plan_tasks) in another process, which has threads of its own. The set
+/// is then one of shards.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -30,9 +34,11 @@ use super::target::WriteTarget;
 /// assert_eq!(options.prefix, "part");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WriteOptions {
     /// The target directory, local or in an object store.
+    #[serde(with = "text")]
     pub out: WriteTarget,
     /// How columns are mapped to features.
     pub mapping: MappingOptions,
@@ -52,16 +58,20 @@ pub struct WriteOptions {
     /// Prefix of shard names, unless there are splits.
     pub prefix: String,
     /// Compression of the shards.
+    #[serde(with = "text")]
     pub compression: Compression,
     /// Compression level.
+    #[serde(with = "level")]
     pub level: Level,
     /// What to do if the target exists.
     pub mode: SaveMode,
     /// Whether [`SaveMode::Append`] adds columns that the set does not have. They are null in its existing rows.
     pub add_columns: bool,
     /// Sidecar files to write for other readers. They are part of the set and of its commit.
+    #[serde(with = "emit")]
     pub emit: Emit,
     /// The layout: shards of records, or a saved dataset.
+    #[serde(skip)]
     pub layout: Layout,
     /// Preserves the order of the rows across the shards, in the order of their names. A single partition then
     /// writes, and with [`Sharding::Count`] the number of rows must be known beforehand.
@@ -72,8 +82,10 @@ pub struct WriteOptions {
     pub expected_rows: Option<u64>,
     /// An existing directory that all processes see, for the sorted rows of [tasks](super::TfRecordCommitExec::detach).
     /// By default they are next to the staged shards, which is not possible in an object store.
+    #[serde(skip)]
     pub scratch: Option<PathBuf>,
     /// Number of threads that encode and compress. All cores if unset.
+    #[serde(skip)]
     pub threads: Option<NonZeroUsize>,
     /// The query, recorded in the manifest.
     pub query: Option<String>,
@@ -99,7 +111,8 @@ pub enum Layout {
 }
 
 /// The splits, and how rows are assigned to them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "(String, Vec<String>)", into = "(String, Vec<String>)")]
 pub struct SplitOptions {
     /// The names and fractions of the splits.
     pub splits: Splits,
@@ -136,5 +149,67 @@ impl WriteOptions {
             inputs: Vec::new(),
             recorded: BTreeMap::new(),
         }
+    }
+}
+
+impl TryFrom<(String, Vec<String>)> for SplitOptions {
+    type Error = ParseSplitsError;
+
+    fn try_from((splits, by): (String, Vec<String>)) -> Result<Self, Self::Error> {
+        Ok(Self { splits: splits.parse()?, by })
+    }
+}
+
+impl From<SplitOptions> for (String, Vec<String>) {
+    fn from(options: SplitOptions) -> Self {
+        (options.splits.to_string(), options.by)
+    }
+}
+
+/// Stores a value as its text.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'a, T: FromStr<Err: Display>, D: Deserializer<'a>>(stored: D) -> Result<T, D::Error> {
+        String::deserialize(stored)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Stores a compression level as a number.
+mod level {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tfrecord_framing::Level;
+
+    pub(super) fn serialize<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
+        level.get().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(stored: D) -> Result<Level, D::Error> {
+        Level::try_from(u32::deserialize(stored)?).map_err(D::Error::custom)
+    }
+}
+
+/// Stores the kinds of sidecar files as a list of their names.
+mod emit {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tfrecord_sidecars::{Emit, SidecarKind};
+
+    pub(super) fn serialize<S: Serializer>(emit: &Emit, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(emit.kinds().map(|kind| kind.to_string()))
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(stored: D) -> Result<Emit, D::Error> {
+        let kinds = Vec::<String>::deserialize(stored)?;
+        kinds.iter().map(|kind| kind.parse::<SidecarKind>()).collect::<Result<_, _>>().map_err(D::Error::custom)
     }
 }

@@ -91,7 +91,7 @@ impl SharedShards {
     ) -> Self {
         let writers = metrics.len();
         let sealing = Sealing::new(run, run.partitions_here(partitions).div_ceil(writers.max(1)));
-        let shard_bytes = run.staging.memory_per_shard(run.compression);
+        let shard_bytes = run.staging.shards.memory_per_shard(run.compression);
         let listener = Listener { metrics, reservation, shard_bytes, advanced: watch::Sender::new(()) };
         let open = |space| OpenShards::new(sealing.destination(), space, run.compression, run.level);
         let writer = match rule {

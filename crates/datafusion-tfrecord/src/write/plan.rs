@@ -28,8 +28,8 @@ use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec, exact_rows};
 use super::observe::snapshot;
 use super::options::{Layout, WriteOptions};
+use super::shards::memory_per_shard;
 use super::sorted::{Arrangement, RecordOrder};
-use super::staging::memory_per_shard;
 use super::target::WriteTarget;
 use super::upload::UploadTarget;
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
@@ -57,8 +57,8 @@ pub fn plan_write(
     plan(input, options, session, Planning::Here)
 }
 
-/// Plans the tasks of a write that another process has planned, from the same rows and its [stored
-/// options](super::StoredOptions). The target is not inspected.
+/// Plans the tasks of a write that another process has planned, from the same rows and its options
+/// ([`TfRecordCommitExec::task_input`]). The target is not inspected.
 ///
 /// # Errors
 /// As [`plan_write`].

@@ -13,7 +13,6 @@ use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tfrecord_framing::{Compression, Level};
-use tfrecord_sidecars::SidecarKind;
 use tokio::sync::oneshot;
 
 use super::options::WriteOptions;
@@ -32,8 +31,6 @@ pub(crate) struct Run {
     /// The target, for messages.
     out: PathBuf,
     pool: ThreadPool,
-    /// Whether shards have indexes.
-    pub(crate) indexed: bool,
     /// By the partition's number, over all processes. If a partition is attempted twice, the later attempt counts.
     reports: Mutex<BTreeMap<u32, PartitionReport>>,
     /// Further state shared by the write partitions: see [`Run::shared`].
@@ -51,10 +48,9 @@ impl Run {
             .build()
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
-        let indexed = options.emit.has(SidecarKind::Index);
         let (reports, shared) = Default::default();
         let _running = running;
-        Ok(Arc::new(Self { staging, compression, level, out, pool, indexed, reports, shared, _running }))
+        Ok(Arc::new(Self { staging, compression, level, out, pool, reports, shared, _running }))
     }
 
     /// Converts the error of a shard that could not be written.
@@ -74,7 +70,7 @@ impl Run {
 
     /// Returns how many of `partitions` write partitions this process runs at the same time.
     pub(super) fn partitions_here(&self, partitions: usize) -> usize {
-        if self.staging.task().is_some() { 1 } else { partitions }
+        if self.staging.task.is_some() { 1 } else { partitions }
     }
 
     /// Returns state shared by the write partitions. The first partition creates it.

@@ -1,4 +1,4 @@
-//! [`Runs`]: counts the runs of a plan that are not cleaned up yet.
+//! [`Runs`]: counts the runs of a plan that are not cleaned up yet. [`Begun`]: whether one has begun.
 
 use std::sync::Arc;
 
@@ -35,4 +35,11 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.0.send_modify(|running| *running -= 1);
     }
+}
+
+/// The initial state of a run.
+pub(crate) enum Begun<T> {
+    Run(T),
+    /// There is nothing to do, since these files exist.
+    Ignored(Vec<String>),
 }

@@ -5,7 +5,7 @@ use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use serde::{Deserialize, Serialize};
 use tfrecord_shards::objects::{Occupant, SharedUploads};
-use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, Manifest, RunId, SaveMode, SharedStaging};
+use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, Manifest, RunId, SaveMode, SharedPlace, SharedStaging};
 
 use super::target::WriteTarget;
 use super::upload::{ControlArea, UploadTarget, end_dead_runs};
@@ -21,23 +21,10 @@ pub struct SharedWrite {
     pub(super) scratch: Option<SharedStaging>,
 }
 
-/// Where the shards are until they are published.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum SharedPlace {
-    /// In a directory that all processes see.
-    Directory(SharedStaging),
-    /// In an object store, as uploads that are not completed.
-    Store(SharedUploads),
-}
-
 impl SharedWrite {
     /// Returns the run that writes the set.
     pub fn run(&self) -> &RunId {
-        match &self.shards {
-            SharedPlace::Directory(at) => at.run(),
-            SharedPlace::Store(at) => &at.run,
-        }
+        self.shards.run()
     }
 
     /// Whether the shards are uploaded to an object store.

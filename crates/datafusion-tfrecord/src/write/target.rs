@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use datafusion_execution::object_store::ObjectStoreUrl;
 
@@ -67,6 +68,14 @@ impl fmt::Display for WriteTarget {
             Self::Local(path) => path.display().fmt(f),
             Self::Store(location) => location.fmt(f),
         }
+    }
+}
+
+impl FromStr for WriteTarget {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::parse(text)
     }
 }
 

@@ -30,19 +30,20 @@ use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::TryStreamExt;
 use tfr_files::Findings;
 use tfrecord_shards::{
-    AttemptError, AttemptId, LocalCommit, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports,
+    AttemptError, AttemptId, LocalCommit, Manifest, SharedPlace, SharedStaging, StagedShard, TaskReport, choose_reports,
 };
 use tfrecord_sidecars::stats::Statistics;
 
-use super::commit::{Begun, TfRecordCommitExec, WriteOutcome};
+use super::commit::{TfRecordCommitExec, WriteOutcome};
 use super::metrics::WriteMetrics;
-use super::options::WriteOptions;
+use super::options::{Layout, WriteOptions};
 use super::report::PartitionReport;
 use super::run::{Run, with_run};
-use super::shared::{SharedPlace, SharedWrite, blocking, control_area};
+use super::running::Begun;
+use super::shards::Shards;
+use super::shared::{SharedWrite, blocking, control_area};
 use super::sorted::{Arrangement, SetCut};
 use super::staging::Staging;
-use super::stored_options::StoredOptions;
 use super::task_staging::{TaskReports, TaskStaging, published};
 use super::upload::UploadSet;
 use crate::error::{ErrorKind, shards_error, sidecar_error};
@@ -102,11 +103,13 @@ impl TfRecordCommitExec {
     /// Returns what [`plan_tasks`](super::plan_tasks) of another process needs: the plan of the rows, and the options.
     ///
     /// # Errors
-    /// Tasks do not write such a set.
-    pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, StoredOptions)> {
+    /// The set is a saved dataset, which tasks do not write ([`ErrorKind::Tasks`]).
+    pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, WriteOptions)> {
         let (input, expected_rows) = self.write_node(|write| (Arc::clone(write.input()), write.expected_rows()))?;
-        let options = WriteOptions { expected_rows, ..self.options().clone() };
-        Ok((input, StoredOptions::new(&options)?))
+        if self.options().layout != Layout::Shards {
+            return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
+        }
+        Ok((input, WriteOptions { expected_rows, ..self.options().clone() }))
     }
 
     /// Whether tasks first sort their rows, so that there are two steps of tasks.
@@ -135,28 +138,17 @@ impl TfRecordCommitExec {
             Begun::Ignored(found) => return Ok(Detached::Ignored(found)),
             Begun::Run(run) => run,
         };
-        let id = match &run.staging {
-            Staging::Local(commit) => commit.run().clone(),
-            Staging::Uploads(set) => set.run().clone(),
-            Staging::Task(_) => return exec_err!("a task of a plan cannot plan tasks of its own"),
-        };
+        let Some(commit) = run.staging.commit.clone() else { return internal_err!("a run without a set") };
         // Before the run outlives this process.
         let scratch = match scratch.clone().filter(|_| sorts) {
-            Some(dir) => Some(blocking(move || SharedStaging::create_scratch(&dir, id).map_err(shards_error)).await?),
+            Some(dir) => {
+                let id = commit.run().clone();
+                Some(blocking(move || SharedStaging::create_scratch(&dir, id).map_err(shards_error)).await?)
+            }
             None => None,
         };
-        let shards = match &run.staging {
-            Staging::Uploads(set) => set.share().await.map(SharedPlace::Store),
-            _ => {
-                let run = Arc::clone(&run);
-                blocking(move || {
-                    let Staging::Local(commit) = &run.staging else { return exec_err!("tasks need a directory") };
-                    Ok(SharedPlace::Directory(commit.clone().detach().map_err(shards_error)?))
-                })
-                .await
-            }
-        };
-        match (shards, scratch) {
+        let shards = run.compute(move |_| commit.detach().map_err(shards_error));
+        match (shards.await, scratch) {
             (Ok(shards), scratch) => Ok(Detached::Tasks(SharedWrite { shards, scratch })),
             (Err(error), Some(scratch)) => {
                 // What cannot be removed now has an expired lease one day.
@@ -177,9 +169,11 @@ impl TfRecordCommitExec {
             let problem = format!("there is no task {task}: expected one of {tasks}, from 0");
             return Err(ErrorKind::Tasks { problem }.into());
         }
-        let staging = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
-        let run = Run::begin(Staging::Task(staging.clone()), self.options(), Some(self.start_run()))?;
-        let done = match staging.cut()? {
+        let (shards, staging) = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
+        let cut = staging.cut()?;
+        let held = Staging { shards, commit: None, task: Some(staging.clone()) };
+        let run = Run::begin(held, self.options(), Some(self.start_run()))?;
+        let done = match cut {
             Some(cut) => self.write_sorted(&run, &staging, &cut, task).await,
             None => self.write_partition(&run, &staging, task, context).await,
         };
@@ -214,7 +208,7 @@ impl TfRecordCommitExec {
             report = report.with_note(finding.to_string());
         }
         let shards = report.shards.len();
-        staging.put_report(report).await?;
+        put_report(run, staging, report).await?;
         Ok(TaskOutcome { step, rows, shards })
     }
 
@@ -227,7 +221,7 @@ impl TfRecordCommitExec {
         let metrics = WriteMetrics::new(&ExecutionPlanMetricsSet::new(), task as usize);
         let shards = cut.write(&plan, task as usize, (run, partition), &metrics).await?;
         let (rows, number) = (shards.iter().map(|shard| shard.rows).sum(), shards.len());
-        staging.put_report(staging.report(partition, shards)).await?;
+        put_report(run, staging, staging.report(partition, shards)).await?;
         Ok(TaskOutcome { step: TaskStep::WriteSorted, rows, shards: number })
     }
 
@@ -245,7 +239,7 @@ impl TfRecordCommitExec {
         let (tasks, options, area) = (self.tasks()?, Arc::new(self.options().clone()), reports.rows()?.clone());
         let sorted = reports.all().await?.into_iter().filter(|report| report.partition < tasks);
         let sorted = choose_reports(sorted, Some(tasks)).map_err(shards_error)?;
-        let staging = Staging::Task(TaskStaging::of_rows(at, area.clone()));
+        let staging = Staging { shards: Shards::Files(Arc::new(area.clone())), commit: None, task: None };
         let run = Run::begin(staging, &options, Some(self.start_run()))?;
         let job = move |_: &Run| {
             let cut = SetCut::decide(area.runs(), &sorted, &arrangement, &options)?;
@@ -318,9 +312,10 @@ impl TfRecordCommitExec {
         let Complete { partitions, written, created } = complete;
         let (staging, mut shards) = match (commit, &at.shards) {
             (Some(commit), _) => {
+                let options = self.options().clone();
                 blocking(move || {
                     let shards = commit.adopt(&written).map_err(shards_error)?;
-                    Ok((Staging::Local(commit), shards))
+                    Ok((Staging::local(commit, &options), shards))
                 })
                 .await?
             }
@@ -330,7 +325,7 @@ impl TfRecordCommitExec {
                 let control = control_area(&options.out, uploads, context)?;
                 let attempt = (AttemptId::new(), Some(created));
                 let set = UploadSet::join(control, uploads, attempt, options, context, running).await?;
-                (Staging::Uploads(set), written.into_iter().flat_map(|report| report.shards).collect())
+                (Staging::uploads(set), written.into_iter().flat_map(|report| report.shards).collect())
             }
         };
         let completed = shards.iter().filter_map(|shard| Some(shard.upload.as_ref()?.id.clone())).collect();
@@ -401,7 +396,7 @@ impl TfRecordCommitExec {
                 (written.clone(), (written, created))
             }
             Some(cut) => {
-                let sorted = reports.of((0..).zip(SetCut::parse(&cut)?.0.sorted)).await?;
+                let sorted = reports.of((0..).zip(SetCut::parse(&cut)?.0.sorted).collect()).await?;
                 // Reports are in the order of attempts.
                 let newest: BTreeMap<_, _> = all.into_iter().map(|report| (report.partition, report)).collect();
                 let written = newest.into_values().filter(|report| report.partition >= tasks).collect();
@@ -416,6 +411,12 @@ impl TfRecordCommitExec {
         }
         Ok(Complete { partitions, written, created })
     }
+}
+
+/// Puts the report of an attempt, which makes it complete.
+async fn put_report(run: &Arc<Run>, staging: &TaskStaging, report: TaskReport) -> Result<()> {
+    let staging = staging.clone();
+    run.compute(move |_| staging.put_report(&report).map_err(shards_error)).await
 }
 
 /// Returns the error of more tasks than can be numbered.

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion_tfrecord::WriteOptions;
-use datafusion_tfrecord::write::{
-    Detached, Emit, SharedWrite, SplitOptions, StoredOptions, TaskStep, TfRecordCommitExec, plan_tasks,
-};
+use datafusion_tfrecord::write::{Detached, Emit, SharedWrite, SplitOptions, TaskStep, TfRecordCommitExec, plan_tasks};
 use tempfile::tempdir;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{AttemptError, ErrorKind, Manifest, SaveMode, Sharding};
@@ -75,8 +73,7 @@ impl Job {
     /// The plan in another process, whose batches differ.
     fn plan(&self, seed: u64) -> Result<(datafusion::prelude::SessionContext, Arc<TfRecordCommitExec>)> {
         let context = session(&self.table, Pace { batch_size: 1 + seed as usize * 37 % 500, seed })?;
-        let stored: StoredOptions = serde_json::from_str(&self.stored).map_err(external)?;
-        let options = stored.options()?;
+        let options: WriteOptions = serde_json::from_str(&self.stored).map_err(external)?;
         let plan = plan_tasks(self.plan.task_input()?.0, options, &context.state())?;
         Ok((context, plan))
     }

@@ -168,7 +168,7 @@ pub async fn again(
         JobPlan::Write(plan) => {
             let plan = *plan;
             // A task is one of many that run at the same time in this process.
-            let options = WriteOptions { threads: Some(NonZeroUsize::MIN), ..plan.options.options()? };
+            let options = WriteOptions { threads: Some(NonZeroUsize::MIN), ..plan.options.clone() };
             let planned = |rows| of_commit(plan_tasks(rows, options.clone(), &context.state())?);
             let (commit, fragments) = cut(context, &query.logical, Arc::clone(&query.physical), planned).await?;
             plan.query.check_rows(&commit.task_input()?.0, false)?;

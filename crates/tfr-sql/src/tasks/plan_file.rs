@@ -14,7 +14,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use datafusion_tfrecord::write::{SharedWrite, StoredOptions};
+use datafusion_tfrecord::WriteOptions;
+use datafusion_tfrecord::write::SharedWrite;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -38,7 +39,7 @@ pub struct PlanFile {
     /// The rows to write.
     pub query: StoredQuery,
     /// How to write them.
-    pub options: StoredOptions,
+    pub options: WriteOptions,
     /// Where.
     pub staging: SharedWrite,
     /// The tables and scans, if tasks need not read them all again.
@@ -145,7 +146,7 @@ struct Note {
 
 impl PlanFile {
     /// Describes tasks that read all tables again to plan the query.
-    pub fn new(query: StoredQuery, options: StoredOptions, staging: SharedWrite) -> Self {
+    pub fn new(query: StoredQuery, options: WriteOptions, staging: SharedWrite) -> Self {
         Self { query, options, staging, scans: None, groups: Vec::new(), file: None }
     }
 

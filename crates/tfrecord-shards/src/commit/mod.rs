@@ -3,6 +3,7 @@
 //! leftovers of killed runs. Tasks in other processes join a run in a [`StagingArea`](staging_area::StagingArea).
 
 pub(crate) mod attempt_id;
+pub(crate) mod destination;
 pub(crate) mod directory_scan;
 pub(crate) mod lease;
 pub(crate) mod leftovers;

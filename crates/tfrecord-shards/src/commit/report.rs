@@ -130,19 +130,7 @@ impl TaskReport {
     /// If this is not the report of such an attempt.
     pub fn from_uploads(json: &[u8], path: &Path, run: &RunId, partition: u32, attempt: AttemptId) -> Result<Self> {
         let report = Self::parse(json, path, partition, attempt)?;
-        report.check_with(path, run, |shard| {
-            let StagedShard { staged, sequence, .. } = shard;
-            if shard.upload.is_none() {
-                return Err(format!("shard {staged:?} is a file, expected an upload"));
-            }
-            let index = staging_names::attempt_index_name(partition, *sequence, attempt);
-            match &shard.index {
-                Some(found) if found.path != Path::new(&index) => {
-                    Err(format!("expected index {index:?}, found {:?}", found.path))
-                }
-                _ => Ok(()),
-            }
-        })?;
+        report.check_contents(path, run, None)?;
         Ok(report)
     }
 
@@ -177,45 +165,11 @@ impl TaskReport {
         Ok(found)
     }
 
-    /// Reads the reports in a directory of attempts, and checks them. An attempt whose files are damaged does not count if
-    /// the task has another one.
-    pub(crate) fn read_all(attempts: &Path, run: &RunId) -> Result<Vec<Self>> {
-        let mut reports = Vec::new();
-        for of_task in Self::list(attempts)?.chunk_by(|(one, _), (other, _)| one == other) {
-            let (before, mut defect) = (reports.len(), None);
-            for &(task, attempt) in of_task {
-                match Self::read(attempts, run, task, attempt) {
-                    Ok(report) => reports.push(report),
-                    Err(error) if is_damage(&error) => defect = Some((task, error)),
-                    Err(error) => return Err(error),
-                }
-            }
-            if let Some((task, error)) = defect.filter(|_| reports.len() == before) {
-                return Err(AttemptError::DamagedTask { task, source: Box::new(error) }.into());
-            }
-        }
-        Ok(reports)
-    }
-
     /// Checks that the report is of this run and agrees with itself and with the files of its attempt. It may name no
     /// other files.
     pub(crate) fn check(&self, attempts: &Path, run: &RunId) -> Result<()> {
         let path = attempts.join(staging_names::report_name(self.partition, self.attempt));
-        self.check_with(&path, run, |shard| {
-            let StagedShard { staged, sequence, .. } = shard;
-            let name = staging_names::attempt_shard_name(self.partition, *sequence, self.attempt);
-            if *staged != name {
-                return Err(format!("expected shard {name:?}, found {staged:?}"));
-            }
-            if shard.upload.is_some() {
-                return Err(format!("shard {name:?} is an upload, expected a file"));
-            }
-            let index = attempts.join(staging_names::attempt_index_name(self.partition, *sequence, self.attempt));
-            match &shard.index {
-                Some(found) if found.path != index => Err(format!("expected index {index:?}, found {:?}", found.path)),
-                _ => Ok(()),
-            }
-        })?;
+        self.check_contents(&path, run, Some(attempts))?;
         for shard in &self.shards {
             check_file(&attempts.join(&shard.staged), shard.file_bytes)?;
             if let Some(index) = &shard.index {
@@ -225,28 +179,16 @@ impl TaskReport {
         Ok(())
     }
 
-    /// Checks that the report, which is at `path`, is of this run and agrees with itself, and each shard by `check`.
-    fn check_with(
-        &self,
-        path: &Path,
-        run: &RunId,
-        check: impl Fn(&StagedShard) -> std::result::Result<(), String>,
-    ) -> Result<()> {
+    /// Checks that the report, which is at `path`, is of this run and agrees with itself. Its shards are files in the
+    /// directory `attempts`, or uploads.
+    fn check_contents(&self, path: &Path, run: &RunId, attempts: Option<&Path>) -> Result<()> {
         let refuse = |problem| AttemptError::Report { path: path.to_owned(), problem };
         if self.run != *run {
             return Err(refuse(format!("expected a report of run {run}, found one of run {}", self.run)).into());
         }
         let mut rows: u64 = 0;
         for shard in &self.shards {
-            if shard.partition != self.partition {
-                let (staged, task) = (&shard.staged, shard.partition);
-                return Err(refuse(format!(
-                    "expected shards of task {}, found {staged:?} of task {task}",
-                    self.partition
-                ))
-                .into());
-            }
-            check(shard).map_err(refuse)?;
+            self.check_shard(shard, attempts).map_err(refuse)?;
             shard.group.check()?;
             rows = rows.saturating_add(shard.rows);
         }
@@ -263,6 +205,26 @@ impl TaskReport {
             return Err(refuse(format!("expected {} rows, found {rows}", self.rows)).into());
         }
         Ok(())
+    }
+
+    fn check_shard(&self, shard: &StagedShard, attempts: Option<&Path>) -> std::result::Result<(), String> {
+        let StagedShard { staged, partition, sequence, upload, .. } = shard;
+        if *partition != self.partition {
+            return Err(format!("expected shards of task {}, found {staged:?} of task {partition}", self.partition));
+        }
+        let name = staging_names::attempt_shard_name(self.partition, *sequence, self.attempt);
+        match (attempts, upload) {
+            (Some(_), _) if *staged != name => return Err(format!("expected shard {name:?}, found {staged:?}")),
+            (Some(_), Some(_)) => return Err(format!("shard {name:?} is an upload, expected a file")),
+            (None, None) => return Err(format!("shard {staged:?} is a file, expected an upload")),
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+        let index = staging_names::attempt_index_name(self.partition, *sequence, self.attempt);
+        let index = attempts.unwrap_or(Path::new("")).join(index);
+        match &shard.index {
+            Some(found) if found.path != index => Err(format!("expected index {index:?}, found {:?}", found.path)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -284,6 +246,28 @@ fn check_file(path: &Path, expected: u64) -> Result<()> {
         return Err(ErrorKind::ShardLength { path: path.to_owned(), expected, found }.into());
     }
     Ok(())
+}
+
+/// Returns the reports of complete attempts, which are given in the order of tasks. An attempt whose report or files are
+/// damaged does not count if the task has another one.
+///
+/// # Errors
+/// If a report cannot be read, or all attempts of a task are damaged ([`AttemptError::DamagedTask`]).
+pub fn sound_reports(read: impl IntoIterator<Item = (u32, Result<TaskReport>)>) -> Result<Vec<TaskReport>> {
+    let mut reports: Vec<TaskReport> = Vec::new();
+    let mut damaged: BTreeMap<u32, Error> = BTreeMap::new();
+    for (task, report) in read {
+        match report {
+            Ok(report) => reports.push(report),
+            Err(error) if is_damage(&error) => drop(damaged.insert(task, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    reports.iter().for_each(|report| drop(damaged.remove(&report.partition)));
+    match damaged.pop_first() {
+        Some((task, error)) => Err(AttemptError::DamagedTask { task, source: Box::new(error) }.into()),
+        None => Ok(reports),
+    }
 }
 
 /// Whether an attempt's report or files are not what the attempt has written, so that only another attempt helps.

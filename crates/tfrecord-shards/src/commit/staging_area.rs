@@ -211,16 +211,6 @@ impl StagingArea {
         }
     }
 
-    /// Reads the reports of all complete attempts, and checks them against the files of their attempts. One that is damaged
-    /// does not count if its task has another.
-    ///
-    /// # Errors
-    /// If a report cannot be read, or no attempt of a task has staged what it has reported
-    /// ([`AttemptError::DamagedTask`](crate::AttemptError::DamagedTask)).
-    pub fn reports(&self) -> Result<Vec<TaskReport>> {
-        TaskReport::read_all(&self.area.dir, &self.area.run)
-    }
-
     /// Returns the attempts that are complete, in the order of tasks and attempts.
     ///
     /// # Errors
@@ -232,7 +222,7 @@ impl StagingArea {
     /// Reads the report of one attempt, and checks it against the files of the attempt.
     ///
     /// # Errors
-    /// If the attempt is not complete, or as [`reports`](Self::reports).
+    /// If the attempt is not complete, or its report cannot be read or does not agree with its files.
     pub fn report_of(&self, partition: u32, attempt: AttemptId) -> Result<TaskReport> {
         TaskReport::read(&self.area.dir, &self.area.run, partition, attempt)
     }

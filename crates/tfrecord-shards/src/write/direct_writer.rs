@@ -8,10 +8,11 @@ use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
 use tfrecord_framing::{Compression, Level};
 
+use crate::commit::destination::Destination;
 use crate::commit::publication::StagedShard;
 use crate::error::Result;
 use crate::write::job::{Job, Jobs};
-use crate::write::open_shards::{Destination, OpenShard, OpenShards};
+use crate::write::open_shards::{OpenShard, OpenShards};
 use crate::write::set_writer::{SetWriter, Written};
 use crate::write::sharding::ShardRule;
 use crate::write::unit::{UnitRecords, UnitSize};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,82 +9,15 @@ use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
 use tfrecord_framing::{Compression, Level};
 
-use crate::commit::local::LocalCommit;
+use crate::commit::destination::{Destination, ShardSink};
 use crate::commit::publication::StagedShard;
-use crate::commit::shard_file::ShardFile;
-use crate::commit::staging_area::StagingArea;
 use crate::error::{ErrorKind, Result};
-use crate::set::group::{ShardGroup, ShardPlace};
-use crate::write::index_writer::IndexFile;
-use crate::write::shard_writer::{ShardStats, ShardWriter};
+use crate::set::group::ShardPlace;
+use crate::write::shard_writer::ShardWriter;
 use crate::write::sharding::Piece;
 
 /// Fewer uncompressed bytes are appended by one thread: they are in its cache only.
 const PARALLEL_LEN: usize = 1 << 20;
-
-/// Where shards are until they are published: a staging directory, or an object store.
-pub trait Destination: Send + Sync {
-    /// Creates shard `sequence` of write partition `partition`. Shards of the set are numbered in this order. `place` is
-    /// its position in the set, if that is known before all rows are written.
-    ///
-    /// # Errors
-    /// If the shard was created before or cannot be created.
-    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>>;
-
-    /// Returns the file for a shard's index, if indexes are written.
-    ///
-    /// # Errors
-    /// If it cannot be created.
-    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
-        let _ = (partition, sequence);
-        Ok(None)
-    }
-
-    /// Whether small writes are as fast as large ones, so that shards need no buffer.
-    fn takes_small_writes(&self) -> bool {
-        false
-    }
-}
-
-/// Receives the bytes of one shard.
-pub trait ShardSink: Write + Send + fmt::Debug {
-    /// Completes the shard, which has received all of its bytes. May wait for the disk. Returns `None` if the shard is
-    /// staged later: once other threads have sent its bytes.
-    ///
-    /// # Errors
-    /// If the bytes cannot be stored, or their number is not that of `stats`.
-    fn seal(self: Box<Self>, stats: ShardStats) -> Result<Option<StagedShard>>;
-}
-
-impl ShardSink for ShardFile {
-    fn seal(self: Box<Self>, stats: ShardStats) -> Result<Option<StagedShard>> {
-        ShardFile::seal(*self, stats).map(Some)
-    }
-}
-
-fn group(place: Option<ShardPlace<'_>>) -> ShardGroup {
-    place.map(|place| place.group.clone()).unwrap_or_default()
-}
-
-impl Destination for LocalCommit {
-    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>> {
-        Ok(Box::new(self.create_shard_in(partition, sequence, group(place))?))
-    }
-
-    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
-        Ok(self.has_indexes().then(|| LocalCommit::index_file(self, partition, sequence)))
-    }
-}
-
-impl Destination for StagingArea {
-    fn create(&self, partition: u32, sequence: u32, place: Option<ShardPlace<'_>>) -> Result<Box<dyn ShardSink>> {
-        Ok(Box::new(self.create_shard_in(partition, sequence, group(place))?))
-    }
-
-    fn index_file(&self, partition: u32, sequence: u32) -> Result<Option<IndexFile>> {
-        Ok(self.has_indexes().then(|| StagingArea::index_file(self, partition, sequence)))
-    }
-}
 
 /// The open shards of one write partition, by number.
 ///

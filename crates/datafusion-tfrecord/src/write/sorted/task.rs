@@ -137,7 +137,7 @@ impl SetCut {
         metrics: &WriteMetrics,
     ) -> Result<Vec<StagedShard>> {
         let Some(tasks) = self.tasks.get(task).cloned() else { return Ok(Vec::new()) };
-        let Some(staging) = run.staging.task() else { return Ok(Vec::new()) };
+        let Some(staging) = &run.staging.task else { return Ok(Vec::new()) };
         let plan = plan.open(&staging.runs()?).map_err(shards_error)?;
         let names = match self.names {
             CutNames::Groups(groups) => PlannedNames::Groups(groups),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion_common::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,6 +15,7 @@ use tfrecord_shards::{AttemptError, AttemptId, ErrorKind, Leftover, RunId, SaveM
 
 use super::target::{MOST_AT_ONCE, UploadTarget};
 use crate::error::shards_error;
+use crate::write::attempt_store::{AttemptStore, ReadReport};
 
 /// The control objects of a run, next to the shards. [`tfrecord_shards::objects::ControlName`] lists them.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ impl ControlArea {
         self.place.put_file(&name.path(&self.run), content).await
     }
 
-    async fn read(&self, name: ControlName) -> Result<Option<Bytes>> {
+    async fn get(&self, name: ControlName) -> Result<Option<Bytes>> {
         self.place.read_file(&name.path(&self.run)).await
     }
 
@@ -62,42 +64,9 @@ impl ControlArea {
         Ok(names)
     }
 
-    /// Returns the attempts that are complete, in the order of tasks and attempts.
-    pub(crate) async fn complete_attempts(&self) -> Result<Vec<(u32, AttemptId)>> {
-        let names = self.list().await?.into_iter();
-        let complete = names.filter_map(|name| match name {
-            ControlName::Report { partition, attempt } => Some((partition, attempt)),
-            _ => None,
-        });
-        Ok(complete.collect())
-    }
-
-    /// Reads the reports of all complete attempts, in the order of tasks and attempts.
-    pub(crate) async fn reports(&self) -> Result<Vec<TaskReport>> {
-        let read = |(partition, attempt)| self.report_of(partition, attempt);
-        stream::iter(self.complete_attempts().await?).map(read).buffered(MOST_AT_ONCE).try_collect().await
-    }
-
-    /// Reads the report of an attempt.
-    pub(crate) async fn report_of(&self, partition: u32, attempt: AttemptId) -> Result<TaskReport> {
-        let name = ControlName::Report { partition, attempt };
-        let path = self.path(name);
-        let Some(json) = self.read(name).await? else {
-            return Err(shards_error(AttemptError::NoReport { path }.into()));
-        };
-        TaskReport::from_uploads(&json, &path, &self.run, partition, attempt).map_err(shards_error)
-    }
-
     /// Returns the name of an object for messages.
     fn path(&self, name: ControlName) -> PathBuf {
         self.place.out().join(name.path(&self.run))
-    }
-
-    /// Records which attempts are published, unless that is decided. Returns what is decided.
-    pub(crate) async fn choose(&self, choice: &AttemptChoice) -> Result<AttemptChoice> {
-        let json = serde_json::to_vec(choice).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let found = self.place.put_new_file(&ControlName::Choice.path(&self.run), json).await?;
-        self.parse(ControlName::Choice, &found)
     }
 
     fn parse<T: serde::de::DeserializeOwned>(&self, name: ControlName, json: &[u8]) -> Result<T> {
@@ -134,7 +103,7 @@ impl ControlArea {
         let uploads = stream::iter(names.iter().copied().filter(of_upload));
         let intents: Vec<UploadIntent> = uploads
             .map(async |name| {
-                let intent = self.read(name).await?;
+                let intent = self.get(name).await?;
                 intent.map(|json| self.parse::<UploadIntent>(name, &json)).transpose()
             })
             .buffer_unordered(MOST_AT_ONCE)
@@ -162,6 +131,36 @@ impl ControlArea {
         let (uploads, others): (Vec<_>, Vec<_>) = names.into_iter().partition(of_upload);
         self.remove(others).await?;
         self.remove(uploads).await
+    }
+}
+
+#[async_trait]
+impl AttemptStore for ControlArea {
+    async fn complete(&self) -> Result<Vec<(u32, AttemptId)>> {
+        let complete = self.list().await?.into_iter().filter_map(|name| match name {
+            ControlName::Report { partition, attempt } => Some((partition, attempt)),
+            _ => None,
+        });
+        Ok(complete.collect())
+    }
+
+    async fn read(&self, attempts: Vec<(u32, AttemptId)>) -> Result<Vec<ReadReport>> {
+        let read = |(partition, attempt)| async move {
+            let name = ControlName::Report { partition, attempt };
+            let path = self.path(name);
+            let report = match self.get(name).await? {
+                Some(json) => TaskReport::from_uploads(&json, &path, &self.run, partition, attempt),
+                None => Err(AttemptError::NoReport { path }.into()),
+            };
+            Ok::<_, DataFusionError>((partition, report))
+        };
+        stream::iter(attempts).map(read).buffered(MOST_AT_ONCE).try_collect().await
+    }
+
+    async fn choose(&self, choice: AttemptChoice) -> Result<AttemptChoice> {
+        let json = serde_json::to_vec(&choice).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let found = self.place.put_new_file(&ControlName::Choice.path(&self.run), json).await?;
+        self.parse(ControlName::Choice, &found)
     }
 }
 

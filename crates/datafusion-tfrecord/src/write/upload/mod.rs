@@ -35,8 +35,8 @@ use tfrecord_shards::objects::{
     control_directory,
 };
 use tfrecord_shards::{
-    AttemptId, ErrorKind, Manifest, ObjectNames, RunId, SaveMode, SetDescription, Settling, Sharding, Sidecar,
-    SidecarsError, StagedIndex, StagedShard, TaskReport,
+    AttemptId, ErrorKind, MakeSidecars, Manifest, ObjectNames, RunId, SaveMode, SetCommit, SetDescription, Settling,
+    Sharding, SharedPlace, Sidecar, StagedIndex, StagedShard, TaskAttempt, TaskReport,
 };
 use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
@@ -44,8 +44,8 @@ use tokio::runtime::Handle;
 use self::buffer::PartBuffers;
 use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
-use super::running::Running;
-use crate::error::shards_error;
+use super::running::{Begun, Running};
+use crate::error::{outside_error, shards_error};
 use tfr_files::Location;
 
 pub(crate) use self::control::{ControlArea, end_dead_runs};
@@ -91,13 +91,6 @@ struct UploadAttempt {
     reported: AtomicBool,
 }
 
-/// The initial state of a run.
-pub(crate) enum BegunUploads {
-    Set(Arc<UploadSet>),
-    /// There is nothing to do, since these files exist.
-    Ignored(Vec<String>),
-}
-
 /// Returns the suffix of shards that are written next to a set, or to a new one.
 fn suffix(standing: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
     standing.map_or(options.compression.suffix(), |standing| standing.manifest.suffix())
@@ -111,12 +104,12 @@ impl UploadSet {
         description: &SetDescription,
         context: &TaskContext,
         running: Running,
-    ) -> Result<BegunUploads> {
+    ) -> Result<Begun<Arc<Self>>> {
         let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
         let occupant = place.inspect(options.mode).await?;
         let is_vacant = occupant == Occupant::Vacant;
         let standing = match occupant {
-            Occupant::Ignored { found } => return Ok(BegunUploads::Ignored(found)),
+            Occupant::Ignored { found } => return Ok(Begun::Ignored(found)),
             Occupant::Standing(standing) => {
                 standing.manifest.check_append(description, &place.out()).map_err(shards_error)?;
                 Some(*standing)
@@ -126,7 +119,7 @@ impl UploadSet {
         // Old and new files exist next to each other for a while.
         let identity = (RunId::new(), !is_vacant, standing);
         let suffix = suffix(identity.2.as_ref(), options);
-        Ok(BegunUploads::Set(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
+        Ok(Begun::Run(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
     }
 
     fn new(
@@ -163,7 +156,7 @@ impl UploadSet {
     }
 
     /// Leaves the set to tasks, before anything is uploaded.
-    pub(crate) async fn share(&self) -> Result<SharedUploads> {
+    async fn share(&self) -> Result<SharedUploads> {
         ControlArea::new(self.place.clone(), self.run.clone()).put(ControlName::Open, Vec::new()).await?;
         let standing = self.standing.as_ref().map(|standing| standing.version.clone());
         Ok(SharedUploads::new(self.run.clone(), self.names.run.is_some(), standing))
@@ -208,7 +201,7 @@ impl UploadSet {
     ///
     /// # Errors
     /// The set is published or abandoned, or a request fails.
-    pub(crate) async fn put_report(&self, report: &TaskReport) -> Result<()> {
+    async fn complete_attempt(&self, report: &TaskReport) -> Result<()> {
         let Some(attempt) = &self.attempt else { return internal_err!("the set is not written by tasks") };
         let json = report.to_json().map_err(shards_error)?;
         let name = ControlName::Report { partition: report.partition, attempt: attempt.id };
@@ -237,11 +230,6 @@ impl UploadSet {
         Ok(())
     }
 
-    /// Returns the run.
-    pub(crate) fn run(&self) -> &RunId {
-        &self.run
-    }
-
     /// Creates a file for the index of a shard, if indexes are requested.
     fn index_file(&self) -> tfrecord_shards::Result<Option<PathBuf>> {
         let Some(IndexFiles { disk, files }) = &self.indexes else { return Ok(None) };
@@ -252,17 +240,17 @@ impl UploadSet {
         Ok(Some(path))
     }
 
-    /// Returns the existing set that shards are appended to.
-    pub(crate) fn standing(&self) -> Option<&Manifest> {
-        self.standing.as_ref().map(|standing| &standing.manifest)
+    /// Waits for requests. Not on a thread for blocking work, of which there may be one: requests may need it.
+    fn wait_for<T>(&self, requests: impl Future<Output = Result<T>>) -> tfrecord_shards::Result<T> {
+        self.runtime.block_on(requests).map_err(outside_error)
     }
 
     /// Publishes these shards as the set. Must not be cancelled halfway.
-    pub(crate) async fn publish(
+    async fn complete_set(
         &self,
         shards: Vec<StagedShard>,
         description: SetDescription,
-        sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
+        sidecars: MakeSidecars,
     ) -> Result<Manifest> {
         let _settling = Settling::begin();
         let own_names = self.names.run.is_some();
@@ -410,6 +398,35 @@ impl UploadSet {
 
     fn open(&self) -> MutexGuard<'_, Vec<(Path, MultipartId)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SetCommit for UploadSet {
+    fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    fn standing(&self) -> Option<&Manifest> {
+        self.standing.as_ref().map(|standing| &standing.manifest)
+    }
+
+    fn publish(
+        &self,
+        shards: Vec<StagedShard>,
+        set: SetDescription,
+        sidecars: MakeSidecars,
+    ) -> tfrecord_shards::Result<Manifest> {
+        self.wait_for(self.complete_set(shards, set, sidecars))
+    }
+
+    fn detach(&self) -> tfrecord_shards::Result<SharedPlace> {
+        self.wait_for(self.share()).map(SharedPlace::Store)
+    }
+}
+
+impl TaskAttempt for UploadSet {
+    fn put_report(&self, report: &TaskReport) -> tfrecord_shards::Result<()> {
+        self.wait_for(self.complete_attempt(report))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Capabilities, LocalCommit, Phase, Removal, StagedSet};
 use crate::commit::attempt_id::AttemptId;
 use crate::commit::leftovers::leftovers;
 use crate::commit::publication::{SaveMode, StagedShard};
-use crate::commit::report::TaskReport;
+use crate::commit::report::{TaskReport, sound_reports};
 use crate::commit::shared_staging::{SHARED_FORMAT, SharedStaging};
 use crate::commit::staging_names::SET_NAME;
 use crate::commit::{lease, staging_names, target};
@@ -139,7 +139,8 @@ impl LocalCommit {
     /// If a report cannot be read, or no attempt of a task has staged what it has reported
     /// ([`AttemptError::DamagedTask`]).
     pub fn reports(&self) -> Result<Vec<TaskReport>> {
-        TaskReport::read_all(&self.set.attempts(), &self.set.run)
+        let complete = TaskReport::list(&self.set.attempts())?.into_iter();
+        sound_reports(complete.map(|(task, attempt)| (task, self.report(task, attempt))))
     }
 
     /// Reads the report of one attempt, and checks it against the files of the attempt.

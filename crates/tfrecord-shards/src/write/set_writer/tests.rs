@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use tfrecord_framing::{Level, RecordReader};
 
 use super::*;
+use crate::commit::destination::{Destination, ShardSink};
 use crate::commit::publication::StagedShard;
 use crate::set::group::ShardPlace;
-use crate::write::open_shards::{Destination, ShardSink};
+
 use crate::write::shard_writer::ShardStats;
 use crate::write::sharding::Sharding;
 
