@@ -108,6 +108,8 @@ pub(super) enum Found {
     Constants,
     /// In a value of an aggregate.
     Value,
+    /// In values that rows of a sort share.
+    Sorted,
 }
 
 impl ResultTooLarge {
@@ -120,17 +122,19 @@ impl std::fmt::Display for ResultTooLarge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { function, found, bytes, limit } = self;
         match found {
-            Found::Row(row) => {
-                write!(f, "the result of {function} in row {row} takes {bytes} bytes, more than a quarter")?;
-            }
-            Found::Rows(rows) => {
-                write!(f, "the results of {function} in {rows} rows take {bytes} bytes, more than a quarter")?;
-            }
-            Found::Constant => write!(f, "the constant result of {function} takes {bytes} bytes, more than an eighth")?,
-            Found::Constants => write!(f, "the constants of the query take {bytes} bytes, more than an eighth")?,
-            Found::Value => write!(f, "the result of {function} takes {bytes} bytes, more than a quarter")?,
+            Found::Row(row) => write!(f, "the result of {function} in row {row} takes")?,
+            Found::Rows(rows) => write!(f, "the results of {function} in {rows} rows take")?,
+            Found::Constant => write!(f, "the constant result of {function} takes")?,
+            Found::Constants => f.write_str("the constants of the query take")?,
+            Found::Value => write!(f, "the result of {function} takes")?,
+            Found::Sorted => f.write_str("the values that rows of a sort share take")?,
         }
-        write!(f, " of the memory limit of {limit} bytes")
+        let share = match found {
+            Found::Row(_) | Found::Rows(_) | Found::Value => "a quarter of ",
+            Found::Constant | Found::Constants => "an eighth of ",
+            Found::Sorted => "",
+        };
+        write!(f, " {bytes} bytes, more than {share}the memory limit of {limit} bytes")
     }
 }
 

@@ -143,9 +143,9 @@ impl Reader {
             || plan.downcast_ref::<WindowAggExec>().is_some()
             || plan.downcast_ref::<BoundedWindowAggExec>().is_some();
         match plan.downcast_ref::<SortExec>() {
-            Some(_) => Self::Sorts,
-            None if retains => Self::Retains,
-            None => Self::PassesOn,
+            Some(sort) if sort.fetch().is_none() => Self::Sorts,
+            None if !retains => Self::PassesOn,
+            _ => Self::Retains,
         }
     }
 }

@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray as _, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array,
-    make_array,
-};
-use arrow::compute::{CastOptions, cast, cast_with_options, take};
+use arrow::array::{Array, ArrayRef, AsArray as _, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{cast, take};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType, UnionMode};
 use arrow::error::ArrowError;
 use arrow_select::dictionary::garbage_collect_any_dictionary;
@@ -205,48 +202,13 @@ pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let needed = usize::try_from(needed).unwrap_or(usize::MAX);
         column.get_buffer_memory_size() > needed.saturating_mul(2).saturating_add(SLACK)
     };
-    with_copies(batch, wastes, Copies::Used)
-}
-
-/// Gives rows their own copies of values that they share, if they are so long that `batch_rows` of them may exceed
-/// `most_bytes`.
-///
-/// A sort counts shared memory once, however many rows share it. It merges up to `batch_rows` rows, and copies their values
-/// when it spills them: 3000 rows of one text of 1 MB took 2 GB.
-pub(super) fn unshared(batch: RecordBatch, most_bytes: u64, batch_rows: usize) -> Result<RecordBatch, ArrowError> {
-    let rows = batch.num_rows();
-    let shares = |column: &ArrayRef| {
-        let needed = RowSizes::of(column.as_ref()).total(rows);
-        let merged = u128::from(needed) * batch_rows as u128 / rows.max(1) as u128;
-        let held = column.get_buffer_memory_size().saturating_mul(2).saturating_add(SLACK);
-        merged > u128::from(most_bytes) && needed > held as u64
-    };
-    with_copies(batch, shares, Copies::OfEachRow)
-}
-
-/// Which values a copy of an array has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Copies {
-    /// Those that rows use.
-    Used,
-    /// One of each row.
-    OfEachRow,
-}
-
-/// Copies the columns that meet a condition.
-fn with_copies(
-    batch: RecordBatch,
-    is_copied: impl Fn(&ArrayRef) -> bool,
-    copies: Copies,
-) -> Result<RecordBatch, ArrowError> {
-    let copied: Vec<bool> = batch.columns().iter().map(is_copied).collect();
-    if !copied.contains(&true) {
+    let wasteful: Vec<bool> = batch.columns().iter().map(wastes).collect();
+    if !wasteful.contains(&true) {
         return Ok(batch);
     }
-    let rows = batch.num_rows();
     let all = UInt32Array::from_iter_values(0..u32::try_from(rows).unwrap_or(u32::MAX));
-    let columns = batch.columns().iter().zip(&copied).map(|(column, copied)| match copied {
-        true => copy(take(column.as_ref(), &all, None)?, copies),
+    let columns = batch.columns().iter().zip(&wasteful).map(|(column, wasteful)| match wasteful {
+        true => without_unused(take(column.as_ref(), &all, None)?),
         false => Ok(ArrayRef::clone(column)),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -254,36 +216,36 @@ fn with_copies(
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-/// Copies the values of views, list views and dictionaries. Other arrays have already been copied.
-fn copy(array: ArrayRef, copies: Copies) -> Result<ArrayRef, ArrowError> {
+/// Returns the bytes of values that rows of a batch share, if each had its own, in columns of which `batch_rows` such rows
+/// take more than `least` bytes.
+pub(super) fn shared_bytes(batch: &RecordBatch, batch_rows: usize, least: u64) -> u64 {
+    let rows = batch.num_rows();
+    let shared = batch.columns().iter().map(|column| {
+        let needed = RowSizes::of(column.as_ref()).total(rows);
+        let merged = u128::from(needed) * batch_rows as u128 / rows.max(1) as u128;
+        let held = column.get_buffer_memory_size().saturating_mul(2).saturating_add(SLACK);
+        if merged > u128::from(least) && needed > held as u64 { needed } else { 0 }
+    });
+    shared.fold(0, u64::saturating_add)
+}
+
+/// Removes unused values of views, list views and dictionaries. Other arrays have already been copied.
+fn without_unused(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
-        DataType::Dictionary(..) if copies == Copies::OfEachRow => with_own_values(array)?,
         DataType::Dictionary(..) => garbage_collect_any_dictionary(array.as_any_dictionary())?,
         // A list view keeps its items where they are; a list has only those of its rows.
         DataType::ListView(item) => {
             let lists = cast(&array, &DataType::List(Arc::clone(item)))?;
-            cast(&copy(lists, copies)?, array.data_type())?
+            cast(&without_unused(lists)?, array.data_type())?
         }
         DataType::LargeListView(item) => {
             let lists = cast(&array, &DataType::LargeList(Arc::clone(item)))?;
-            cast(&copy(lists, copies)?, array.data_type())?
+            cast(&without_unused(lists)?, array.data_type())?
         }
-        _ => map_array(&array, |child| copy(Arc::clone(child), copies))?,
+        _ => map_array(&array, |child| without_unused(Arc::clone(child)))?,
     })
-}
-
-/// Returns a dictionary with a value for each row, or the same if its keys are too short for that.
-fn with_own_values(array: ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let dictionary = array.as_any_dictionary();
-    let rows = UInt64Array::from_iter_values(0..array.len() as u64);
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    let Ok(keys) = cast_with_options(&rows, dictionary.keys().data_type(), &strict) else { return Ok(array) };
-    let values = copy(take(dictionary.values().as_ref(), dictionary.keys(), None)?, Copies::OfEachRow)?;
-    let keys = keys.to_data().into_builder().nulls(array.logical_nulls());
-    let data = keys.data_type(array.data_type().clone()).child_data(vec![values.to_data()]).build()?;
-    Ok(make_array(data))
 }
 
 #[cfg(test)]
