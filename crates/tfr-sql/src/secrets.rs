@@ -16,13 +16,22 @@ use tfr_files::redacted;
 pub struct Secrets(Arc<RwLock<Vec<String>>>);
 
 /// Words in the name of an option whose value is a secret.
-const SECRET_WORDS: [&str; 15] = [
+const SECRET_WORDS: [&str; 24] = [
     "secret",
     "secrets",
+    "secretkey",
     "password",
     "passwd",
+    "passphrase",
+    "pass",
     "pwd",
+    "auth",
+    "authorization",
+    "bearer",
+    "connectionstring",
+    "cookie",
     "token",
+    "tokens",
     "credential",
     "credentials",
     "key",
@@ -130,11 +139,28 @@ impl fmt::Debug for Secrets {
 
 /// Whether the value of the option `name` is a secret.
 fn is_secret(name: &str) -> bool {
+    let words = words(name);
     let name = name.to_lowercase();
-    let mut words = name.split(|c: char| !c.is_alphanumeric());
     // The delimiter of map keys is not a secret key.
     let is_other = name.contains(char::is_whitespace) || name.contains("delim");
-    !is_other && words.any(|word| SECRET_WORDS.contains(&word))
+    let joined = words.windows(2).map(|pair| pair.concat());
+    !is_other && joined.chain(words.iter().cloned()).any(|word| SECRET_WORDS.contains(&word.as_str()))
+}
+
+/// Returns the words of a name, in lower case: `sasToken` and `sas_token` have two.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut last = ' ';
+    for c in name.chars() {
+        if !c.is_alphanumeric() || c.is_uppercase() && last.is_lowercase() {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+        last = c;
+    }
+    words
 }
 
 /// Returns the contents of the parentheses of `OPTIONS (...)` and similar clauses.
@@ -184,6 +210,17 @@ mod tests {
             ("COPY t TO 's3://b/x' WITH (account_key 'hush')", "COPY t TO 's3://b/x' WITH (account_key '***')"),
             ("t=a.csv,aws_secret=hush,null=NA", "t=a.csv,aws_secret=***,null=NA"),
             ("--option=token=hush", "--option=token=***"),
+            (
+                "t=a.csv,x.auth=hush,x.sasToken=hus2,x.secretkey=hus3",
+                "t=a.csv,x.auth=***,x.sasToken=***,x.secretkey=***",
+            ),
+            (
+                "t=a.csv,connection_string=hush,secretAccessKey=hus2",
+                "t=a.csv,connection_string=***,secretAccessKey=***",
+            ),
+            ("SET x.authorization='hush'; SET x.bearer='hus2'", "SET x.authorization='***'; SET x.bearer='***'"),
+            ("SET x.pass = 'hush'; SET x.passphrase TO 'hus2'", "SET x.pass = '***'; SET x.passphrase TO '***'"),
+            ("author=a.csv,monkey=b.csv", "author=a.csv,monkey=b.csv"),
             (
                 "SELECT * FROM 'https://me:pw@h/x' WHERE token = 'hush'",
                 "SELECT * FROM 'https://***@h/x' WHERE token = 'hush'",

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use tfr_files::stores::Service;
-use tfrecord_shards::{Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, remove_leftovers, verify};
+use tfrecord_shards::{
+    Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, leftovers, remove_leftovers, verify,
+};
 
 use crate::cli::{TableTarget, VerifyArgs};
 use crate::error::finding_hint;
@@ -32,10 +34,10 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
         Err(status) => return Ok(status),
     };
     let verified = work.with_progress(args.threads, move |progress, _| {
-        let Removed { leftovers, tables, left } =
+        let Removed { leftovers: removed, tables, left } =
             if removes { remove(inputs)? } else { Removed { left: inputs, ..Default::default() } };
         let verification = if left.is_empty() { None } else { Some(verify(&left, progress)?) };
-        Ok((leftovers, tables, verification))
+        Ok((removed, tables, verification))
     })?;
     let (local, tables, verification) = match verified {
         Ok(verified) => verified,
@@ -62,10 +64,22 @@ pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let text = if args.report.is_some() { report.to_json() } else { text };
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(report.summary());
+    for (path, run) in live_runs(&args.paths) {
+        work.printer.note(format!("{}: run {run} is writing here", path.display()));
+    }
     if has_leftovers && !args.remove_leftovers {
         work.printer.note("verify --remove-leftovers removes what killed runs have left");
     }
     Ok(if is_sound { ExitStatus::Done } else { ExitStatus::Failed })
+}
+
+/// Returns the local directories that live runs write or replace, each with a run.
+fn live_runs(paths: &[PathBuf]) -> impl Iterator<Item = (&PathBuf, String)> {
+    let directories = paths.iter().filter(|path| path.is_dir());
+    directories.filter_map(|path| {
+        let mut found = leftovers(path).ok()?.into_iter();
+        Some((path, found.find(|leftover| leftover.live)?.run))
+    })
 }
 
 /// The leftovers that were removed from object stores.

@@ -69,6 +69,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
     let mut owners = Vec::new();
     for location in locations {
         let mut found_files = find_files(store.as_ref(), location, owned).await?;
+        found_files.check_names(session)?;
         owners.append(&mut found_files.owners);
         let mut files = found_files.take_files();
         let manifests = manifests(&store, location, &found_files, &files, &mut unreadable).await?;
@@ -226,6 +227,8 @@ fn takes_all(location: &Location, directory: &Path) -> bool {
 /// Reads the manifest of a directory, if there is one and it is ours.
 async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, directory: Path) -> Result<Option<Set>> {
     let path = directory.clone().join(MANIFEST_NAME);
+    // The store would wait for the other end of a pipe.
+    location.check_file(&path)?;
     let json = match store.get(&path).await {
         Ok(got) => got.bytes().await?,
         Err(object_store::Error::NotFound { .. }) => return Ok(None),

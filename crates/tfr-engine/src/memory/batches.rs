@@ -19,20 +19,32 @@ use datafusion_common::internal_err;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::size::{Most, compacted, cut};
+use super::functions::{Found, ResultTooLarge};
+use super::size::{Most, compacted, cut, shared_bytes};
+
+/// What an operator does with the batches that it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    PassesOn,
+    /// Retains them. They should then hold only the memory that their rows need.
+    Retains,
+    /// Retains them, and merges their rows into batches of the engine's number of rows. It counts shared values once, and
+    /// copies them for each row when it spills: 3000 rows of one text of 1 MB took 2 GB. More of them than the memory limit
+    /// are rejected.
+    Sorts,
+}
 
 /// Outputs the rows of its input in batches within the limits.
 #[derive(Debug)]
 pub struct BoundedBatchesExec {
     input: Arc<dyn ExecutionPlan>,
     most: Most,
-    /// Whether the reader retains the batches. They should then hold only the memory that their rows need.
-    compact: bool,
+    reader: Reader,
 }
 
 impl BoundedBatchesExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, most: Most, compact: bool) -> Self {
-        Self { input, most, compact }
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, most: Most, reader: Reader) -> Self {
+        Self { input, most, reader }
     }
 }
 
@@ -42,7 +54,7 @@ impl DisplayAs for BoundedBatchesExec {
         if self.most.rows < usize::MAX {
             write!(f, "rows={}, ", self.most.rows)?;
         }
-        write!(f, "compact={}", self.compact)
+        write!(f, "compact={}", self.reader != Reader::PassesOn)
     }
 }
 
@@ -76,24 +88,36 @@ impl ExecutionPlan for BoundedBatchesExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.most, self.compact))),
+            Some(input) if children.is_empty() => Ok(Arc::new(Self::new(input, self.most, self.reader))),
             _ => internal_err!("BoundedBatchesExec has one input"),
         }
     }
 
     fn repartitioned(&self, partitions: usize, config: &ConfigOptions) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let input = self.input.repartitioned(partitions, config)?;
-        Ok(input.map(|input| Arc::new(Self::new(input, self.most, self.compact)) as _))
+        Ok(input.map(|input| Arc::new(Self::new(input, self.most, self.reader)) as _))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let batch_rows = context.session_config().batch_size();
         let input = self.input.execute(partition, context)?;
-        let (schema, most, compact) = (input.schema(), self.most, self.compact);
+        let (schema, most, reader) = (input.schema(), self.most, self.reader);
+        let mut shared = 0_u64;
         let batches = input
             .map(move |batch| -> Result<_> {
                 let pieces = cut(batch?, most).map_err(|error| DataFusionError::External(Box::new(error)))?;
-                let pieces = pieces.into_iter();
-                Ok(stream::iter(pieces.map(move |piece| Ok(if compact { compacted(piece)? } else { piece }))))
+                if reader == Reader::Sorts {
+                    let bytes = pieces.iter().map(|piece| shared_bytes(piece, batch_rows, most.row_bytes / 4));
+                    shared = bytes.fold(shared, u64::saturating_add);
+                    if shared > most.row_bytes {
+                        return Err(ResultTooLarge::new("", Found::Sorted, shared, most.row_bytes).into());
+                    }
+                }
+                Ok(stream::iter(
+                    pieces
+                        .into_iter()
+                        .map(move |piece| Ok(if reader == Reader::PassesOn { piece } else { compacted(piece)? })),
+                ))
             })
             .try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))

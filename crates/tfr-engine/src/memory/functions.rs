@@ -18,6 +18,8 @@ use datafusion_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+use tfr_arrow::nested::{Lists, value_type};
+
 use super::size::RowSizes;
 use crate::lists::{range_function, repeat_function};
 
@@ -26,11 +28,15 @@ const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 /// Bytes up to which a result is only estimated: counting the matches costs about as much as replacing them.
 const NOT_COUNTED: u64 = 1 << 20;
 
+/// The bytes of a view of a text.
+const VIEW_BYTES: u64 = 16;
+
 /// The minimum number of days in a month.
 const DAYS_OF_MONTH: i64 = 28;
 
-/// Returns the functions, with results of at most `bound` bytes in a row and a quarter of that in a batch.
-pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
+/// Returns the functions, with results of at most a quarter of `limit` bytes in a row and in a batch, and an eighth as
+/// constants.
+pub(super) fn bounded(limit: u64) -> Vec<Arc<ScalarUDF>> {
     [
         (string::repeat(), Growth::Repeat),
         (string::replace(), Growth::Replace),
@@ -43,30 +49,31 @@ pub(super) fn bounded(bound: u64) -> Vec<Arc<ScalarUDF>> {
         (range::gen_series_udf(), Growth::Series),
     ]
     .into_iter()
-    .map(|(function, growth)| Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, bound })))
+    .map(|(function, growth)| Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, limit })))
     .collect()
 }
 
 /// Functions whose results are about as long as their arguments together, and how many times as long at most. A batch of
 /// arguments may share one long text.
-const JOINING: [(&str, Growth); 7] = [
+const JOINING: [(&str, Growth); 9] = [
     ("array_concat", Growth::Join { times: 1 }),
+    ("array_to_string", Growth::JoinItems),
     ("concat", Growth::Join { times: 1 }),
     ("concat_ws", Growth::JoinWith),
     // As hexadecimal digits.
     ("encode", Growth::Join { times: 2 }),
     ("overlay", Growth::Join { times: 1 }),
     ("reverse", Growth::Join { times: 1 }),
+    ("string_to_array", Growth::Split),
     // From a character of one byte to one of four.
     ("translate", Growth::Join { times: 4 }),
 ];
 
-/// Returns those functions, as they are registered, with results of at most `bound` bytes in a row and a quarter of that in
-/// a batch.
-pub(super) fn bounded_joining(bound: u64, registered: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
+/// Returns those functions, as they are registered, with the same bounds.
+pub(super) fn bounded_joining(limit: u64, registered: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
     let bounded = |(name, growth): (&str, Growth)| {
         let function = Arc::clone(registered.iter().rfind(|function| function.name() == name)?);
-        Some(Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, bound })))
+        Some(Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth, limit })))
     };
     JOINING.into_iter().filter_map(bounded).collect()
 }
@@ -74,7 +81,7 @@ pub(super) fn bounded_joining(bound: u64, registered: &[Arc<ScalarUDF>]) -> Vec<
 /// Returns the functions that accept negative lengths, without a bound.
 pub fn padding() -> [Arc<ScalarUDF>; 2] {
     [unicode::lpad(), unicode::rpad()].map(|function| {
-        Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth: Growth::Pad, bound: u64::MAX }))
+        Arc::new(ScalarUDF::new_from_impl(BoundedFunction { function, growth: Growth::Pad, limit: u64::MAX }))
     })
 }
 
@@ -82,31 +89,62 @@ pub fn padding() -> [Arc<ScalarUDF>; 2] {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultTooLarge {
     function: String,
-    /// The row of the batch whose result alone is too long; `None` if it is the total.
-    row: Option<usize>,
-    rows: usize,
+    found: Found,
     bytes: u64,
-    bound: u64,
+    /// The memory limit.
+    limit: u64,
+}
+
+/// Where a result was too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// In a row of the batch.
+    Row(usize),
+    /// In so many rows together.
+    Rows(usize),
+    /// In a call whose arguments are constants. Planning copies its result several times.
+    Constant,
+    /// In all constants of a query together.
+    Constants,
+    /// In a value of an aggregate.
+    Value,
+    /// In values that rows of a sort share.
+    Sorted,
+}
+
+impl ResultTooLarge {
+    pub(super) fn new(function: &str, found: Found, bytes: u64, limit: u64) -> Self {
+        Self { function: function.to_owned(), found, bytes, limit }
+    }
 }
 
 impl std::fmt::Display for ResultTooLarge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { function, row, rows, bytes, bound } = self;
-        match row {
-            Some(row) => write!(
-                f,
-                "the result of {function} in row {row} takes {bytes} bytes, more than the memory limit of {bound} bytes"
-            ),
-            None => write!(
-                f,
-                "the results of {function} in {rows} rows take {bytes} bytes, more than a quarter of the memory limit of \
-                 {bound} bytes"
-            ),
+        let Self { function, found, bytes, limit } = self;
+        match found {
+            Found::Row(row) => write!(f, "the result of {function} in row {row} takes")?,
+            Found::Rows(rows) => write!(f, "the results of {function} in {rows} rows take")?,
+            Found::Constant => write!(f, "the constant result of {function} takes")?,
+            Found::Constants => f.write_str("the constants of the query take")?,
+            Found::Value => write!(f, "the result of {function} takes")?,
+            Found::Sorted => f.write_str("the values that rows of a sort share take")?,
         }
+        let share = match found {
+            Found::Row(_) | Found::Rows(_) | Found::Value => "a quarter of ",
+            Found::Constant | Found::Constants => "an eighth of ",
+            Found::Sorted => "",
+        };
+        write!(f, " {bytes} bytes, more than {share}the memory limit of {limit} bytes")
     }
 }
 
 impl std::error::Error for ResultTooLarge {}
+
+impl From<ResultTooLarge> for DataFusionError {
+    fn from(error: ResultTooLarge) -> Self {
+        Self::External(Box::new(error))
+    }
+}
 
 /// How the length of a result depends on the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,6 +170,10 @@ enum Growth {
     },
     /// Joins all arguments but the first, with the first between them.
     JoinWith,
+    /// Joins the items of the first argument as text, with the second between them.
+    JoinItems,
+    /// Splits the first argument at the second into a list.
+    Split,
 }
 
 impl Growth {
@@ -140,6 +182,7 @@ impl Growth {
         match self {
             Self::RepeatItem | Self::Resize => args.get(1).is_some_and(|count| count.is_null(row)),
             Self::Join { .. } | Self::JoinWith => false,
+            Self::JoinItems | Self::Split => args.first().is_none_or(|arg| arg.is_null(row)),
             Self::Repeat | Self::Replace | Self::ReplaceMatches | Self::Pad | Self::Series => {
                 args.iter().any(|arg| arg.is_null(row))
             }
@@ -152,12 +195,12 @@ impl Growth {
 pub struct BoundedFunction {
     function: Arc<ScalarUDF>,
     growth: Growth,
-    bound: u64,
+    limit: u64,
 }
 
 impl PartialEq for BoundedFunction {
     fn eq(&self, other: &Self) -> bool {
-        self.function == other.function && self.bound == other.bound
+        self.function == other.function && self.limit == other.limit
     }
 }
 
@@ -223,23 +266,20 @@ impl BoundedFunction {
         let is_constant = columns.iter().all(|column| column.is_constant);
         let rows = if is_constant { 1 } else { args.number_rows };
         let lengths = Lengths::try_new(self.growth, &columns)?;
+        let share = self.limit / if is_constant { 8 } else { 4 };
+        let refuse = |found, bytes| Err(ResultTooLarge::new(self.name(), found, bytes, self.limit).into());
         let mut total = 0_u64;
-        let refuse = |row, bytes| {
-            let function = self.name().to_owned();
-            let refused = ResultTooLarge { function, row, rows, bytes, bound: self.bound };
-            Err(DataFusionError::External(Box::new(refused)))
-        };
         for row in 0..rows {
             if self.growth.is_null(&columns, row) {
                 continue;
             }
             let bytes = lengths.row(row);
-            if bytes > self.bound {
-                return refuse(Some(row), bytes);
+            if bytes > share {
+                return refuse(if is_constant { Found::Constant } else { Found::Row(row) }, bytes);
             }
             total = total.saturating_add(bytes);
         }
-        if rows > 1 && total > self.bound / 4 { refuse(None, total) } else { Ok(()) }
+        if total > share { refuse(Found::Rows(rows), total) } else { Ok(()) }
     }
 }
 
@@ -338,6 +378,12 @@ impl<'a> Lengths<'a> {
                     all.saturating_add(between(row).saturating_mul(times))
                 })
             }
+            (Growth::JoinItems, 2..) => joined_items(args)?,
+            (Growth::Split, 2..) => {
+                let texts =
+                    args.iter().take(2).map(|arg| arg.as_type(&DataType::LargeUtf8)).collect::<Result<Vec<_>>>()?;
+                Box::new(move |row| split(&texts, row))
+            }
             // The engine reports the error in the call.
             _ => Box::new(|_| 0),
         }))
@@ -346,6 +392,37 @@ impl<'a> Lengths<'a> {
     fn row(&self, row: usize) -> u64 {
         (self.0)(row)
     }
+}
+
+/// Returns the bytes of lists as texts. The items themselves have at most five times their bytes, as `false` has.
+fn joined_items(args: &[Column]) -> Result<Box<dyn Fn(usize) -> u64 + '_>> {
+    let Some(lists) = Lists::of(args[0].array.as_ref()) else { return Ok(Box::new(|_| 0)) };
+    let is_text =
+        matches!(value_type(lists.items().data_type()), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let times = if is_text { 1 } else { 5 };
+    let sizes = RowSizes::of(args[0].array.as_ref());
+    let added = args[1..].iter().map(|arg| arg.as_type(&DataType::LargeUtf8)).collect::<Result<Vec<_>>>()?;
+    Ok(Box::new(move |row| {
+        // The separator, and the text in place of nulls.
+        let added = sum((0..added.len()).map(|index| match added[index].is_null(row) {
+            true => 0,
+            false => text_at(&added, index, row).len() as u64,
+        }));
+        let row = args[0].at(row);
+        let items = sizes.row(row).saturating_mul(times);
+        items.saturating_add((lists.range(row).len() as u64).saturating_mul(added))
+    }))
+}
+
+/// Returns the bytes of a text that is split, where each item is a view. Without a separator, it is split into characters.
+fn split(texts: &[Column], row: usize) -> u64 {
+    let text = text_at(texts, 0, row);
+    let separator = if texts[1].is_null(row) { "" } else { text_at(texts, 1, row) };
+    let len = text.len() as u64;
+    let most = if separator.is_empty() { len } else { len / separator.len() as u64 };
+    let counts = separator.is_empty() || most.saturating_mul(VIEW_BYTES) < NOT_COUNTED;
+    let items = if counts { most } else { text.matches(separator).count() as u64 };
+    len.saturating_add(items.saturating_add(1).saturating_mul(VIEW_BYTES))
 }
 
 fn sum(sizes: impl Iterator<Item = u64>) -> u64 {

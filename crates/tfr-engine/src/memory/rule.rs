@@ -26,7 +26,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion_common::tree_node::{TreeNode as _, TreeNodeRecursion};
 
 use super::Bounds;
-use super::batches::BoundedBatchesExec;
+use super::batches::{BoundedBatchesExec, Reader};
 use super::functions::BoundedFunction;
 use super::projection::HalvingProjectionExec;
 use super::size::{Most, varies};
@@ -39,7 +39,7 @@ pub struct BoundBatches(pub Bounds);
 impl PhysicalOptimizerRule for BoundBatches {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.below(plan)?;
-        Ok(self.bounded(plan, false, usize::MAX))
+        Ok(self.bounded(plan, Reader::PassesOn, usize::MAX))
     }
 
     fn name(&self) -> &str {
@@ -54,13 +54,13 @@ impl PhysicalOptimizerRule for BoundBatches {
 impl BoundBatches {
     /// Returns the operator with bounded inputs.
     fn below(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let holds = holds_batches(plan.as_ref());
+        let reader = Reader::of(plan.as_ref());
         let children = plan.children();
         if children.is_empty() {
             return Ok(plan);
         }
         let rows = self.rows_beside(constant_bytes(plan.as_ref())?);
-        let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, holds, rows)));
+        let bounded = children.into_iter().map(|child| Ok(self.bounded(self.below(Arc::clone(child))?, reader, rows)));
         let bounded = bounded.collect::<Result<Vec<_>>>()?;
         let plan = replace_children_if_necessary(plan, bounded)?;
         if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
@@ -83,13 +83,13 @@ impl BoundBatches {
         }
     }
 
-    /// Returns the input of an operator in batches of at most `rows` rows. `holds`: whether the operator retains them.
-    fn bounded(&self, input: Arc<dyn ExecutionPlan>, holds: bool, rows: usize) -> Arc<dyn ExecutionPlan> {
+    /// Returns the input of an operator in batches of at most `rows` rows.
+    fn bounded(&self, input: Arc<dyn ExecutionPlan>, reader: Reader, rows: usize) -> Arc<dyn ExecutionPlan> {
         let varies = input.schema().fields().iter().any(|field| varies(field.data_type()));
-        match rows < usize::MAX || varies && (holds || makes_batches(input.as_ref())) {
+        match rows < usize::MAX || varies && (reader != Reader::PassesOn || makes_batches(input.as_ref())) {
             true => {
                 let most = Most { bytes: self.0.batch, rows, row_bytes: self.0.value };
-                Arc::new(BoundedBatchesExec::new(input, most, holds))
+                Arc::new(BoundedBatchesExec::new(input, most, reader))
             }
             false => input,
         }
@@ -98,7 +98,7 @@ impl BoundBatches {
 
 /// Minimum bytes of a constant that is counted. Long lists and CASE have many shorter ones, which are rarely copied
 /// for each row.
-const LONG_CONSTANT: usize = 1 << 10;
+pub(super) const LONG_CONSTANT: usize = 1 << 10;
 
 /// Returns the bytes of an operator's long constants, which may be copied for each row, as a column or in results.
 fn constant_bytes(plan: &dyn ExecutionPlan) -> Result<u64> {
@@ -128,19 +128,26 @@ fn makes_batches(plan: &dyn ExecutionPlan) -> bool {
     !hands_on && !has_one_row
 }
 
-/// Whether an operator retains batches of its inputs and reserves memory for everything that they hold.
-fn holds_batches(plan: &dyn ExecutionPlan) -> bool {
-    plan.downcast_ref::<SortExec>().is_some()
-        || plan.downcast_ref::<PartialSortExec>().is_some()
-        || plan.downcast_ref::<SortPreservingMergeExec>().is_some()
-        || plan.downcast_ref::<HashJoinExec>().is_some()
-        || plan.downcast_ref::<SymmetricHashJoinExec>().is_some()
-        || plan.downcast_ref::<SortMergeJoinExec>().is_some()
-        || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
-        || plan.is::<NestedLoopJoinExec>()
-        || plan.downcast_ref::<CrossJoinExec>().is_some()
-        || plan.downcast_ref::<WindowAggExec>().is_some()
-        || plan.downcast_ref::<BoundedWindowAggExec>().is_some()
+impl Reader {
+    /// Returns what an operator does with the batches of its inputs. Those that retain them reserve memory for everything
+    /// that they hold.
+    fn of(plan: &dyn ExecutionPlan) -> Self {
+        let retains = plan.downcast_ref::<PartialSortExec>().is_some()
+            || plan.downcast_ref::<SortPreservingMergeExec>().is_some()
+            || plan.downcast_ref::<HashJoinExec>().is_some()
+            || plan.downcast_ref::<SymmetricHashJoinExec>().is_some()
+            || plan.downcast_ref::<SortMergeJoinExec>().is_some()
+            || plan.downcast_ref::<PiecewiseMergeJoinExec>().is_some()
+            || plan.is::<NestedLoopJoinExec>()
+            || plan.downcast_ref::<CrossJoinExec>().is_some()
+            || plan.downcast_ref::<WindowAggExec>().is_some()
+            || plan.downcast_ref::<BoundedWindowAggExec>().is_some();
+        match plan.downcast_ref::<SortExec>() {
+            Some(sort) if sort.fetch().is_none() => Self::Sorts,
+            None if !retains => Self::PassesOn,
+            _ => Self::Retains,
+        }
+    }
 }
 
 fn calls_bounded_function(projection: &ProjectionExec) -> Result<bool> {

@@ -97,7 +97,7 @@ impl<'a> RowSizes<'a> {
     }
 
     /// Returns the bytes of the first `rows` rows.
-    fn total(&self, rows: usize) -> u64 {
+    pub(super) fn total(&self, rows: usize) -> u64 {
         match self {
             Self::Fixed(size) => size.saturating_mul(rows as u64),
             Self::Each(size) => (0..rows).map(size).fold(0, u64::saturating_add),
@@ -214,6 +214,19 @@ pub(super) fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
+}
+
+/// Returns the bytes of values that rows of a batch share, if each had its own, in columns of which `batch_rows` such rows
+/// take more than `least` bytes.
+pub(super) fn shared_bytes(batch: &RecordBatch, batch_rows: usize, least: u64) -> u64 {
+    let rows = batch.num_rows();
+    let shared = batch.columns().iter().map(|column| {
+        let needed = RowSizes::of(column.as_ref()).total(rows);
+        let merged = u128::from(needed) * batch_rows as u128 / rows.max(1) as u128;
+        let held = column.get_buffer_memory_size().saturating_mul(2).saturating_add(SLACK);
+        if merged > u128::from(least) && needed > held as u64 { needed } else { 0 }
+    });
+    shared.fold(0, u64::saturating_add)
 }
 
 /// Removes unused values of views, list views and dictionaries. Other arrays have already been copied.

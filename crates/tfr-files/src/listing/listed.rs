@@ -66,6 +66,7 @@ impl Listing {
         let (mut owners, mut unfinished) = (Vec::new(), Vec::new());
         for location in locations {
             let mut found_files = find_files(store.as_ref(), location, owned).await?;
+            found_files.check_names(session)?;
             owners.append(&mut found_files.owners);
             unfinished.append(&mut found_files.unfinished);
             found.push((location, found_files.files()?));

@@ -1,5 +1,6 @@
 //! The location of a table, as the user wrote it: a path, a URL or a pattern of either.
 
+use std::fs;
 use std::path::{Component, Path as FsPath, PathBuf};
 
 use datafusion_execution::object_store::ObjectStoreUrl;
@@ -141,6 +142,24 @@ impl Location {
     /// Whether the last component is a name, so that its directory may not have been listed.
     pub fn ends_in_name(&self) -> bool {
         !matches!(self.pattern.last(), Some(Segment::Pattern(_) | Segment::AnyDepth))
+    }
+
+    /// Whether the location is in the local file system.
+    pub(crate) fn is_local(&self) -> bool {
+        self.store == ObjectStoreUrl::local_filesystem()
+    }
+
+    /// Rejects a local path to a pipe, a device or a socket. The store would wait for the other end of a pipe, and treat a
+    /// device as a file of 0 bytes.
+    ///
+    /// # Errors
+    /// The path is one of these.
+    pub fn check_file(&self, path: &Path) -> Result<()> {
+        let is_special = |path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        match self.is_local() && is_special(format!("/{path}")) {
+            true => Err(ErrorKind::NotAFile { file: self.names.name(path) }.into()),
+            false => Ok(()),
+        }
     }
 
     /// Returns how files at this location are named in messages.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::findings::Findings;
 use crate::listing::location::Location;
 use crate::listing::owner::{OwnedFiles, owners};
 use crate::listing::table_format::Owner;
@@ -21,6 +23,8 @@ pub struct FoundFiles {
     pub owners: Vec<Owner>,
     /// The directories that a job of Hadoop or Spark has not finished, as messages name them.
     pub unfinished: Vec<String>,
+    /// Files of a directory that are skipped because their names are not supported.
+    misnamed: Vec<String>,
 }
 
 impl FoundFiles {
@@ -30,6 +34,22 @@ impl FoundFiles {
     /// There is no file to read.
     pub fn files(self) -> Result<Vec<ObjectMeta>> {
         self.files
+    }
+
+    /// Warns of files that are skipped because of their names.
+    ///
+    /// # Errors
+    /// There is one, and the session is strict.
+    pub fn check_names(&mut self, session: &dyn Session) -> Result<()> {
+        let is_strict = Findings::of(session.config()).is_some_and(|findings| findings.is_strict());
+        for file in std::mem::take(&mut self.misnamed) {
+            let error = Error::from(ErrorKind::FileName { file });
+            if is_strict {
+                return Err(error);
+            }
+            log::warn!("{error}: the file is skipped");
+        }
+        Ok(())
     }
 
     /// Takes the files to read, or an empty list if there are none.
@@ -58,5 +78,11 @@ pub async fn find_files(store: &dyn ObjectStore, location: &Location, owned: Own
         true => Err(traversal.nothing_found().await?),
         false => Ok(traversal.found.into_values().collect()),
     };
-    Ok(FoundFiles { files, passed: traversal.passed, owners, unfinished: traversal.unfinished })
+    Ok(FoundFiles {
+        files,
+        passed: traversal.passed,
+        owners,
+        unfinished: traversal.unfinished,
+        misnamed: traversal.misnamed,
+    })
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion_common_runtime::SpawnedTask;
-use datafusion_execution::object_store::ObjectStoreUrl;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
@@ -15,12 +14,6 @@ use crate::error::{ErrorKind, Result, SkipReason, Skipped};
 use crate::listing::local::{LocalDirectory, Reason, Unreadable, dangling_target};
 use crate::listing::location::{Location, Segment};
 use crate::listing::table_format::{Sign, signs};
-
-/// Whether a local path is a pipe, a device or a socket. The store would wait for the other end of a pipe, and treat
-/// a device as a file of 0 bytes.
-fn is_special_file(path: &Path) -> bool {
-    std::fs::metadata(format!("/{path}")).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
-}
 
 /// Whether a local directory is a symbolic link to one of its parents. Following two of these is practically endless.
 fn is_link_to_parent(path: &Path) -> bool {
@@ -70,6 +63,8 @@ pub(crate) struct Traversal<'a> {
     pub(crate) signs: BTreeMap<Path, Vec<Sign>>,
     /// The directories that contain [`STAGING_NAME`] and no mark of success. Files named by a pattern are read as named.
     pub(crate) unfinished: Vec<String>,
+    /// Files of directories whose names are not supported.
+    pub(crate) misnamed: Vec<String>,
     skipped: Skipped,
     pub(crate) passed: BTreeMap<Path, ObjectMeta>,
     /// Whether the directory being visited certainly contains a file of records.
@@ -196,6 +191,7 @@ impl<'a> Traversal<'a> {
             visited: BTreeSet::new(),
             signs: BTreeMap::new(),
             unfinished: Vec::new(),
+            misnamed: Vec::new(),
             skipped,
             passed,
             beside_records: false,
@@ -316,7 +312,8 @@ impl<'a> Traversal<'a> {
         Ok(LocalDirectory { listed, unreadable: Vec::new() })
     }
 
-    /// Fails if one of these files of a directory may have rows of the table.
+    /// Fails if one of these files of a directory may have rows of the table. One that only its directory names is recorded
+    /// if nothing but its name is wrong: it does not keep the others from being read.
     fn check_unreadable(
         &mut self,
         directory: &str,
@@ -332,6 +329,10 @@ impl<'a> Traversal<'a> {
                 continue;
             }
             let file = format!("{}/{name}", directory.trim_end_matches('/'));
+            if matches!(reason, Reason::Name) && !self.location.is_pattern() {
+                self.misnamed.push(file);
+                continue;
+            }
             return Err(match reason {
                 Reason::Dangling(target) => ErrorKind::DanglingLink { file, target },
                 Reason::Failed(source) => ErrorKind::Examine { file, source },
@@ -441,16 +442,14 @@ impl<'a> Traversal<'a> {
     }
 
     pub(crate) fn is_local(&self) -> bool {
-        *self.location.object_store() == ObjectStoreUrl::local_filesystem()
+        self.location.is_local()
     }
 
     pub(crate) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
         if path.as_ref().is_empty() {
             return Ok(None);
         }
-        if self.is_local() && is_special_file(path) {
-            return Err(ErrorKind::NotAFile { file: self.location.file_names().name(path) }.into());
-        }
+        self.location.check_file(path)?;
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),
             Err(object_store::Error::NotFound { .. }) => match self.is_local().then(|| dangling_target(path)).flatten()

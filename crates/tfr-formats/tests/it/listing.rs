@@ -189,11 +189,19 @@ async fn listing_rejects_broken_links_that_would_be_read() -> Result<()> {
     Ok(())
 }
 
-/// One file with an odd name does not block the others, unless it would be read.
+/// One file with an odd name does not block the others, unless a pattern names it.
 #[cfg(unix)]
 #[tokio::test]
-async fn listing_rejects_unsupported_names_that_would_be_read() -> Result<()> {
+async fn listing_skips_unsupported_names_unless_they_are_named() -> Result<()> {
     let dir = directory(&["t/a.csv", "t/b\n.csv"])?;
+    assert_eq!(found(&dir, "t").await?, ["t/a.csv"]);
+    let strict = session(1);
+    let findings = Arc::new(Findings::default());
+    findings.set_strict(true);
+    strict.state_ref().write().config_mut().set_extension(findings);
+    let query = format!("SELECT * FROM '{}/'", dir.path().join("t").display());
+    let error = chain(&strict.sql(&query).await.expect_err("strict"));
+    assert!(error.contains("t/b\\n.csv: the name has a control character or is not UTF-8"), "{error}");
     std::os::unix::fs::symlink("loop", dir.path().join("t/loop"))?;
     assert_eq!(found(&dir, "t/a*").await?, ["t/a.csv"]);
     let message = refused(&dir, "t/b*").await;

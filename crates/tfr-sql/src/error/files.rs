@@ -71,6 +71,9 @@ pub fn hint(error: &Error) -> Option<String> {
             let names: Vec<_> = unreadable.iter().map(|name| quoted(name)).collect();
             Some(format!("leave it out: SELECT * EXCLUDE ({}), or select the columns by name", names.join(", ")))
         }
+        ErrorKind::FileName { .. } => {
+            Some("rename it, or read it from standard input: tfr-sql \"SELECT * FROM '-'\" <FILE".to_owned())
+        }
         ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
         _ => None,
     }

@@ -33,6 +33,24 @@ fn rows_that_share_a_text_are_computed_a_few_at_a_time() {
     assert_eq!(tell(&run(&bench, &[query, "--format", "csv"])), "exit 0\n-- stdout\nn,length\n3000,1000001\n");
 }
 
+/// A sort counted the text once for all rows that share it, merged 2,000 of them, and copied the text for each to spill them.
+#[test]
+fn a_sort_of_rows_that_share_a_text_is_bounded() {
+    let bench = Workbench::new();
+    fs::write(bench.path().join("shared.parquet"), include_bytes!("shared_text.parquet")).unwrap();
+    for text in ["a", "arrow_cast(a, 'Dictionary(Int32, Utf8)')"] {
+        let query = format!("SELECT {text} AS a FROM 'shared.parquet' ORDER BY a");
+        let refused = tell(&run(&bench, &[&query, "--format", "csv"]));
+        assert!(
+            refused.starts_with("exit 1\n-- stderr\nerror: the values that rows of a sort share take "),
+            "{refused}"
+        );
+        assert!(refused.contains(" bytes, more than the memory limit of 268435456 bytes\n"), "{refused}");
+        let first = format!("SELECT octet_length(a) AS n FROM ({query} LIMIT 1)");
+        assert_eq!(tell(&run(&bench, &[&first, "--format", "csv"])), "exit 0\n-- stdout\nn\n1000000\n");
+    }
+}
+
 #[test]
 fn list_views_that_share_a_list_are_computed_a_few_at_a_time() {
     let bench = Workbench::new();
@@ -56,8 +74,8 @@ fn results_beyond_the_limit_are_refused() {
     let bench = Workbench::new();
     assert_eq!(
         tell(&run(&bench, &["SELECT repeat('x', 2100000000)"])),
-        "exit 1\n-- stderr\nerror: the result of repeat in row 0 takes 2100000000 bytes, more than the memory limit of 268435456 \
-         bytes\n\nhint: raise --memory-limit, or make shorter values\n"
+        "exit 1\n-- stderr\nerror: the constant result of repeat takes 2100000000 bytes, more than an eighth of the memory limit of \
+         268435456 bytes\n\nhint: raise --memory-limit, or make shorter values\n"
     );
 }
 
@@ -140,8 +158,8 @@ fn memory_limit_error_names_a_value_that_exceeds_it() {
     fs::write(bench.path().join("cell.csv"), format!("a,b\n1,{long}\n")).unwrap();
     let page = ["SELECT repeat('x', 20000000) AS t", "--out", "page.parquet", "--quiet"];
     assert_eq!(tell(&bench.run(&page)), "exit 0\n");
-    let doubled = "SELECT octet_length(s || s || s) AS n FROM (SELECT s || s AS s, value FROM \
-                   (SELECT repeat('x', 6000000 + value) AS s, value FROM generate_series(1, 2)))";
+    let doubled = "SELECT octet_length(s || s || s) AS n FROM (SELECT s || s || s || s || s || s AS s, value FROM \
+                   (SELECT repeat('x', 2000000 + value) AS s, value FROM generate_series(1, 2)))";
     let queries = ["SELECT * FROM 'cell.csv'", "SELECT length(t) FROM 'page.parquet'", doubled];
     let refusals = queries.map(|query| {
         let refused = bench.run_tool(&[query, "--memory-limit", "8MiB", "--threads", "1", "--quiet"]);
@@ -153,7 +171,7 @@ fn memory_limit_error_names_a_value_that_exceeds_it() {
     error: cell.csv: line 2: the record takes more than 2097152 bytes, a quarter of the memory limit
     error: page.parquet: cannot be read
       cause: row group 0, column "t": the page at byte 4 has 20000004 bytes when decompressed, more than the memory limit of 8388608 bytes
-    error: a row takes 12000002 bytes, 12000002 of them in column "s", more than the memory limit of 8388608 bytes
+    error: a row takes 12000006 bytes, 12000006 of them in column "s", more than the memory limit of 8388608 bytes
     "#);
 }
 

@@ -80,6 +80,14 @@ fn has_lease(staging: &Path, run: &str) -> bool {
     run.parse().is_ok_and(|run| lease::is_current(&attempts(staging, &run)))
 }
 
+/// Whether a live run has published the set at `target`, and still removes the one that it has replaced: the target is the
+/// directory that it has locked.
+fn has_published(target: &Path, run: &RunId) -> bool {
+    let is_locked = |directory: File| matches!(directory.try_lock(), Err(TryLockError::WouldBlock));
+    File::open(target).is_ok_and(is_locked)
+        && Manifest::read(target).is_ok_and(|manifest| manifest.last_run() == run.as_str())
+}
+
 /// Whether the run of a staging directory or a hidden file is or may be live. An empty directory may be live while
 /// another process creates one in the same parent.
 pub(crate) fn is_live(path: &Path) -> bool {
@@ -114,7 +122,7 @@ pub(crate) fn beside(out: &Path) -> Result<Vec<Leftover>> {
     find(parent, |name| {
         let run = run_beside(name, target)?;
         let staging = path_beside(parent, target, &run);
-        Some((run, staging))
+        Some((run, staging, out.to_owned()))
     })
 }
 
@@ -123,7 +131,7 @@ pub(crate) fn inside(out: &Path) -> Result<Vec<Leftover>> {
     find(out, |name| {
         let run = run_inside(name)?;
         let staging = path_inside(out, &run);
-        Some((run, staging))
+        Some((run, staging, out.to_owned()))
     })
 }
 
@@ -136,13 +144,13 @@ pub(crate) fn beside_any(dir: &Path) -> Result<Vec<Leftover>> {
         let target = OsStr::from_bytes(after_prefix.get(dash + 1..)?);
         let run = run_beside(name, target)?;
         let staging = path_beside(dir, target, &run);
-        Some((run, staging))
+        Some((run, staging, dir.join(target)))
     })
 }
 
 /// Finds the directories in `dir` that `run_of` assigns to a run. It also returns the run's staging directory, which
-/// the run has locked.
-fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Result<Vec<Leftover>> {
+/// the run has locked, and its target.
+fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf, PathBuf)>) -> Result<Vec<Leftover>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         // An unreadable directory contains nothing of ours.
@@ -154,10 +162,10 @@ fn find(dir: &Path, run_of: impl Fn(&OsStr) -> Option<(RunId, PathBuf)>) -> Resu
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.at("list", dir)?;
-        let Some((run, staging)) = run_of(&entry.file_name()) else { continue };
+        let Some((run, staging, target)) = run_of(&entry.file_name()) else { continue };
         if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
             // The replaced set has no lock of its own.
-            let live = is_live(&staging) || has_lease(&staging, run.as_str());
+            let live = is_live(&staging) || has_lease(&staging, run.as_str()) || has_published(&target, &run);
             // Its run has just published or abandoned it.
             if !entry.path().exists() {
                 continue;

@@ -134,6 +134,47 @@ fn publish_detects_changes_to_staged_files() {
     }
 }
 
+/// A network file system renames a file that is removed while it is open: its directory then stays, or the set is without a
+/// manifest if the replacement fails. Nothing that the run still removes counts as left by a killed run.
+#[cfg(target_os = "linux")]
+#[test]
+fn replaced_manifest_is_closed_before_it_is_removed() {
+    use std::os::unix::fs::MetadataExt as _;
+    let two_renames = Capabilities { exchange: false, ..Capabilities::ALL };
+    for (mode, capabilities) in [
+        (SaveMode::Overwrite, Capabilities::ALL),
+        (SaveMode::Overwrite, two_renames),
+        (SaveMode::Overwrite, IN_PLACE),
+        (SaveMode::Append, Capabilities::ALL),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().canonicalize().unwrap().join("shards");
+        write(&out, SaveMode::Error, "old").unwrap();
+        let manifest = out.join("_manifest.json");
+        let id = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let old = id(&manifest);
+        let open = || fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+        let commit = begin(&out, mode, capabilities).unwrap();
+        let shards = stage(&commit, "new");
+        let (mut removals, mut is_locked) = (0, false);
+        let observe = &mut |step: &Step| match step {
+            Step::ReplaceManifest => {
+                removals += 1;
+                is_locked |= open().any(|file| id(&file) == old);
+                assert!(!open().any(|file| fs::read_link(file).is_ok_and(|path| path == manifest)), "{mode:?}");
+            }
+            Step::RemoveFiles { .. } | Step::RemoveStaging if mode == SaveMode::Overwrite => {
+                removals += 1;
+                assert!(!open().any(|file| id(&file) == old), "{capabilities:?}: {step:?}");
+                assert!(leftovers(&out).unwrap().iter().all(|left| left.live), "{capabilities:?}: {step:?}");
+            }
+            _ => is_locked |= open().any(|file| id(&file) == old),
+        };
+        commit.publish_observed(shards, describe("new"), observe).unwrap();
+        assert!(removals > 0 && is_locked, "{mode:?}, {capabilities:?}");
+    }
+}
+
 #[test]
 fn the_same_shard_is_not_created_twice() {
     let dir = tempfile::tempdir().unwrap();

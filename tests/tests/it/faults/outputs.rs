@@ -315,10 +315,9 @@ impl Trial {
             |problem: String| Err(format!("{problem}\nexit code {code:?}, {:?}\n{stderr}", self.scratch.listing()));
         let is_old = self.difference(&self.old);
         let mut is_new = self.difference(&self.new);
-        if is_new.is_some() && removes && stderr.contains("cannot remove") {
-            // A sidecar of the old set that could not be removed, which a warning says.
-            let with_rest = self.old.clone().into_iter().chain(self.new.clone()).collect();
-            is_new = self.difference(&with_rest);
+        // A sidecar of the old set that could not be removed, which a warning says.
+        if removes && stderr.contains("cannot remove") && self.is_new_with_rest() {
+            is_new = None;
         }
         let is_whole = is_old.is_none() || is_new.is_none() || self.output.file_by_file && self.is_some_of_both();
         if !is_whole {

@@ -24,6 +24,7 @@ fn file_conflict_errors_have_hints() {
         conflict("x", None),
         ErrorKind::ColumnInPath { file: "a".to_owned(), column: "x".to_owned() },
         ErrorKind::Unfinished { directory: "out/".to_owned() },
+        ErrorKind::FileName { file: "a\nb".to_owned() },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
@@ -35,5 +36,6 @@ fn file_conflict_errors_have_hints() {
     register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT CAST("x" AS ...) ...
     name each key=value directory as a location of its own to read the column of the file, or rename it in one of the two
     wait for the job to end, or write the files again; a pattern reads what is there: 'out/**/part-*'
+    rename it, or read it from standard input: tfr-sql "SELECT * FROM '-'" <FILE
     "#);
 }

@@ -205,8 +205,9 @@ impl Store for StagedSet {
                 warn_unremoved(dir, staging::remove_files(dir, files.iter().cloned()));
             }
             Step::RemoveStale { files } => {
-                let removed = files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)));
-                warn_unremoved(&self.out, removed);
+                for file in files {
+                    warn_unremoved(&self.out, staging::remove_file(&self.out.join(file)));
+                }
             }
             Step::RemoveDirectories { place, directories } => remove_empty(self.place(*place), directories),
             Step::RemoveStaging => {
