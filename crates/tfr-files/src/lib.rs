@@ -55,7 +55,7 @@ pub use listing::{
     FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
     TableFormat, find_files, mistyped_url, query_of_store, redacted, store_of, text_of_length, user_of_store,
 };
-pub use scan::{Diagnosis, FileReader, GuardedSource, ReadAhead, ReaderFormat, Rebind, RewriteExpr};
+pub use scan::{FileReader, GuardedSource, ReadAhead, ReaderFormat, ScanHooks};
 pub use schema::{
     ExactAdapterFactory, NamesByCase, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
 };

@@ -71,7 +71,7 @@ pub async fn detect(
     }
     // Text in UTF-16 has zeros, too; with a byte order mark the reader names it.
     let has_mark = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
-    // What is called by the name of another format is told of that.
+    // What is called by the name of another format gets the error of that format.
     let is_called_text = asked.is_none() && named.is_none_or(InputFormat::is_text);
     if content == Content::Text && is_called_text && takes_utf8 && !has_mark && head.contains(&0) {
         let format = UnsupportedFormat::Binary;

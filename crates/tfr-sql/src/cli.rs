@@ -14,8 +14,7 @@ mod keys;
 mod messages;
 mod query;
 mod records;
-mod reshard;
-mod salvage;
+mod rewrite;
 mod schema;
 mod shards;
 mod stores;
@@ -42,8 +41,7 @@ pub use index::IndexArgs;
 pub use messages::MessageTarget;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
-pub use reshard::ReshardArgs;
-pub use salvage::SalvageArgs;
+pub use rewrite::RewriteArgs;
 pub use schema::SchemaArgs;
 pub use stores::StoreArgs;
 pub use target::{TableFormat, TableTarget, Target};
@@ -119,9 +117,11 @@ pub enum Tool {
     /// Check TFRecord files and shard sets for damage
     Verify(VerifyArgs),
     /// Save the sound records of damaged TFRecord files
-    Salvage(SalvageArgs),
+    #[command(after_long_help = rewrite::SALVAGE_EXAMPLES, mut_args(rewrite::help_of_salvage))]
+    Salvage(RewriteArgs),
     /// Move the records of TFRecord files to other shards, unchanged
-    Reshard(ReshardArgs),
+    #[command(after_long_help = rewrite::RESHARD_EXAMPLES)]
+    Reshard(RewriteArgs),
     /// Write the text index that NVIDIA DALI and others read next to each TFRecord file
     Index(IndexArgs),
     /// Write sidecar files for TFRecord files in a directory, whatever tool wrote them
@@ -199,8 +199,7 @@ impl Tool {
 
     fn check(&self) -> Result<(), Misuse> {
         match self {
-            Self::Reshard(args) => args.check(),
-            Self::Salvage(args) => args.check(),
+            Self::Reshard(args) | Self::Salvage(args) => args.check(),
             Self::Describe(args) => args.check(),
             _ => Ok(()),
         }

@@ -35,6 +35,7 @@ mod recorded;
 mod records;
 mod report;
 mod reshard;
+mod rewrite;
 mod row_format;
 mod rows;
 mod run;

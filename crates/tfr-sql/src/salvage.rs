@@ -1,42 +1,20 @@
 //! `salvage`: writes the sound records of damaged files as a new shard set, and prints a line for each finding.
 
-use std::sync::Arc;
+use tfrecord_shards::{Input, Salvage, salvage};
 
-use tfrecord_shards::{Salvage, salvage};
-
-use crate::cli::SalvageArgs;
+use crate::cli::RewriteArgs;
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
-use crate::inputs;
 use crate::report::{Outcome, Report, SalvageReport, ShardsReport};
-use crate::reshard::{concurrent_output, existing_output, report_outcome, rewrite_options};
+use crate::rewrite::rewrite;
 use crate::tool::Work;
 use crate::verify::{finding, lines};
 
 /// Saves the sound records.
-pub fn run(args: &SalvageArgs, mut work: Work<'_>) -> Result<ExitStatus> {
-    let inputs = match inputs::open(&args.paths, &args.stores, &mut work)? {
-        Ok(inputs) => inputs,
-        Err(status) => return Ok(status),
-    };
-    let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
-    let mode = options.mode;
-    if let Some(existing) = existing_output(&args.out, mode, &inputs::local(&inputs))? {
-        return report_outcome(existing, args.report, &work);
-    }
-    let saved = work.with_progress(args.threads, move |progress, pool| {
-        options.pool = Some(Arc::clone(pool));
-        salvage(&inputs, &out, &options, progress)
-    });
-    if let Some(existing) = concurrent_output(&args.out, mode, &saved) {
-        return report_outcome(existing, args.report, &work);
-    }
-    let Salvage { manifest, findings, .. } = match saved? {
+pub fn run(args: &RewriteArgs, mut work: Work<'_>) -> Result<ExitStatus> {
+    let Salvage { manifest, findings, .. } = match rewrite(args, &mut work, salvage::<Input>)? {
         Ok(saved) => saved,
-        Err(status) => {
-            work.printer.note("stopped; nothing was written");
-            return Ok(status);
-        }
+        Err(status) => return Ok(status),
     };
     let text = lines(&findings);
     let findings = findings.iter().map(finding).collect();

@@ -76,6 +76,7 @@ pub use commit::target::{Preflight, check, preflight};
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};
 pub use error::{AttemptError, Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
 pub use set::difference::{FormDifference, ShardFigures};
+pub use set::file_names::{is_hidden, is_record_file, is_sidecar, is_sidecar_of_table};
 pub use set::format_version::{FORMAT_VERSION, FormatVersion};
 pub use set::group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use set::manifest::{
@@ -90,7 +91,7 @@ pub use set::{MANIFEST_NAME, SUCCESS_NAME};
 pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
 pub use tools::count_records::{CountedFile, count_records, record_bounds};
 pub use tools::index::{Index, Indexing, index};
-pub use tools::inputs::{files, is_sidecar};
+pub use tools::inputs::files;
 pub use tools::progress::Progress;
 pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, StoredFiles};

@@ -6,7 +6,7 @@ use datafusion_common_runtime::SpawnedTask;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfrecord_shards::{SUCCESS_NAME, is_sidecar};
+use tfrecord_shards::{SUCCESS_NAME, is_hidden, is_record_file, is_sidecar_of_table};
 use url::Url;
 
 use crate::compressed_names::named_compression;
@@ -23,25 +23,6 @@ fn is_link_to_parent(path: &Path) -> bool {
         way.any(|above| above.starts_with(&target))
     };
     path.is_symlink() && path.canonicalize().is_ok_and(is_on_the_way)
-}
-
-/// Whether a file is a sidecar that describes the records next to it. `beside_records`: whether the directory
-/// certainly contains a file of records.
-fn is_description(name: &str, beside_records: bool) -> bool {
-    const NAMES: [&str; 2] = ["dataset_info.json", "features.json"];
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    match ending.as_deref() {
-        // These may also contain tables.
-        Some("csv" | "json") => NAMES.contains(&name),
-        Some("txt") => beside_records || name.ends_with(".labels.txt"),
-        _ => is_sidecar(name),
-    }
-}
-
-/// Whether a file contains records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`,
-/// `a.tfrecord-00000-of-00002`.
-fn is_records(path: &Path) -> bool {
-    path.filename().is_some_and(|name| name.contains(".tfrec") && !is_sidecar(name))
 }
 
 /// Whether a pattern requires this extension, rather than any.
@@ -392,7 +373,7 @@ impl<'a> Traversal<'a> {
     ) -> impl Iterator<Item = Path> + use<> {
         listed.objects.sort_by(|left, right| left.location.cmp(&right.location));
         self.seen |= !listed.objects.is_empty() || !listed.common_prefixes.is_empty();
-        self.beside_records = listed.objects.iter().any(|meta| is_records(&meta.location));
+        self.beside_records = listed.objects.iter().any(|meta| meta.location.filename().is_some_and(is_record_file));
         for meta in listed.objects {
             let name = meta.location.filename().unwrap_or_default();
             if takes_files && self.takes(name, None, segment, Some(meta.size)) {
@@ -421,12 +402,10 @@ impl<'a> Traversal<'a> {
         let spelled_out = pattern.is_some_and(|pattern| pattern.as_str().starts_with(['.', '_']));
         let crc_asked = pattern.is_some_and(|pattern| pattern.as_str().ends_with(".crc"));
         let reason = match size {
-            // Hive and Spark allow columns such as `_id`; `_id=7/` is a partition, not a hidden directory.
-            _ if name.starts_with('.') && !spelled_out => SkipReason::Hidden,
-            _ if name.starts_with('_') && !spelled_out && (size.is_some() || !name.contains('=')) => SkipReason::Hidden,
+            _ if is_hidden(name, size.is_none()) && !spelled_out => SkipReason::Hidden,
             Some(_) if name.ends_with(".crc") && !crc_asked => SkipReason::Checksum,
             Some(_)
-                if is_description(name, self.beside_records)
+                if is_sidecar_of_table(name, self.beside_records)
                     && !pattern.is_some_and(|pattern| asks_for_ending(pattern, name)) =>
             {
                 SkipReason::Description

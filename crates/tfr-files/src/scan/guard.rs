@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Schema};
-use async_trait::async_trait;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -40,18 +39,12 @@ use crate::error::ErrorKind;
 use crate::listing::listed::Listing;
 use crate::listing::location::FileNames;
 use crate::scan::file_name::{is_file_name, named};
+use crate::scan::hooks::ScanHooks;
 use crate::scan::store::store_of_scan;
 use crate::schema::adapter::UnfitInColumn;
 
 /// The function that returns a field of a struct.
 const FIELD_ACCESS: &str = "get_field";
-
-/// Diagnoses failures to read a file in more detail than the reader of its format.
-#[async_trait]
-pub trait Diagnosis: fmt::Debug + Send + Sync {
-    /// Returns a more precise error, or `error` itself. `columns` are the columns of the table that were read.
-    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError;
-}
 
 /// A [`FileSource`] whose errors name the file, and whose panics become errors. By default it passes no filters on
 /// floating point columns to the format.
@@ -59,91 +52,37 @@ pub trait Diagnosis: fmt::Debug + Send + Sync {
 pub struct GuardedSource {
     inner: Arc<dyn FileSource>,
     names: FileNames,
-    filters: Filters,
+    /// Whether filters on floating point columns are passed to the format too.
+    passes_floats: bool,
     locations: Arc<[String]>,
-    rewrite: Option<RewriteExpr>,
-    diagnosis: Option<Arc<dyn Diagnosis>>,
-    rebind: Option<Arc<dyn Rebind>>,
+    hooks: Option<Arc<dyn ScanHooks>>,
     /// The number of the scan, if it is recorded or replayed.
     planned: Option<usize>,
-}
-
-/// Binds the source of a format to other files, if it is bound to those that it was planned with.
-pub trait Rebind: fmt::Debug + Send + Sync {
-    /// Returns the source that reads the files of `config`, and its diagnosis of failures.
-    ///
-    /// # Errors
-    /// The source is not one of the format.
-    fn rebind(
-        &self,
-        source: &Arc<dyn FileSource>,
-        config: &FileScanConfig,
-    ) -> Result<(Arc<dyn FileSource>, Arc<dyn Diagnosis>)>;
-}
-
-/// Rewrites an expression that is pushed into a scan, given the scan's projection and the schema of the table.
-pub type RewriteExpr =
-    fn(Arc<dyn PhysicalExpr>, &ProjectionExprs, &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>>;
-
-/// Which filters are passed to a format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Filters {
-    All,
-    /// Filters that read no floating point column.
-    NotOverFloats,
-    None,
 }
 
 impl GuardedSource {
     /// Wraps `inner`. Files are named as `names` specifies.
     pub fn new(inner: Arc<dyn FileSource>, names: FileNames) -> Self {
-        Self {
-            inner,
-            names,
-            filters: Filters::NotOverFloats,
-            locations: Arc::default(),
-            rewrite: None,
-            diagnosis: None,
-            rebind: None,
-            planned: None,
-        }
+        Self { inner, names, passes_floats: false, locations: Arc::default(), hooks: None, planned: None }
     }
 
     /// Passes every filter to the format, because it evaluates rows instead of statistics.
     pub fn with_all_filters(mut self) -> Self {
-        self.filters = Filters::All;
+        self.passes_floats = true;
         self
     }
 
-    /// Passes no filter to the format, because the statistics in the files are wrong.
-    pub fn without_filters(mut self) -> Self {
-        self.filters = Filters::None;
-        self
-    }
-
-    /// Rewrites the expressions of projections before they are passed to the format.
-    pub fn with_rewrite(mut self, rewrite: RewriteExpr) -> Self {
-        self.rewrite = Some(rewrite);
-        self
-    }
-
-    /// Sets the diagnosis of failures to read rows.
-    pub fn with_diagnosis(mut self, diagnosis: Arc<dyn Diagnosis>) -> Self {
-        self.diagnosis = Some(diagnosis);
-        self
-    }
-
-    /// Sets how the format's source is bound to other files.
-    pub fn with_rebind(mut self, rebind: Arc<dyn Rebind>) -> Self {
-        self.rebind = Some(rebind);
+    /// Sets what the format does differently from its source.
+    pub fn with_hooks(mut self, hooks: Arc<dyn ScanHooks>) -> Self {
+        self.hooks = Some(hooks);
         self
     }
 
     /// Returns a source that reads the files of `config`.
     pub(crate) fn of_files(&self, config: &FileScanConfig) -> Result<Self> {
-        let Some(rebind) = &self.rebind else { return Ok(self.clone()) };
-        let (inner, diagnosis) = rebind.rebind(&self.inner, config)?;
-        Ok(Self { inner, diagnosis: Some(diagnosis), ..self.clone() })
+        let Some(hooks) = &self.hooks else { return Ok(self.clone()) };
+        let (inner, hooks) = hooks.rebind(&self.inner, config)?;
+        Ok(Self { inner, hooks: Some(hooks), ..self.clone() })
     }
 
     /// Returns the number of the scan, if it is recorded or replayed.
@@ -190,7 +129,10 @@ impl FileSource for GuardedSource {
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
         let store = store_of_scan(object_store, base_config, &self.names, Some(partition));
-        let inner = self.inner.create_morselizer(store, base_config, partition)?;
+        let inner = match &self.hooks {
+            Some(hooks) => hooks.morselizer(&self.inner, store, base_config, partition)?,
+            None => self.inner.create_morselizer(store, base_config, partition)?,
+        };
         let is_computed = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<Column>();
         let evaluates = self.inner.filter().is_some()
             || self.inner.projection().is_some_and(|projection| projection.iter().any(|part| is_computed(&part.expr)));
@@ -198,8 +140,8 @@ impl FileSource for GuardedSource {
         let projected = self.inner.projection().into_iter().flat_map(|projection| projection.iter());
         let read = projected.map(|projected| Arc::clone(&projected.expr)).chain(self.inner.filter());
         let columns = read.flat_map(|expr| collect_columns(&expr)).map(|column| column.name().to_owned()).collect();
-        let (names, diagnosis) = (self.names.clone(), self.diagnosis.clone());
-        Ok(Box::new(GuardedMorselizer { inner, names, evaluates, counts_rows, columns, diagnosis }))
+        let (names, hooks) = (self.names.clone(), self.hooks.clone());
+        Ok(Box::new(GuardedMorselizer { inner, names, evaluates, counts_rows, columns, hooks }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -250,10 +192,9 @@ impl FileSource for GuardedSource {
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let schema = self.table_schema().table_schema();
-        let kept = |filter| match self.filters {
-            Filters::All => false,
-            Filters::NotOverFloats => reads_floats(filter, schema),
-            Filters::None => true,
+        let kept = |filter| {
+            let by_hooks = self.hooks.as_ref().is_some_and(|hooks| hooks.withholds(filter, schema));
+            by_hooks || (!self.passes_floats && reads_floats(filter, schema))
         };
         let kept: Vec<bool> = filters.iter().map(kept).collect();
         let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
@@ -290,9 +231,9 @@ impl FileSource for GuardedSource {
             }
         }
         let mut projection = projection.clone().try_map_exprs(|expr| named(expr, &self.names))?;
-        if let (Some(rewrite), Some(current)) = (self.rewrite, self.inner.projection()) {
+        if let (Some(hooks), Some(current)) = (&self.hooks, self.inner.projection()) {
             let schema = self.table_schema().table_schema();
-            projection = projection.try_map_exprs(|expr| rewrite(expr, current, schema).data())?;
+            projection = projection.try_map_exprs(|expr| hooks.rewrite(expr, current, schema))?;
         }
         let pushed = self.inner.try_pushdown_projection(&projection)?;
         Ok(pushed.map(|inner| self.around(inner)))
@@ -344,7 +285,7 @@ struct GuardedMorselizer {
     counts_rows: bool,
     /// The columns of the table that are read.
     columns: Arc<[String]>,
-    diagnosis: Option<Arc<dyn Diagnosis>>,
+    hooks: Option<Arc<dyn ScanHooks>>,
 }
 
 /// The part of a file that a stream reads.
@@ -363,7 +304,7 @@ struct Origin {
 struct FileDiagnosis {
     meta: Arc<ObjectMeta>,
     columns: Arc<[String]>,
-    diagnosis: Arc<dyn Diagnosis>,
+    hooks: Arc<dyn ScanHooks>,
 }
 
 impl Origin {
@@ -375,7 +316,7 @@ impl Origin {
         match &self.diagnosis {
             // The file that failed can no longer be read.
             _ if crate::error::Error::change_in(&error).is_some() => error,
-            Some(FileDiagnosis { meta, columns, diagnosis }) => diagnosis.diagnose(meta, columns, error).await,
+            Some(FileDiagnosis { meta, columns, hooks }) => hooks.diagnose(meta, columns, error).await,
             None => error,
         }
     }
@@ -386,10 +327,10 @@ impl Morselizer for GuardedMorselizer {
         let name: Arc<str> = self.names.name(&file.object_meta.location).into();
         let begins_file = file.range.as_ref().is_none_or(|range| range.start == 0);
         let row = (self.counts_rows && begins_file).then_some(0);
-        let diagnosis = self.diagnosis.as_ref().map(|diagnosis| FileDiagnosis {
+        let diagnosis = self.hooks.as_ref().map(|hooks| FileDiagnosis {
             meta: Arc::new(file.object_meta.clone()),
             columns: Arc::clone(&self.columns),
-            diagnosis: Arc::clone(diagnosis),
+            hooks: Arc::clone(hooks),
         });
         let origin = Origin { file: name, evaluates: self.evaluates, row, diagnosis };
         let inner = guard_origin(&origin, || self.inner.plan_file(file))?;

@@ -2,11 +2,13 @@
 
 mod file_name;
 pub(crate) mod guard;
+mod hooks;
 pub(crate) mod read_ahead;
 mod reader;
 pub(crate) mod store;
 
-pub use guard::{Diagnosis, GuardedSource, Rebind, RewriteExpr};
+pub use guard::GuardedSource;
+pub use hooks::ScanHooks;
 pub use read_ahead::ReadAhead;
 pub use reader::{Batches, Division, FileReader, FilterUse, ReaderFormat, Scan};
 pub use store::store_of_scan;

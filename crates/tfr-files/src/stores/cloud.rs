@@ -19,7 +19,7 @@ use super::wire::{Wire, innermost};
 /// A store, with its endpoint and the source of its credentials for messages.
 pub(super) struct Built<S> {
     pub(super) store: S,
-    pub(super) told: String,
+    pub(super) summary: String,
 }
 
 /// Converts an error of a client's builder about its settings.
@@ -89,8 +89,8 @@ pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -
         builder = builder.with_allow_http(url.scheme() == "http");
     }
     let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
-    let told = format!("{}, region {region}, {credentials}", endpoint.as_deref().unwrap_or("AWS"));
-    Ok(Built { store: builder.build()?, told })
+    let summary = format!("{}, region {region}, {credentials}", endpoint.as_deref().unwrap_or("AWS"));
+    Ok(Built { store: builder.build()?, summary })
 }
 
 /// A service account without a key, whose requests have an empty token.
@@ -131,8 +131,8 @@ pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudSto
         true => "credentials of the environment",
         false => "default credentials, or those of the machine",
     };
-    let told = format!("{}, {credentials}", base.as_deref().unwrap_or("Google Cloud"));
-    Ok(Built { store: builder.build()?, told })
+    let summary = format!("{}, {credentials}", base.as_deref().unwrap_or("Google Cloud"));
+    Ok(Built { store: builder.build()?, summary })
 }
 
 /// Creates the store of an `az` or `abfss` URL. In addition to the variables of `object_store`, those of Azure's own
@@ -177,8 +177,8 @@ pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzu
     } else {
         "credentials of the machine"
     };
-    let told = format!("{}, {credentials}", endpoint.as_deref().unwrap_or("Azure"));
-    Ok(Built { store: builder.build()?, told })
+    let summary = format!("{}, {credentials}", endpoint.as_deref().unwrap_or("Azure"));
+    Ok(Built { store: builder.build()?, summary })
 }
 
 /// Rejects an invalid container name, since the service would respond as if the credentials were wrong.
@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn s3_endpoint_option_overrides_specific_and_general_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_CONFIG_FILE", "/none")];
-        let told = |endpoint, more: [(&str, &str); 2]| {
+        let summary = |endpoint, more: [(&str, &str); 2]| {
             let all: [(&str, &str); 5] = [keys[0], keys[1], keys[2], more[0], more[1]];
-            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.told).map_err(|problem| problem.to_string())
+            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.summary).map_err(|problem| problem.to_string())
         };
         let both = [("AWS_ENDPOINT_URL", "http://general:1"), ("AWS_ENDPOINT_URL_S3", "http://special:1")];
         for (endpoint, more, expected) in [
@@ -256,9 +256,9 @@ mod tests {
             ),
             (None, [("AWS_SKIP_SIGNATURE", "true"), ("X", "")], "AWS, region us-east-1, none, requests are not signed"),
         ] {
-            assert_eq!(told(endpoint, more).as_deref(), Ok(expected));
+            assert_eq!(summary(endpoint, more).as_deref(), Ok(expected));
         }
-        let refused = told(Some("localhost:9000"), both).expect_err("no URL of a server");
+        let refused = summary(Some("localhost:9000"), both).expect_err("no URL of a server");
         assert_eq!(refused, "the endpoint is not a URL of a server: localhost:9000");
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
                     BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
         let built = azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).expect("a store");
-        assert_eq!(built.told, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
+        assert_eq!(built.summary, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
         let problem = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
         assert_eq!(problem.to_string(), "Account must be specified");
         assert!(azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default()).is_ok());

@@ -148,7 +148,7 @@ impl Stores {
 }
 
 fn remote<S>(origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
-    log::info!("{}: {}; {}", origin.store, built.told, connection::patience());
+    log::info!("{}: {}; {}", origin.store, built.summary, connection::patience());
     Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
 }
 

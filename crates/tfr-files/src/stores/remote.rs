@@ -59,12 +59,12 @@ impl Origin {
             Client::NotModified { path, .. } => Client::NotModified { path, source: answered(304) },
             Client::NotImplemented { .. } | Client::InvalidPath { .. } | Client::JoinError { .. } => error,
             error => {
-                let told = Error::from(self.tell(&error));
-                match told.kind() {
+                let explained = Error::from(self.tell(&error));
+                match explained.kind() {
                     ErrorKind::Denied { .. } => {
-                        Client::PermissionDenied { path: self.store.to_string(), source: Box::new(told) }
+                        Client::PermissionDenied { path: self.store.to_string(), source: Box::new(explained) }
                     }
-                    _ => Client::Generic { store: "remote", source: Box::new(told) },
+                    _ => Client::Generic { store: "remote", source: Box::new(explained) },
                 }
             }
         }

@@ -50,14 +50,14 @@ fn store_error_explains_invalid_settings() {
         s3_endpoint: Some("localhost:9000".to_owned()),
         environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
     });
-    let told = |text: &str| {
+    let message_of = |text: &str| {
         let error = stores.get_store(&url(text)).expect_err(text);
         let DataFusionError::External(error) = error else { panic!("{error}") };
         error.downcast::<Error>().expect("an error of stores").to_string()
     };
-    assert_eq!(told("s4://bucket/"), "unsupported URL scheme \"s4\"");
-    assert_eq!(told("s3://bucket/"), "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
-    assert_eq!(told("az://container/"), "az://container: Account must be specified");
+    assert_eq!(message_of("s4://bucket/"), "unsupported URL scheme \"s4\"");
+    assert_eq!(message_of("s3://bucket/"), "s3://bucket: the endpoint is not a URL of a server: localhost:9000");
+    assert_eq!(message_of("az://container/"), "az://container: Account must be specified");
     for (text, name) in [
         ("az://c/", "c"),
         ("abfss://c@account.dfs.core.windows.net/x", "c"),
@@ -65,13 +65,13 @@ fn store_error_explains_invalid_settings() {
         ("az://a--b/", "a--b"),
         ("az://my_files/", "my_files"),
     ] {
-        let message = told(text);
+        let message = message_of(text);
         assert!(
             message.contains(&format!("{name:?} is not a valid name of a container: expected 3 to 63 ")),
             "{message}"
         );
     }
-    let message = told("gs://bucket/");
+    let message = message_of("gs://bucket/");
     assert!(message.starts_with("gs://bucket: "), "{message}");
 }
 

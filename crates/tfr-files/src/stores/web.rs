@@ -18,7 +18,8 @@ pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, SettingsProblem> {
     let mut base = url.clone();
     // These fail for a URL that cannot have a host; this one has a host.
     let _ = base.set_username("").and_then(|()| base.set_password(None));
-    let told = format!("{}, {}", base.as_str(), if *url == base { "no credentials" } else { "credentials of the URL" });
+    let summary =
+        format!("{}, {}", base.as_str(), if *url == base { "no credentials" } else { "credentials of the URL" });
     let mut options = web_options().with_allow_http(true);
     if let Some(query) = query_of_store(url) {
         base.set_query(Some(&query));
@@ -36,5 +37,5 @@ pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, SettingsProblem> {
         .with_retry(retries())
         .with_http_connector(Wire { service: Service::Http })
         .build()?;
-    Ok(Built { store, told })
+    Ok(Built { store, summary })
 }

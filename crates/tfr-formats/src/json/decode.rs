@@ -14,7 +14,8 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 use datafusion_common::DataFusionError;
 
 use super::infer::number_type;
-use super::parse::{Parser, shortened};
+use super::parse::Parser;
+use super::stop::shortened;
 use super::tape::{Kind, Tape};
 use crate::csv::{EXACT_DIGITS, holds, parse_float};
 use crate::error::{Error, ErrorKind};
@@ -28,9 +29,8 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// If the columns were `declared`, values are cast to their types, and keys of nested objects without a column are
 /// ignored. If not, values must be as the inference accepts them.
-/// over. If not, values must be as the inference takes them.
 pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Result<RecordBatch> {
-    let tape = parser.tape();
+    let tape = &parser.tape;
     let rows = tape.rows.len();
     let mut columns = vec![vec![ABSENT; rows]; schema.fields().len()];
     for (row, object) in tape.rows.iter().enumerate() {
@@ -259,7 +259,7 @@ impl<'a> Values<'a> {
 
     fn unknown_key(&self, key: u32, column: &str) -> Error {
         ErrorKind::JsonKey {
-            file: self.parser.file().to_owned(),
+            file: self.parser.source.file.to_string(),
             line: self.parser.line_of(key),
             character: u64::from(self.tape.position(key).character),
             column: column.to_owned(),
@@ -275,7 +275,7 @@ impl<'a> Values<'a> {
 
     fn unfit(&self, value: u32, path: &str, expected: &DataType, found: &str) -> Error {
         ErrorKind::JsonValue {
-            file: self.parser.file().to_owned(),
+            file: self.parser.source.file.to_string(),
             line: self.parser.line_of(value),
             character: u64::from(self.tape.position(value).character),
             column: path.to_owned(),

@@ -15,7 +15,7 @@ use tfr_files::memory::ReadBounds;
 
 use super::infer::Members;
 use super::options::JsonOptions;
-use super::parse::Parser;
+use super::rows::Rows;
 use super::source::JsonOpener;
 use crate::csv::Types;
 use crate::error::Error;
@@ -83,38 +83,37 @@ impl JsonFormat {
         let options = &self.options;
         let bytes = text::bytes(store, file, &name, 0..file.size).await?;
         let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
-        let mut parser = Parser::new(name, None, None).within(bounds);
+        let mut rows = Rows::new(name, None, None).within(bounds);
         let mut members = Members::default();
         // If types are declared, a few objects show the spelling of the keys.
         let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
         let mut columns = 0;
-        let mut observe = |parser: &mut Parser, wanted: &mut usize| {
-            for object in &parser.tape().rows {
-                columns += members.observe(parser.tape(), *object);
+        let mut observe = |rows: &mut Rows, wanted: &mut usize| {
+            for object in &rows.tape().rows {
+                columns += members.observe(rows.tape(), *object);
                 if columns > MAX_COLUMNS {
-                    return Err(Error::too_many_columns(parser.file(), parser.line_of(*object)));
+                    return Err(Error::too_many_columns(&rows.parser.source.file, rows.parser.line_of(*object)));
                 }
             }
-            *wanted -= parser.tape().rows.len();
-            parser.clear();
+            *wanted -= rows.tape().rows.len();
+            rows.clear();
             Ok(())
         };
         while wanted > 0 {
-            let Some(mut piece) = text.try_next().await? else {
-                parser.finish()?;
-                observe(&mut parser, &mut wanted)?;
+            let Some(mut piece) = rows.next_piece(&mut text).await? else {
+                observe(&mut rows, &mut wanted)?;
                 break;
             };
             while wanted > 0 && !piece.is_empty() {
-                let rows = wanted.min(1024);
-                piece.advance(parser.read(&piece, rows)?);
-                if parser.is_full(rows) {
-                    observe(&mut parser, &mut wanted)?;
+                let most = wanted.min(1024);
+                piece.advance(rows.read(&piece, most)?);
+                if rows.is_full(most) {
+                    observe(&mut rows, &mut wanted)?;
                 }
             }
         }
         let members = members.renamed(|name| self.columns.in_table(name));
-        Ok(Probe { members, has_row_a_line: parser.has_row_a_line() })
+        Ok(Probe { members, has_row_a_line: rows.has_row_a_line() })
     }
 
     /// Returns the columns that fit the probes of all files.

@@ -8,6 +8,7 @@
 //! An absent key is null. If an object repeats a key, the last value counts. Values of several types are text, with
 //! those that are not strings as JSON. Numbers beyond 64 bits and objects that never have a key are also text.
 
+mod cursor;
 mod decode;
 mod format;
 mod infer;
@@ -15,8 +16,10 @@ mod keys;
 mod number;
 mod options;
 mod parse;
-mod plain;
+mod row_end;
+mod rows;
 mod source;
+mod stop;
 mod tape;
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use datafusion_common::Result;
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
 use tfr_arrow::nested::children;
 use tfr_files::FileNames;
@@ -18,7 +18,7 @@ use tfr_files::memory::ReadBounds;
 use super::decode;
 use super::keys::Keys;
 use super::options::JsonOptions;
-use super::parse::Parser;
+use super::rows::Rows;
 use crate::names::ColumnNames;
 use crate::text::{self, TextStream};
 use tfr_files::scan::Scan;
@@ -94,8 +94,8 @@ impl FileOpener for JsonOpener {
             // The first of several parts must also end at the end of an object.
             let is_first = file.range.as_ref().is_some_and(|range| (range.end as u64) < file.object_meta.size);
             let after_byte = part.after_byte.or(is_first.then_some(0));
-            let parser = Parser::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
-            let batches = Batches { opener, parser, text: part.text, piece: Bytes::new() };
+            let rows = Rows::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
+            let batches = Batches { opener, rows, text: part.text, piece: Bytes::new() };
             let batches = futures::stream::try_unfold(Some(batches), |batches| async {
                 let Some(mut batches) = batches else { return Ok(None) };
                 let (batch, more) = batches.next().await?;
@@ -110,7 +110,7 @@ impl FileOpener for JsonOpener {
 /// The batches of one file or part.
 struct Batches {
     opener: JsonOpener,
-    parser: Parser,
+    rows: Rows,
     text: TextStream,
     piece: Bytes,
 }
@@ -119,29 +119,26 @@ impl Batches {
     /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let batch_size = self.opener.batch_size;
-        while !self.parser.is_full(batch_size) {
+        while !self.rows.is_full(batch_size) {
             if self.piece.is_empty() {
-                match self.text.try_next().await? {
+                match self.rows.next_piece(&mut self.text).await? {
                     Some(piece) => self.piece = piece,
-                    None => {
-                        self.parser.finish()?;
-                        return Ok((self.take_batch()?, false));
-                    }
+                    None => return Ok((self.take_batch()?, false)),
                 }
                 continue;
             }
-            let read = self.parser.read(&self.piece, batch_size)?;
+            let read = self.rows.read(&self.piece, batch_size)?;
             self.piece.advance(read);
         }
         Ok((self.take_batch()?, true))
     }
 
     fn take_batch(&mut self) -> Result<Option<RecordBatch>> {
-        if self.parser.tape().rows.is_empty() {
+        if self.rows.tape().rows.is_empty() {
             return Ok(None);
         }
-        let batch = decode::batch(&self.parser, &self.opener.schema, self.opener.declared)?;
-        self.parser.clear();
+        let batch = decode::batch(&self.rows.parser, &self.opener.schema, self.opener.declared)?;
+        self.rows.clear();
         Ok(Some(batch))
     }
 }

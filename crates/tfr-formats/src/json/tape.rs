@@ -28,7 +28,15 @@ pub(super) struct Node {
     pub(super) end: u32,
 }
 
-/// The position of a value, or the key of one, in the file.
+/// A place in the file, or in a part of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    /// The character in the line, counted from 1.
+    pub(super) character: u64,
+}
+
+/// The place of a value, or the key of one, on a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     /// Counted from the first line of the tape.

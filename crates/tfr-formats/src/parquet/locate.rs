@@ -7,13 +7,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use async_trait::async_trait;
 use datafusion_common::DataFusionError;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::errors::{ParquetError, Result};
 use tfr_arrow::nested::{child_arrays, children, elements};
-use tfr_files::{Diagnosis, FileNames};
+use tfr_files::FileNames;
 
 use super::adapter::Unlocated;
 use super::footer::Footers;
@@ -33,9 +32,15 @@ pub(super) struct Locator {
     pub(super) columns: ColumnNames,
 }
 
-#[async_trait]
-impl Diagnosis for Locator {
-    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError {
+impl Locator {
+    /// Returns a more precise error for a failure to read a file, or `error` itself. `columns` are the columns of the
+    /// table that were read.
+    pub(super) async fn diagnose(
+        &self,
+        file: &ObjectMeta,
+        columns: &[String],
+        error: DataFusionError,
+    ) -> DataFusionError {
         let found = if let Some(unlocated) = find::<Unlocated>(&error) {
             self.mismatch(file, unlocated).await
         } else if says(&error, "utf-8") {
@@ -51,9 +56,7 @@ impl Diagnosis for Locator {
             Ok(None) | Err(_) => error,
         }
     }
-}
 
-impl Locator {
     async fn mismatch(&self, file: &ObjectMeta, unlocated: &Unlocated) -> Result<Option<ErrorKind>> {
         let footer = self.footers.get(self.store.as_ref(), file).await?;
         let Some(index) = footer.columns.iter().position(|name| *name == unlocated.column) else { return Ok(None) };

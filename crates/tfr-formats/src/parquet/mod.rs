@@ -29,7 +29,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion_common::stats::Precision;
-use datafusion_common::{Result, Statistics, exec_err, internal_err};
+use datafusion_common::{Result, Statistics, exec_err};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
@@ -38,10 +38,7 @@ use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuil
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_datasource_parquet::file_format::ParquetFormat;
 use datafusion_datasource_parquet::source::ParquetSource;
-use datafusion_datasource_parquet::{
-    CachedParquetFileReaderFactory, ParquetFileReaderFactory, transform_binary_to_string, transform_schema_to_view,
-};
-use datafusion_execution::cache::cache_manager::FileMetadataCache;
+use datafusion_datasource_parquet::{transform_binary_to_string, transform_schema_to_view};
 use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_session::Session;
@@ -53,9 +50,8 @@ use tfr_arrow::nested::any_type;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::PlannedTables;
-use tfr_files::scan::store_of_scan;
 use tfr_files::schema::only_extension;
-use tfr_files::{Diagnosis, FileNames, GuardedSource, Listing, Rebind, UsedColumns, unreadable_field};
+use tfr_files::{FileNames, GuardedSource, Listing, UsedColumns, unreadable_field};
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
@@ -69,9 +65,7 @@ use adapter::ConvertingFactory;
 use calendar::FileCalendar;
 use footer::{Footer, Footers};
 use hint::bytes_type;
-use locate::Locator;
-use reader::ReaderFactory;
-use scan::ScanCalendars;
+use scan::{ScanCalendars, ScanFiles};
 use units::Units;
 
 pub use pages::PageTooLong;
@@ -325,44 +319,6 @@ fn contradiction(metadata: &ParquetMetaData) -> Option<String> {
     (rows != total).then(|| format!("the footer counts {rows} rows, but its row groups contain {total}"))
 }
 
-/// What a scan needs to read its files.
-#[derive(Debug)]
-struct ScanFiles {
-    store: Arc<dyn ObjectStore>,
-    cache: Arc<FileMetadataCache>,
-    footers: Footers,
-    names: FileNames,
-    columns: ColumnNames,
-}
-
-impl ScanFiles {
-    /// Returns the engine's source, which reads the files of `config` as they were listed. By itself it would ignore the
-    /// store that is passed to a scan.
-    fn bind(&self, source: &ParquetSource, config: &FileScanConfig) -> (ParquetSource, Locator) {
-        let store = store_of_scan(Arc::clone(&self.store), config, &self.names, None);
-        let inner: Arc<dyn ParquetFileReaderFactory> =
-            Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&self.cache)));
-        let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
-        let (footers, names, columns) = (self.footers.clone(), self.names.clone(), self.columns.clone());
-        let locator = Locator { store, footers, names, columns };
-        (source.clone().with_parquet_file_reader_factory(Arc::new(readers)), locator)
-    }
-}
-
-impl Rebind for ScanFiles {
-    fn rebind(
-        &self,
-        source: &Arc<dyn FileSource>,
-        config: &FileScanConfig,
-    ) -> Result<(Arc<dyn FileSource>, Arc<dyn Diagnosis>)> {
-        let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
-            return internal_err!("the source of a planned scan is not that of Parquet");
-        };
-        let (source, locator) = self.bind(parquet, config);
-        Ok((Arc::new(source), Arc::new(locator)))
-    }
-}
-
 #[async_trait]
 impl FileFormat for CheckedParquet {
     fn get_ext(&self) -> String {
@@ -434,20 +390,16 @@ impl FileFormat for CheckedParquet {
             names: self.names.clone(),
             columns: self.columns.clone(),
         };
-        let (source, locator) = files.bind(parquet, &config);
+        let (source, mut hooks) = files.bind(parquet, &config);
         let mut adapter = self.columns.adapter();
         // The version that respects nulls, if the session has it.
-        let corrected = field_access::corrected(session.scalar_functions()).cloned();
-        if let Some(get_field) = &corrected {
+        if let Some(get_field) = field_access::corrected(session.scalar_functions()) {
             adapter = field_access::adapter(adapter, Arc::clone(get_field));
+            hooks.reads_leaves = true;
         }
-        let calendars = self.calendars(&locator.store, &config, Arc::clone(&adapter)).await?;
-        let mut guarded = GuardedSource::new(calendars.around(Arc::new(source)), self.names.clone())
-            .with_diagnosis(Arc::new(locator))
-            .with_rebind(Arc::new(files));
-        if corrected.is_some() {
-            guarded = guarded.with_rewrite(field_access::by_leaves);
-        }
+        let calendars = self.calendars(&hooks.locator.store, &config, Arc::clone(&adapter)).await?;
+        hooks.calendars = calendars.of_source(&source);
+        let guarded = GuardedSource::new(source, self.names.clone()).with_hooks(Arc::new(hooks));
         let converting = ConvertingFactory::around(self.columns.clone(), adapter);
         Ok(DataSourceExec::from_data_source(
             FileScanConfigBuilder::from(config)

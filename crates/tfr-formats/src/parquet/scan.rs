@@ -1,40 +1,42 @@
-//! [`ScanCalendars`]: scans of Parquet files with dates in other calendars than the proleptic Gregorian one.
+//! [`ParquetHooks`]: what scans of Parquet files do differently from the engine's source.
 //!
-//! [`CalendarSource`] wraps the engine's source if a file has such columns. It opens each of these files with an
-//! adapter of its own, which rebases the columns. So filters on these columns are evaluated on the correct values.
-//! Bounds of pages and row groups are not used, since they are of values that are not rebased.
+//! Files with dates in another calendar than the proleptic Gregorian one are each opened with an adapter of their own,
+//! which rebases their columns. So filters on these columns are evaluated on the correct values. Bounds of pages and
+//! row groups are not used, since they are of values that are not rebased.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_common::{Result, ScalarValue, internal_err};
+use arrow_schema::Schema;
+use async_trait::async_trait;
+use datafusion_common::tree_node::TransformedResult;
+use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
-use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::{MorselPlanner, Morselizer};
-use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_datasource_parquet::source::ParquetSource;
+use datafusion_datasource_parquet::{CachedParquetFileReaderFactory, ParquetFileReaderFactory};
+use datafusion_execution::cache::cache_manager::FileMetadataCache;
 use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion_physical_expr::utils::collect_columns;
-use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion_physical_plan::{DisplayFormatType, SortOrderPushdownResult};
-use object_store::ObjectStore;
 use object_store::path::Path;
-use tfr_files::FileNames;
-use tfr_files::Findings;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::scan::{ScanHooks, store_of_scan};
+use tfr_files::{FileNames, Findings};
 
 use super::adapter::ConvertingFactory;
 use super::calendar::FileCalendar;
+use super::footer::Footers;
+use super::locate::Locator;
+use super::reader::ReaderFactory;
 use super::rebased::{CalendarAdapterFactory, Count, Counting};
-use crate::calendar::note;
+use crate::calendar::{Watched, note};
+use crate::field_access;
 use crate::names::ColumnNames;
 
 /// The calendars of a scan's files, if some have columns that are not read unchanged.
@@ -50,16 +52,15 @@ pub(super) struct ScanCalendars {
 }
 
 impl ScanCalendars {
-    /// Returns the scan's source, wrapped if calendars matter. Adds a note if a column that is read may have ambiguous
-    /// values.
-    /// doubtful values.
-    pub(super) fn around(mut self, source: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
+    /// Returns the calendars if they matter for the files that `source` reads. Adds a note if a column that is read may
+    /// have ambiguous values.
+    pub(super) fn of_source(mut self, source: &Arc<dyn FileSource>) -> Option<Arc<Self>> {
         self.files.retain(|_, calendar| !calendar.is_empty());
         if self.files.is_empty() {
-            return source;
+            return None;
         }
-        self.note(&source);
-        Arc::new(CalendarSource { inner: source, calendars: Arc::new(self) })
+        self.note(source);
+        Some(Arc::new(self))
     }
 
     fn note(&self, source: &Arc<dyn FileSource>) {
@@ -81,6 +82,15 @@ impl ScanCalendars {
             findings.note(note(reason, files, columns));
         }
     }
+
+    /// Returns what is counted in a file: the columns with ambiguous values among those that `source` reads.
+    fn count(&self, source: &Arc<dyn FileSource>, path: &Path, calendar: &FileCalendar) -> Option<Count> {
+        let read = columns_read(source);
+        let is_read = |watched: &&Arc<Watched>| read.contains(&self.columns.in_table(&watched.column));
+        let watched: Vec<_> = calendar.watched.values().filter(is_read).cloned().collect();
+        let findings = Arc::clone(self.findings.as_ref().filter(|_| !watched.is_empty())?);
+        Some(Count { findings, file: self.names.name(path).into(), watched })
+    }
 }
 
 /// Returns the columns of the table that a source reads.
@@ -90,176 +100,132 @@ fn columns_read(source: &Arc<dyn FileSource>) -> Vec<String> {
     columns.map(|column| column.name().to_owned()).collect()
 }
 
-/// The engine's Parquet source, for files with some dates in the hybrid or an unknown calendar.
-#[derive(Clone)]
-struct CalendarSource {
-    inner: Arc<dyn FileSource>,
-    calendars: Arc<ScanCalendars>,
+/// What a scan needs to read its files.
+#[derive(Debug, Clone)]
+pub(super) struct ScanFiles {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) cache: Arc<FileMetadataCache>,
+    pub(super) footers: Footers,
+    pub(super) names: FileNames,
+    pub(super) columns: ColumnNames,
 }
 
-impl CalendarSource {
-    fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner, calendars: Arc::clone(&self.calendars) })
-    }
-
-    /// Returns what is counted in a file: the columns with ambiguous values among those that are read.
-    fn count(&self, path: &Path, calendar: &FileCalendar) -> Option<Count> {
-        let ScanCalendars { names, columns, findings, .. } = self.calendars.as_ref();
-        let read = columns_read(&self.inner);
-        let watched = calendar.watched.values().filter(|watched| read.contains(&columns.in_table(&watched.column)));
-        let watched: Vec<_> = watched.cloned().collect();
-        let findings = Arc::clone(findings.as_ref().filter(|_| !watched.is_empty())?);
-        Some(Count { findings, file: names.name(path).into(), watched })
-    }
-
-    /// Whether the filter reads a nested column that some file has in the hybrid calendar. The engine would decide by
-    /// the original filter whether it can evaluate it on nested columns, and then fail on rebased ones.
-    fn reads_parts(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
-        let schema = self.inner.table_schema().table_schema();
-        let is_nested = |name: &str| schema.field_with_name(name).is_ok_and(|field| field.data_type().is_nested());
-        collect_columns(filter).iter().any(|column| is_nested(column.name()))
+impl ScanFiles {
+    /// Returns the engine's source, which reads the files of `config` as they were listed, and its hooks. By itself the
+    /// source would ignore the store that is passed to a scan.
+    pub(super) fn bind(self, source: &ParquetSource, config: &FileScanConfig) -> (Arc<dyn FileSource>, ParquetHooks) {
+        let store = store_of_scan(Arc::clone(&self.store), config, &self.names, None);
+        let inner: Arc<dyn ParquetFileReaderFactory> =
+            Arc::new(CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&self.cache)));
+        let readers = ReaderFactory { inner, footers: self.footers.clone(), store: Arc::clone(&store) };
+        let (footers, names, columns) = (self.footers.clone(), self.names.clone(), self.columns.clone());
+        let locator = Locator { store, footers, names, columns };
+        let source = source.clone().with_parquet_file_reader_factory(Arc::new(readers));
+        (Arc::new(source), ParquetHooks { files: self, locator, calendars: None, reads_leaves: false })
     }
 }
 
-impl FileSource for CalendarSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        self.inner.create_file_opener(object_store, base_config, partition)
+/// What a scan does differently from the engine's source.
+#[derive(Debug)]
+pub(super) struct ParquetHooks {
+    files: ScanFiles,
+    pub(super) locator: Locator,
+    /// The calendars of the files, if they matter.
+    pub(super) calendars: Option<Arc<ScanCalendars>>,
+    /// Whether access to fields of structs is left to the engine's reader where it is right, as the session has a
+    /// function of its own for it.
+    pub(super) reads_leaves: bool,
+}
+
+#[async_trait]
+impl ScanHooks for ParquetHooks {
+    /// A filter that reads a nested column, if some file is in the hybrid calendar. The engine would decide by the
+    /// original filter whether it can evaluate it on nested columns, and then fail on rebased ones.
+    fn withholds(&self, filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> bool {
+        let is_nested = |name: &str| table.field_with_name(name).is_ok_and(|field| field.data_type().is_nested());
+        self.calendars.is_some() && collect_columns(filter).iter().any(|column| is_nested(column.name()))
     }
 
-    fn create_morselizer(
+    fn rewrite(
         &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
+        expr: Arc<dyn PhysicalExpr>,
+        projection: &ProjectionExprs,
+        table: &Schema,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        match self.reads_leaves {
+            true => field_access::by_leaves(expr, projection, table).data(),
+            false => Ok(expr),
+        }
+    }
+
+    fn morselizer(
+        &self,
+        source: &Arc<dyn FileSource>,
+        store: Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let plain = self.inner.create_morselizer(Arc::clone(&object_store), base_config, partition)?;
-        let (config, source) = (base_config.clone(), self.clone());
-        Ok(Box::new(CalendarMorselizer { plain, source, object_store, config, partition }))
+        let plain = source.create_morselizer(Arc::clone(&store), config, partition)?;
+        let Some(calendars) = self.calendars.clone() else { return Ok(plain) };
+        let (source, config) = (Arc::clone(source), config.clone());
+        Ok(Box::new(CalendarMorselizer { plain, source, calendars, store, config, partition }))
     }
 
-    fn table_schema(&self) -> &TableSchema {
-        self.inner.table_schema()
-    }
-
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        self.around(self.inner.with_batch_size(batch_size))
-    }
-
-    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        self.inner.filter()
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        self.inner.projection()
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        self.inner.metrics()
-    }
-
-    fn file_type(&self) -> &str {
-        self.inner.file_type()
-    }
-
-    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        self.inner.fmt_extra(t, f)
-    }
-
-    fn supports_repartitioning(&self) -> bool {
-        self.inner.supports_repartitioning()
-    }
-
-    fn repartitioned(
+    fn rebind(
         &self,
-        target_partitions: usize,
-        repartition_file_min_size: usize,
-        output_ordering: Option<LexOrdering>,
+        source: &Arc<dyn FileSource>,
         config: &FileScanConfig,
-    ) -> Result<Option<FileScanConfig>> {
-        self.inner.repartitioned(target_partitions, repartition_file_min_size, output_ordering, config)
+    ) -> Result<(Arc<dyn FileSource>, Arc<dyn ScanHooks>)> {
+        match (source.downcast_ref::<ParquetSource>(), &self.calendars) {
+            (Some(parquet), None) => {
+                let (source, hooks) = self.files.clone().bind(parquet, config);
+                Ok((source, Arc::new(ParquetHooks { reads_leaves: self.reads_leaves, ..hooks })))
+            }
+            // The calendars of other files are unknown.
+            (Some(_), Some(_)) => internal_err!("a planned scan of files in several calendars"),
+            (None, _) => internal_err!("the source of a planned scan is not that of Parquet"),
+        }
     }
 
-    fn try_pushdown_filters(
-        &self,
-        filters: Vec<Arc<dyn PhysicalExpr>>,
-        config: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
-        let kept: Vec<bool> = filters.iter().map(|filter| self.reads_parts(filter)).collect();
-        let rest = filters.into_iter().zip(&kept).filter_map(|(filter, kept)| (!kept).then_some(filter)).collect();
-        let pushed = self.inner.try_pushdown_filters(rest, config)?;
-        let mut of_rest = pushed.filters.into_iter();
-        let of_all = kept.iter().map(|kept| match kept {
-            true => PushedDown::No,
-            false => of_rest.next().unwrap_or(PushedDown::No),
-        });
-        let updated_node = pushed.updated_node.map(|inner| self.around(inner));
-        Ok(FilterPushdownPropagation { filters: of_all.collect(), updated_node })
-    }
-
-    /// The order of row groups follows from bounds in the hybrid calendar. It is only a hint.
-    fn try_pushdown_sort(
-        &self,
-        order: &[PhysicalSortExpr],
-        eq_properties: &EquivalenceProperties,
-    ) -> Result<SortOrderPushdownResult<Arc<dyn FileSource>>> {
-        Ok(self.inner.try_pushdown_sort(order, eq_properties)?.map(|inner| self.around(inner)))
-    }
-
-    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
-        self.inner.reorder_files(files)
-    }
-
-    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
-        Ok(self.inner.try_pushdown_projection(projection)?.map(|inner| self.around(inner)))
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(f)
-    }
-}
-
-impl fmt::Debug for CalendarSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CalendarSource").field("calendars", &self.calendars).finish_non_exhaustive()
+    async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError {
+        self.locator.diagnose(file, columns, error).await
     }
 }
 
 /// Opens files as the engine does, but uses a calendar adapter for files that need it.
-#[derive(Debug)]
 struct CalendarMorselizer {
     plain: Box<dyn Morselizer>,
-    source: CalendarSource,
-    object_store: Arc<dyn ObjectStore>,
+    source: Arc<dyn FileSource>,
+    calendars: Arc<ScanCalendars>,
+    store: Arc<dyn ObjectStore>,
     config: FileScanConfig,
     partition: usize,
 }
 
 impl Morselizer for CalendarMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
-        let calendars = &self.source.calendars;
+        let calendars = &self.calendars;
         let path = &file.object_meta.location;
         let Some(calendar) = calendars.files.get(path) else { return self.plain.plan_file(file) };
         let factory = CalendarAdapterFactory {
             inner: Arc::clone(&calendars.adapter),
             calendar: Arc::clone(calendar),
-            count: self.source.count(path, calendar),
+            count: calendars.count(&self.source, path, calendar),
         };
-        let source = counting(&self.source.inner, factory.count.is_some())?;
+        let source = counting(&self.source, factory.count.is_some())?;
         // Values are rebased after conversion.
         let converting = ConvertingFactory::around(calendars.columns.clone(), Arc::new(factory));
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::clone(&source))
             .with_expr_adapter(Some(Arc::new(converting)))
             .build();
-        source.create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?.plan_file(file)
+        source.create_morselizer(Arc::clone(&self.store), &config, self.partition)?.plan_file(file)
+    }
+}
+
+impl fmt::Debug for CalendarMorselizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CalendarMorselizer").field("calendars", &self.calendars).finish_non_exhaustive()
     }
 }
 

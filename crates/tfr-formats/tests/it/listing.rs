@@ -295,8 +295,8 @@ async fn listing_explains_missing_files() -> Result<()> {
     assert_eq!(refused(&dir, "t/*").await.split(';').next(), Some("t/*: nothing matches"));
     assert_eq!(refused(&dir, "t/[").await, "t/[: not a usable path: pattern \"[\": invalid range pattern");
     let scheme = read("s3://bucket/key").await.expect_err("no store");
-    let told = chain(&scheme);
-    assert!(told.starts_with("External error: s3://bucket/key: its store cannot be opened"), "{told}");
+    let message = chain(&scheme);
+    assert!(message.starts_with("External error: s3://bucket/key: its store cannot be opened"), "{message}");
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::step::{Outcome, Place, Spot, Step, Target};
 use crate::error::{Error, ErrorKind, Result, SidecarsError};
+use crate::set::file_names::is_hidden;
 use crate::set::group::{ShardGroup, ShardPlace};
 use crate::set::manifest::{Manifest, RecordOffset, SetDescription, SetLayout, ShardEntry, SplitDescription};
 use crate::set::names::{ObjectNames, RunId};
@@ -572,7 +573,7 @@ pub fn check_prefix(prefix: &str) -> Result<()> {
     /// digits, and the text between and after them.
     const LONGEST: usize = 148;
 
-    let hidden = prefix.starts_with(['.', '_']);
+    let hidden = is_hidden(prefix, false);
     let elsewhere = prefix.contains(['/', '\\']);
     if prefix.is_empty() || prefix.len() > LONGEST || hidden || elsewhere || prefix.contains(char::is_control) {
         return Err(ErrorKind::Prefix { prefix: prefix.to_owned() }.into());

@@ -11,6 +11,7 @@ use crate::commit::publication::{Leftover, SaveMode, SetState};
 use crate::commit::staging;
 use crate::commit::step::Target;
 use crate::error::{AtPath, ErrorKind, Result};
+use crate::set::file_names;
 use crate::set::manifest::{Disagreement, Manifest, ShardEntry};
 use crate::set::names::RunId;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
@@ -171,7 +172,7 @@ fn shown(dir: &Path, mut entries: Vec<String>) -> Vec<String> {
 /// Whether readers of a directory skip this path in it: a name in it starts with `.` or `_`, as `._SUCCESS.crc` does.
 /// `_id=7/` is a partition.
 pub(crate) fn is_hidden(path: &str) -> bool {
-    path.split('/').any(|name| name.starts_with('.') || name.starts_with('_') && !name.contains('='))
+    path.split('/').any(|name| file_names::is_hidden(name, true))
 }
 
 /// Returns the target's contents if they may be replaced or appended to. Ignores the staging directory of `run`.

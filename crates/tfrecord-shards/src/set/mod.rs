@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod difference;
+pub(crate) mod file_names;
 pub(crate) mod form;
 pub(crate) mod format_version;
 pub(crate) mod group;

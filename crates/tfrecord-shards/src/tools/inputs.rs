@@ -13,15 +13,12 @@ use crate::commit::publication::Leftover;
 use crate::commit::{staging, target};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
+use crate::set::file_names::{is_ignored, is_shard};
 use crate::set::manifest::{Manifest, ShardEntry};
-use crate::set::names::{RunId, ShardName, run_id_in};
+use crate::set::names::{RunId, run_id_in};
 use crate::set::parts::MissingParts;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::tools::stored::{FileStore, Input, StoredFiles};
-
-/// Suffixes of files next to shards that are not shards: sidecars for other tools, indexes, notes.
-const SIDECARS: [&str; 12] =
-    ["json", "pbtxt", "pb", "py", "html", "idx", "tfindex", "index", "txt", "md", "csv", "crc"];
 
 /// A TFRecord file to read.
 #[derive(Debug, Clone)]
@@ -111,32 +108,6 @@ pub fn files<I: Clone + Into<Input>>(inputs: &[I]) -> Result<(Vec<PathBuf>, Vec<
 /// Returns the first path named.
 pub(crate) fn first_path(inputs: &[Input]) -> PathBuf {
     inputs.first().map(|input| input.path().to_owned()).unwrap_or_default()
-}
-
-/// Whether a file is a sidecar by the suffix of its name: a file next to shards that is not a shard, such as a note, an
-/// index, a schema, or metadata for another tool.
-///
-/// ```
-/// use tfrecord_shards::is_sidecar;
-///
-/// assert!(is_sidecar("README.md") && is_sidecar("dataset_info.json") && is_sidecar("part-00000.tfrecord.idx"));
-/// assert!(!is_sidecar("part-00000.tfrecord") && !is_sidecar("json"));
-/// ```
-pub fn is_sidecar(name: &str) -> bool {
-    let extension = Path::new(name).extension().and_then(OsStr::to_str).unwrap_or_default();
-    SIDECARS.contains(&extension.to_ascii_lowercase().as_str())
-}
-
-/// Whether a file in a directory is ignored: hidden, a marker of a tool, or a sidecar.
-pub(crate) fn is_passed_over(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    name.starts_with(['.', '_']) || is_sidecar(&name)
-}
-
-/// Whether a file name is that of a shard, ours or written by other tools.
-pub(crate) fn is_shard_name(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    !is_passed_over(name.as_ref().as_ref()) && (name.parse::<ShardName>().is_ok() || name.contains(".tfrec"))
 }
 
 /// Returns the possible directories of a manifest that lists the file: its own, and the parents of its partition
@@ -422,7 +393,7 @@ impl Inputs {
             for Entry { path, is_dir, .. } in inputs.entries(dir, false) {
                 if is_dir {
                     inputs.add_unlisted(&path, runs);
-                } else if path.file_name().is_some_and(is_shard_name) && !inputs.is_met(&path) {
+                } else if path.file_name().is_some_and(is_shard) && !inputs.is_met(&path) {
                     inputs.findings.extend(unlisted(&path, runs));
                 }
             }
@@ -451,7 +422,8 @@ impl Inputs {
             let mut entries = Vec::new();
             for entry in fs::read_dir(dir)? {
                 let path = entry?.path();
-                if path.file_name().is_none_or(is_passed_over) {
+                let is_ignored = |is_directory| path.file_name().is_none_or(|name| is_ignored(name, is_directory));
+                if is_ignored(true) {
                     continue;
                 }
                 let metadata = match fs::metadata(&path) {
@@ -459,11 +431,11 @@ impl Inputs {
                     Err(error) => {
                         let is_gone =
                             fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-                        unreadable.extend((are_read && !is_gone).then_some((path, error)));
+                        unreadable.extend((are_read && !is_gone && !is_ignored(false)).then_some((path, error)));
                         continue;
                     }
                 };
-                if metadata.is_dir() || metadata.is_file() {
+                if (metadata.is_dir() || metadata.is_file()) && !is_ignored(metadata.is_dir()) {
                     entries.push(Entry { path, is_dir: metadata.is_dir(), len: metadata.len() });
                 }
             }
@@ -510,11 +482,12 @@ impl Inputs {
         for (path, len) in stored.below(dir) {
             let Some(entry) = path.strip_prefix(dir).ok().and_then(|below| below.components().next()) else { continue };
             let entry = dir.join(entry);
-            if last.as_ref() == Some(&entry) || entry.file_name().is_none_or(is_passed_over) {
-                continue;
-            }
             // Some tools create an empty object to represent a directory.
             let is_directory = entry != *path || (len == 0 && stored.below(path).next().is_some());
+            let is_ignored = entry.file_name().is_none_or(|name| is_ignored(name, is_directory));
+            if last.as_ref() == Some(&entry) || is_ignored {
+                continue;
+            }
             if is_directory {
                 self.add_stored_directory(stored, &entry);
             } else if self.meet(path) {
@@ -539,11 +512,11 @@ impl Inputs {
             }
         }
         let is_hidden = |path: &Path| {
-            let below = path.strip_prefix(dir).unwrap_or(path);
-            below.iter().any(is_passed_over)
+            let directories = path.strip_prefix(dir).unwrap_or(path).parent();
+            directories.is_some_and(|directories| directories.iter().any(|name| is_ignored(name, true)))
         };
         for (path, _) in stored.below(dir) {
-            if path.file_name().is_some_and(is_shard_name) && !is_hidden(path) && !self.is_met(path) {
+            if path.file_name().is_some_and(is_shard) && !is_hidden(path) && !self.is_met(path) {
                 self.findings.extend(unlisted(path, &[]));
             }
         }

@@ -11,7 +11,8 @@ use arrow_schema::{Field, Schema};
 use arrow_tfrecord::{Choice, MappingOptions};
 use tfrecord_framing::{Compression, RecordReader};
 use tfrecord_shards::{
-    ErrorKind, Finding, IndexName, Progress, RewriteOptions, ShardedWriterBuilder, index, reshard, salvage, verify,
+    ErrorKind, Finding, IndexName, Progress, RewriteOptions, ShardedWriterBuilder, files, index, reshard, salvage,
+    verify,
 };
 
 use crate::support::{count, payloads, refusal, write_file, write_set};
@@ -157,6 +158,19 @@ fn links_are_files_and_sidecars_are_not() {
     assert!(matches!(verify(&[empty], &Progress::default()).unwrap_err().kind(), ErrorKind::NoFiles { .. }));
     let error = refusal(&[dir.path().join("nowhere")], &dir.path().join("none"));
     assert!(error.to_string().ends_with("nowhere: cannot open"), "{error}");
+}
+
+#[test]
+fn files_in_directories_named_like_sidecars_or_hidden_columns_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["_id=7/a.tfrecord", "labels.json/b.tfrecord", "_temporary/c.tfrecord", ".id=7/d.tfrecord"];
+    for name in names.map(|name| dir.path().join(name)) {
+        fs::create_dir(name.parent().unwrap()).unwrap();
+        write_file(&name, &[b"x".to_vec()], Compression::None);
+    }
+    let (found, findings) = files(&[dir.path()]).unwrap();
+    assert_eq!(found, names[..2].iter().map(|name| dir.path().join(name)).collect::<Vec<_>>());
+    assert_eq!(findings.len(), 0, "{findings:?}");
 }
 
 #[test]

@@ -82,20 +82,20 @@ async fn may_pass(
     stripes: Vec<ValueStatistics>,
     filter: Expr,
 ) -> Result<Vec<bool>, Box<dyn Error>> {
-    let stripes: Vec<_> = stripes.into_iter().map(|told| (&[][..], vec![told])).collect();
+    let stripes: Vec<_> = stripes.into_iter().map(|bounds| (&[][..], vec![bounds])).collect();
     let (store, meta) = stored(file(&[kind], writer_version, &stripes)).await?;
     let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c1", data_type, true)]));
     let filter = SessionContext::new().create_physical_expr(filter, &DFSchema::try_from(Arc::clone(&schema))?)?;
     let names = ["c1".to_owned()];
-    let bounds = StripeBounds::of(&tail, &names, &schema).ok_or("nothing is told")?;
+    let bounds = StripeBounds::of(&tail, &names, &schema).ok_or("no bounds")?;
     Ok(bounds.may_pass(&filter))
 }
 
 #[tokio::test]
 async fn stripes_are_pruned_by_trusted_bounds() -> Outcome {
     let int = || (kind::INT, DataType::Int32);
-    let told = || vec![integers(0, 9), integers(10, 19), ValueStatistics::default()];
+    let bounds = || vec![integers(0, 9), integers(10, 19), ValueStatistics::default()];
     for (filter, expected) in [
         (col("c1").gt(lit(9_i32)), [false, true, true]),
         (col("c1").eq(lit(5_i32)), [true, false, true]),
@@ -103,26 +103,26 @@ async fn stripes_are_pruned_by_trusted_bounds() -> Outcome {
         (col("c1").is_null(), [true, true, true]),
         ((col("c1") % lit(7_i32)).eq(lit(5_i32)), [true, true, true]),
     ] {
-        assert_eq!(may_pass(int(), 6, told(), filter.clone()).await?, expected, "{filter}");
+        assert_eq!(may_pass(int(), 6, bounds(), filter.clone()).await?, expected, "{filter}");
     }
     // The table's integer type is longer than the file's.
     let wide = (kind::INT, DataType::Int64);
-    assert_eq!(may_pass(wide, 6, told(), col("c1").lt(lit(10_i64))).await?, [true, false, true]);
+    assert_eq!(may_pass(wide, 6, bounds(), col("c1").lt(lit(10_i64))).await?, [true, false, true]);
 
     // A writer's bounds of days before 1582 may be in either calendar.
     let date = || (kind::DATE, DataType::Date32);
     let day = |days: i32| cast(lit(days), DataType::Date32);
-    let told = || vec![dates(-200_000, 0), dates(-200_000, -150_000), dates(1, 2)];
-    assert_eq!(may_pass(date(), 6, told(), col("c1").gt(day(1))).await?, [false, true, true]);
-    assert_eq!(may_pass(date(), 6, told(), col("c1").lt(day(-250_000))).await?, [true, true, false]);
+    let bounds = || vec![dates(-200_000, 0), dates(-200_000, -150_000), dates(1, 2)];
+    assert_eq!(may_pass(date(), 6, bounds(), col("c1").gt(day(1))).await?, [false, true, true]);
+    assert_eq!(may_pass(date(), 6, bounds(), col("c1").lt(day(-250_000))).await?, [true, true, false]);
 
     let text = |kind| (kind, DataType::Utf8);
-    let told = || vec![texts(b"a", b"c"), texts(b"c", b"e"), texts(b"\xff", b"\xff")];
+    let bounds = || vec![texts(b"a", b"c"), texts(b"c", b"e"), texts(b"\xff", b"\xff")];
     let filter = || col("c1").eq(lit("d"));
-    assert_eq!(may_pass(text(kind::STRING), 1, told(), filter()).await?, [false, true, true]);
+    assert_eq!(may_pass(text(kind::STRING), 1, bounds(), filter()).await?, [false, true, true]);
     // Before HIVE-8732 they were wrong, and those of CHAR may have trailing spaces.
-    assert_eq!(may_pass(text(kind::STRING), 0, told(), filter()).await?, [true, true, true]);
-    assert_eq!(may_pass(text(kind::CHAR), 6, told(), filter()).await?, [true, true, true]);
+    assert_eq!(may_pass(text(kind::STRING), 0, bounds(), filter()).await?, [true, true, true]);
+    assert_eq!(may_pass(text(kind::CHAR), 6, bounds(), filter()).await?, [true, true, true]);
     Ok(())
 }
 
@@ -135,8 +135,8 @@ fn counted(plan: &dyn ExecutionPlan, name: &str) -> usize {
 #[tokio::test]
 async fn stripes_without_matching_rows_are_not_fetched() -> Outcome {
     let values: Vec<Vec<i64>> = (0..5).map(|stripe| (stripe * 10..stripe * 10 + 10).collect()).collect();
-    let told = values.iter().map(|values| (values.as_slice(), vec![integers(values[0], values[9])]));
-    let (store, _) = stored(file(&[kind::LONG], 6, &told.collect::<Vec<_>>())).await?;
+    let bounds = values.iter().map(|values| (values.as_slice(), vec![integers(values[0], values[9])]));
+    let (store, _) = stored(file(&[kind::LONG], 6, &bounds.collect::<Vec<_>>())).await?;
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1).with_batch_size(4));
     // A remote store, so that the next stripe is fetched ahead.
     context.register_object_store(&Url::parse("s3://bucket")?, store);

@@ -1,25 +1,31 @@
-//! `reshard`: moves records to other shards.
+//! `reshard` and `salvage`: write the records of files to new shards.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::{Arg, Args};
 
 use super::declared::{Declared, Moving};
 use super::display::ReportFormat;
 use super::stores::StoreArgs;
 use super::{Misuse, shards, values};
 
-const EXAMPLES: &str = "\
+pub(super) const RESHARD_EXAMPLES: &str = "\
 Examples:
   tfr-sql reshard shards/ --out train/ --shards 16
   tfr-sql reshard 'downloads/*.tfrecord' --out shards/ --shard-size 256MiB --compression gzip";
 
-/// `reshard`.
+pub(super) const SALVAGE_EXAMPLES: &str = "\
+Examples:
+  tfr-sql salvage broken.tfrecord --out saved/
+  tfr-sql salvage 'shards/*.tfrecord.gz' --out saved/ --compression gzip
+
+Exit codes: 0 saved, whatever was lost, 1 nothing was written.";
+
+/// The arguments of `reshard` and `salvage`. The help is that of `reshard`; [`help_of_salvage`] has the differences.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
-pub struct ReshardArgs {
+pub struct RewriteArgs {
     /// Files, directories, patterns or URLs
     ///
     /// Records are moved unchanged. Their checksums are verified, but they are not decoded, so they may contain
@@ -48,8 +54,21 @@ pub struct ReshardArgs {
     pub stores: StoreArgs,
 }
 
-impl ReshardArgs {
+impl RewriteArgs {
     pub(super) fn check(&self) -> Result<(), Misuse> {
         shards::check_tool(&self.shards)
+    }
+}
+
+/// Replaces the help of the arguments that differ for `salvage`.
+pub(super) fn help_of_salvage(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "paths" => arg.long_help(
+            "Files, directories, patterns or URLs\n\nRecords of sets whose manifests record different types are mixed, \
+             with a warning; the new set then has no types.",
+        ),
+        "out" => arg.help("Write the sound records as shards into this directory"),
+        "report" => arg.help("Print a machine-readable summary (json) instead of a line for each finding"),
+        _ => arg,
     }
 }
