@@ -32,6 +32,8 @@ async fn function_result_above_the_limit_is_rejected_before_allocation() {
         ("generate_series(1, v)", "16000000000"),
         ("range(v, 0, -2)", "8000000008"),
         ("concat(repeat('a', v - 1999000000), repeat('b', v - 1999000000), repeat('c', v - 1999000000))", "3000000"),
+        ("concat_ws(repeat('-', v - 1999900000), repeat('a', v - 1998000000), 'b')", "2200001"),
+        ("array_concat(array_repeat(1, v - 1999850000), array_repeat(2, v - 1999850000))", "2400000"),
         ("array_to_string(range(v - 1999900000), repeat('-', 1000))", "104000000"),
         ("string_to_array(replace(repeat('a', 200000), 'a', concat('b', v - 1999999999)), 'b')", "3600016"),
     ] {
@@ -45,8 +47,6 @@ async fn function_result_above_the_limit_is_rejected_before_allocation() {
         ("generate_series(DATE '0001-01-01', DATE '9999-12-31', INTERVAL '1 day')", "29216472"),
         ("replace(repeat('a', 1000000), 'a', 'bcde')", "4000000"),
         ("encode(repeat('a', 1000000), 'hex')", "2000006"),
-        ("concat_ws(repeat('-', 100000), repeat('a', 1000000), 'b')", "1200001"),
-        ("array_concat(array_repeat(1, 100000), array_repeat(2, 100000))", "1600000"),
         ("array_to_string(range(100000), 'é')", "4200000"),
         ("string_to_array(repeat('a', 100000), NULL)", "1700016"),
         ("regexp_replace(repeat('ab', 1000), 'B', repeat('c', 1000000), 'gi')", "1000002000"),
