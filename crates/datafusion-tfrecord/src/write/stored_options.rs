@@ -25,7 +25,7 @@ pub struct StoredOptions {
     sharding: Sharding,
     split_shards: BTreeMap<String, NonZeroUsize>,
     shuffle: Option<u64>,
-    splits: Option<(String, Vec<String>)>,
+    splits: Option<StoredSplits>,
     partition_by: Vec<String>,
     keep_partition_columns: bool,
     prefix: String,
@@ -41,6 +41,37 @@ pub struct StoredOptions {
     recorded: BTreeMap<String, serde_json::Value>,
 }
 
+/// [`SplitOptions`] to be stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum StoredSplits {
+    Hash { splits: String, by: Vec<String> },
+    Rows(String),
+    Column(String),
+}
+
+impl From<&SplitOptions> for StoredSplits {
+    fn from(options: &SplitOptions) -> Self {
+        match options {
+            SplitOptions::Hash { splits, by } => Self::Hash { splits: splits.to_string(), by: by.clone() },
+            SplitOptions::Rows(splits) => Self::Rows(splits.to_string()),
+            SplitOptions::Column(column) => Self::Column(column.clone()),
+        }
+    }
+}
+
+impl StoredSplits {
+    /// Returns the options; the error is the invalid text.
+    fn options(&self) -> Result<SplitOptions, &String> {
+        Ok(match self {
+            Self::Hash { splits, by } => {
+                SplitOptions::Hash { splits: splits.parse().map_err(|_| splits)?, by: by.clone() }
+            }
+            Self::Rows(splits) => SplitOptions::Rows(splits.parse().map_err(|_| splits)?),
+            Self::Column(column) => SplitOptions::Column(column.clone()),
+        })
+    }
+}
+
 impl StoredOptions {
     /// Stores these options.
     ///
@@ -50,14 +81,13 @@ impl StoredOptions {
         if options.layout != Layout::Shards {
             return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
         }
-        let splits = options.splits.as_ref().map(|splits| (splits.splits.to_string(), splits.by.clone()));
         Ok(Self {
             out: options.out.to_string(),
             mapping: options.mapping.clone(),
             sharding: options.sharding,
             split_shards: options.split_shards.clone(),
             shuffle: options.shuffle,
-            splits,
+            splits: options.splits.as_ref().map(Into::into),
             partition_by: options.partition_by.clone(),
             keep_partition_columns: options.keep_partition_columns,
             prefix: options.prefix.clone(),
@@ -84,17 +114,18 @@ impl StoredOptions {
             ErrorKind::Tasks { problem }.into()
         };
         let target = WriteTarget::parse(&self.out).map_err(|_| refused("out", &self.out))?;
-        let split = |(splits, by): &(String, Vec<String>)| {
-            let splits_of = splits.parse().map_err(|_| refused("splits", splits))?;
-            Ok::<_, DataFusionError>(SplitOptions { splits: splits_of, by: by.clone() })
-        };
         let kind = |kind: &String| kind.parse::<SidecarKind>().map_err(|_| refused("emit", kind));
         Ok(WriteOptions {
             mapping: self.mapping.clone(),
             sharding: self.sharding,
             split_shards: self.split_shards.clone(),
             shuffle: self.shuffle,
-            splits: self.splits.as_ref().map(split).transpose()?,
+            splits: self
+                .splits
+                .as_ref()
+                .map(StoredSplits::options)
+                .transpose()
+                .map_err(|text| refused("splits", text))?,
             partition_by: self.partition_by.clone(),
             keep_partition_columns: self.keep_partition_columns,
             prefix: self.prefix.clone(),
