@@ -141,10 +141,50 @@ pub enum ErrorKind {
         /// The reason.
         source: tfrecord_shards::KeyTypeError,
     },
-    /// Every column is a partition column, so that no column is left for the records.
+    /// The values of a split column cannot be names.
+    #[error("split column {column:?}: values of type {data_type} cannot name splits")]
+    SplitColumnType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A value of a split column is not the name of a split.
+    #[error("row {row}: split column {column:?}: {problem}")]
+    SplitValue {
+        /// The row, from 0.
+        row: u64,
+        /// The column.
+        column: String,
+        /// What is wrong with the value.
+        problem: String,
+    },
+    /// The names of two splits differ only in case, which some file systems ignore.
+    #[error("splits {first:?} and {second:?} differ only in case")]
+    SplitCase {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Splits of exact numbers of rows are not possible here.
+    #[error("splits {splits}: {conflict}")]
+    RowSplits {
+        /// The splits.
+        splits: String,
+        /// What does not fit.
+        conflict: RowSplitsConflict,
+    },
+    /// Splits of exact numbers of rows do not fit the number of rows.
+    #[error(transparent)]
+    RowSplitSizes {
+        /// The numbers.
+        source: tfrecord_shards::RowSplitsError,
+    },
+    /// Every column is in the names of directories or shards, so that no column is left for the records.
     #[error("no column is left for the records: all are in the names of directories: {}", listed(columns))]
     NoColumnsLeft {
-        /// The partition columns.
+        /// The columns.
         columns: Vec<String>,
     },
     /// A number of shards is given for an unknown split.
@@ -379,6 +419,20 @@ fn and_sets(more: usize) -> String {
         1 => " and 1 more set".to_owned(),
         more => format!(" and {more} more sets"),
     }
+}
+
+/// Why splits of exact numbers of rows are not possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RowSplitsConflict {
+    /// The rows are not shuffled.
+    #[error("exact numbers of rows are cut from shuffled rows, and these are not shuffled")]
+    Unshuffled,
+    /// The rows go to partition directories.
+    #[error("exact numbers of rows cannot be cut in partition directories")]
+    Directories,
+    /// The rows are appended.
+    #[error("exact numbers of rows cannot be cut from rows that are appended to a set")]
+    Append,
 }
 
 fn splits_named(known: &[String]) -> String {

@@ -67,8 +67,9 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.hosts` | number of reading hosts: 10 shards per host, of at least 100 MiB each | |
 /// | `tfrecord.shuffle` | `true` shuffles all rows | `false` |
 /// | `tfrecord.seed` | seed of the shuffle | `0` |
-/// | `tfrecord.split` | splits and their fractions of the keys: `train=0.9, val=0.1` | |
+/// | `tfrecord.split` | splits and their fractions of the keys: `train=0.9, val=0.1`; or exact numbers of shuffled rows: `train=rest, val=200rows` | |
 /// | `tfrecord.split_by` | the key columns: `user, day` | the whole record |
+/// | `tfrecord.split_column` | the column whose values are the names of the splits | |
 /// | `tfrecord.partition_by` | columns whose values become directories; same as `PARTITIONED BY (day)` | |
 /// | `tfrecord.keep_partition_columns` | `true` keeps the partition columns in the records | `false` |
 /// | `tfrecord.prefix` | prefix of file names, unless there are splits | `part` |

@@ -26,7 +26,7 @@ pub mod options;
 pub mod read;
 pub mod write;
 
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, RowSplitsConflict};
 pub use format::{TfRecordFormat, TfRecordFormatFactory};
 pub use read::ReadOptions;
 pub use read::similar::similar;

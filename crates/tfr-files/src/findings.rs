@@ -66,7 +66,29 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What a [`Finding`] of damaged records is about.
+const DAMAGED_RECORDS: &str = "damaged records passed over";
+
+impl Finding {
+    /// Reports damaged records of a file that are passed over: their number so far, and a description of the first, which
+    /// is record `row`.
+    pub fn damaged_records(file: String, count: u64, row: u64, value: String) -> Self {
+        Self { file, column: None, what: DAMAGED_RECORDS.to_owned(), row, value, count }
+    }
+
+    fn is_of_damaged_records(&self) -> bool {
+        self.column.is_none() && self.what == DAMAGED_RECORDS
+    }
+}
+
 impl Findings {
+    /// Returns the number of damaged records passed over.
+    pub fn damaged_records(&self) -> u64 {
+        let state = self.state();
+        let found = state.found.values().map(|found| &found.finding);
+        found.filter(|finding| finding.is_of_damaged_records()).map(|finding| finding.count).sum()
+    }
+
     /// Returns the findings of a session, if it has them.
     pub fn of(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()

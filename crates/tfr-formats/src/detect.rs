@@ -101,7 +101,9 @@ pub async fn detect(
         }
         // Any text may be called `.txt` or even `.csv`; what is said to be of another kind is not.
         (None, Some(named)) if named != found && !(named.is_text() && found.is_text()) => {
-            Err(ErrorKind::Misnamed { file: name.to_owned(), named: named.name(), found: content.describe() }.into())
+            let is_compressed = matches!(content, Content::Compressed(_));
+            let (file, named, found) = (name.to_owned(), named.name(), content.describe());
+            Err(ErrorKind::Misnamed { file, named, found, is_compressed }.into())
         }
         _ => Ok(found),
     }

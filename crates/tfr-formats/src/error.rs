@@ -132,6 +132,8 @@ pub enum ErrorKind {
         named: &'static str,
         /// The format of the content.
         found: String,
+        /// Whether the content is compressed as a whole.
+        is_compressed: bool,
     },
     /// A Parquet file of 0 bytes that was named explicitly.
     #[error("{file}: the file is empty (0 bytes)")]

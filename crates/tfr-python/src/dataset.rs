@@ -1,18 +1,19 @@
 //! [`DataSet`]: the files to read, their records, and the columns.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{FieldRef, Schema, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
-use tfrecord_framing::{Compression, RecordReader, Records};
+use tfrecord_framing::{Compression, CrcPolicy};
 use tfrecord_shards::{
-    CountedFile, Manifest, MissingParts, Progress, RecordOffset, SchemaDescription, SetLayout, count_records,
+    CountedFile, Manifest, MissingParts, Progress, RecordOffset, SchemaDescription, SetLayout, count_intact,
+    count_records,
 };
 
 use crate::error::{Failure, Result};
+use crate::framing::{PassedOver, RecordFile};
 
 /// Number of files whose first records are inspected to infer columns, and the number of these records.
 const INFER_FILES: usize = 256;
@@ -34,12 +35,15 @@ pub(crate) struct Shard {
     compression: String,
     /// Positions other than the start where a reader can start, in order.
     pub(crate) offsets: Vec<RecordOffset>,
+    /// The damaged records to pass over; `rows` are those between them.
+    pub(crate) damage: Option<PassedOver>,
 }
 
 impl Shard {
     pub(crate) fn new(file: CountedFile) -> Self {
-        let CountedFile { path, len, compression, rows, framed_bytes: framed, offsets, .. } = file;
-        Self { path, len, rows, framed, compression: compression.to_string(), offsets }
+        let CountedFile { path, len, compression, rows, framed_bytes: framed, offsets, damage, .. } = file;
+        let damage = damage.map(|(count, first)| PassedOver::new(count, &first));
+        Self { path, len, rows, framed, compression: compression.to_string(), offsets, damage }
     }
 
     pub(crate) fn compression(&self) -> Compression {
@@ -88,15 +92,17 @@ struct Stored {
 }
 
 impl DataSet {
-    /// Finds the files at `paths` and counts their records. Uses the columns of `schema`, or else those of the
-    /// manifests, or else infers them from the first records.
+    /// Finds the files at `paths` and counts their records, which must all be intact unless damaged ones are skipped.
+    /// Uses the columns of `schema`, or else those of the manifests, or else infers them from the first records.
     pub(crate) fn open(
         paths: &[PathBuf],
         split: Option<&str>,
         schema: Option<SchemaRef>,
+        skips_damaged: bool,
         progress: &Progress,
     ) -> Result<Self> {
-        let mut files = count_records(paths, progress)?;
+        let count = if skips_damaged { count_intact } else { count_records };
+        let mut files = count(paths, progress)?;
         let missing = missing_parts(paths, &files);
         if let Some(split) = split {
             files = only_split(files, split)?;
@@ -232,17 +238,24 @@ fn written_form(files: &[CountedFile], is_given: bool) -> Result<Option<(SchemaR
             None => form = Some((schema, mapping, &file.path)),
             Some((known, known_mapping, first)) => {
                 let paths = || format!("{} and {}", first.display(), file.path.display());
-                if *known_mapping != mapping {
+                let Some(mapping) = all_options((known, known_mapping), (&schema, &mapping)) else {
                     let problem = format!("{}: their manifests record different options of columns", paths());
                     return Err(Failure::usage(problem).with_hint("Read the sets one by one."));
-                }
-                if !is_given && *known != schema {
-                    let wider = all_columns(known, &schema).map_err(|name| {
-                        Failure::usage(format!("{}: their manifests record different types of {name:?}", paths()))
-                            .with_hint("Read the sets one by one, or pass schema= with types that fit both.")
-                    })?;
-                    form = Some((wider, mapping, first));
-                }
+                };
+                let wider = match all_columns(known, &schema) {
+                    _ if is_given => Arc::clone(known),
+                    Ok(wider) => wider,
+                    Err((name, has_common_type)) => {
+                        let hint = if has_common_type {
+                            "Read the sets one by one, or pass schema= with types that fit both."
+                        } else {
+                            "Read the sets one by one: one kind of feature has no type that reads the other."
+                        };
+                        let problem = format!("{}: their manifests record different types of {name:?}", paths());
+                        return Err(Failure::usage(problem).with_hint(hint));
+                    }
+                };
+                form = Some((wider, mapping, first));
             }
         }
     }
@@ -256,9 +269,32 @@ fn written_form(files: &[CountedFile], is_given: bool) -> Result<Option<(SchemaR
     }
 }
 
+/// Returns the options of the columns of two sets. `None` if those of a column that both have differ.
+fn all_options(first: (&Schema, &MappingOptions), second: (&Schema, &MappingOptions)) -> Option<MappingOptions> {
+    let is_common = |field: &&FieldRef| second.0.field_with_name(field.name()).is_ok();
+    let common = Schema::new(first.0.fields().iter().filter(is_common).cloned().collect::<Vec<_>>());
+    if options_of(&common, first.1.clone()) != options_of(&common, second.1.clone()) {
+        return None;
+    }
+    let (mut all, more) = (first.1.clone(), second.1.clone());
+    // Those of columns that both have are equal.
+    all.choices.extend(more.choices);
+    all.column_nulls.extend(more.column_nulls);
+    all.vocabularies.extend(more.vocabularies);
+    all.sequences.extend(more.sequences);
+    Some(all)
+}
+
+/// Whether values of two types may be in features of one kind, which a third type can read.
+fn have_one_kind(first: &DataType, second: &DataType) -> bool {
+    let is_text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();
+    let kinds: [&dyn Fn(&DataType) -> bool; 3] = [&is_text, &DataType::is_floating, &DataType::is_integer];
+    kinds.iter().any(|is_of| is_of(first) && is_of(second)) || (first.is_temporal() && second.is_temporal())
+}
+
 /// Returns the columns of two sets, first those of the first. One that only one of them has is null in the other's rows. The
-/// error is the name of a column with two types.
-fn all_columns(first: &Schema, second: &Schema) -> Result<SchemaRef, String> {
+/// error is the name of a column with two types, and whether another type can read both.
+fn all_columns(first: &Schema, second: &Schema) -> Result<SchemaRef, (String, bool)> {
     let mut fields = Vec::with_capacity(first.fields().len());
     for field in first.fields() {
         fields.push(match second.field_with_name(field.name()) {
@@ -267,7 +303,7 @@ fn all_columns(first: &Schema, second: &Schema) -> Result<SchemaRef, String> {
                 let is_nullable = field.is_nullable() || other.is_nullable();
                 let field = field.as_ref().clone().with_nullable(is_nullable);
                 if field != other.clone().with_nullable(is_nullable) {
-                    return Err(field.name().clone());
+                    return Err((field.name().clone(), have_one_kind(field.data_type(), other.data_type())));
                 }
                 field
             }
@@ -299,19 +335,16 @@ fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
 fn infer(files: &[CountedFile]) -> Result<(SchemaRef, MappingOptions)> {
     let mut inference = SchemaInference::new().with_fixed_size_lists(true);
     let step = files.len().div_ceil(INFER_FILES).max(1);
-    let mut records = Records::new();
     for file in files.iter().step_by(step) {
         let in_file = |error: arrow_tfrecord::Error| Failure::record(&file.path, &error);
-        let open = File::open(&file.path).map_err(|error| Failure::io(&file.path, "open", error))?;
-        let mut reader = RecordReader::detect(open);
+        let mut reader = RecordFile::open(file.path.clone(), CrcPolicy::Verify, file.damage.is_some())?;
         let mut left = INFER_RECORDS;
         while left > 0 {
-            records.clear();
-            let read = reader.read_records(left.min(STEP), &mut records).map_err(|error| in_file(error.into()))?;
-            if read == 0 {
+            let records = reader.read(left.min(STEP))?;
+            if records.is_empty() {
                 break;
             }
-            left -= read;
+            left = left.saturating_sub(records.len());
             for (record, position) in records.iter().zip(records.positions()) {
                 inference.observe(record, *position).map_err(in_file)?;
             }

@@ -6,6 +6,7 @@
 mod columns;
 mod dataset;
 mod error;
+mod framing;
 mod loader;
 mod order;
 mod produce;

@@ -36,10 +36,17 @@ pub(crate) struct PyDataSet(pub(crate) Arc<DataSet>);
 impl PyDataSet {
     /// Finds the files at `paths` and counts their records.
     #[new]
-    #[pyo3(signature = (paths, *, split=None, schema=None))]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, split: Option<String>, schema: Option<PySchema>) -> PyResult<Self> {
+    #[pyo3(signature = (paths, *, split=None, schema=None, skips_damaged=false))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        split: Option<String>,
+        schema: Option<PySchema>,
+        skips_damaged: bool,
+    ) -> PyResult<Self> {
         let schema = schema.map(PySchema::into_inner);
-        let data = interruptible(py, |progress| DataSet::open(&paths, split.as_deref(), schema, progress))?;
+        let split = split.as_deref();
+        let data = interruptible(py, |progress| DataSet::open(&paths, split, schema, skips_damaged, progress))?;
         Ok(Self(Arc::new(data)))
     }
 
@@ -63,6 +70,14 @@ impl PyDataSet {
     #[getter]
     fn missing(&self) -> Vec<String> {
         self.0.missing.clone()
+    }
+
+    /// The damaged records that are passed over: their number, and a line for each file.
+    #[getter]
+    fn damage(&self) -> (u64, Vec<String>) {
+        let damaged = self.0.shards.iter().filter_map(|shard| Some((shard.damage.as_ref()?, &shard.path)));
+        let lines = damaged.clone().map(|(damage, path)| damage.describe(path)).collect();
+        (damaged.map(|(damage, _)| damage.count).sum(), lines)
     }
 
     /// The paths of the files.

@@ -17,6 +17,7 @@ use tfrecord_shards::{Finding, FindingKind, IndexName, MissingParts, Progress, c
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
 use crate::error::{Failure, Result};
+use crate::framing::RecordFile;
 use crate::loader::{PyDataSet, crc_policy, scalars};
 use crate::segment::Decoding;
 use crate::signals::interruptible;
@@ -38,19 +39,24 @@ struct Scanner {
     /// The files that were not opened yet, last first.
     files: Vec<PathBuf>,
     crc: bool,
-    open: Option<(PathBuf, RecordReader<File>)>,
+    skips_damaged: bool,
+    /// Number of records that are left out before the first one, if their files cannot be entered elsewhere.
+    left_out: u64,
+    open: Option<RecordFile>,
     records: Records,
+    /// The damage passed over in the files before the open one: its number, and a line for each file.
+    damage: (u64, Vec<String>),
 }
 
 #[pymethods]
 impl PyScanner {
     /// Finds the files at `paths`. The first record returned is that with the number `start`, counted over all files.
     #[new]
-    #[pyo3(signature = (paths, *, start=0, crc=true))]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, start: u64, crc: bool) -> PyResult<Self> {
+    #[pyo3(signature = (paths, *, start=0, crc=true, skips_damaged=false))]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, start: u64, crc: bool, skips_damaged: bool) -> PyResult<Self> {
         let (mut files, findings) = py.detach(|| tfrecord_shards::files(&paths)).map_err(Failure::from)?;
         let missing = findings.iter().filter_map(missing_parts).collect();
-        if start > 0 {
+        if start > 0 && !skips_damaged {
             let scanner = Mutex::new(interruptible(py, |progress| Scanner::from(&paths, start, crc, progress))?);
             return Ok(Self { scanner, missing });
         }
@@ -58,20 +64,28 @@ impl PyScanner {
             return Err(Failure::finding(finding).into());
         }
         files.reverse();
-        let scanner = Mutex::new(Scanner { files, crc, open: None, records: Records::new() });
-        Ok(Self { scanner, missing })
+        let scanner = Scanner { files, skips_damaged, left_out: start, ..Scanner::new(crc) };
+        Ok(Self { scanner: Mutex::new(scanner), missing })
     }
 
     /// Returns the next records; none at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let records = py.detach(|| -> Result<Records> {
+        let (records, left_out) = py.detach(|| -> Result<(Records, usize)> {
             let mut scanner = self.scanner.lock().unwrap_or_else(PoisonError::into_inner);
             scanner.read()?;
-            Ok(std::mem::take(&mut scanner.records))
+            let left_out = std::mem::take(&mut scanner.left_out);
+            Ok((std::mem::take(&mut scanner.records), usize::try_from(left_out).unwrap_or(usize::MAX)))
         })?;
-        let list = PyList::new(py, records.iter().map(|record| PyBytes::new(py, record)))?;
+        let kept: Vec<_> = records.iter().skip(left_out).map(|record| PyBytes::new(py, record)).collect();
+        let list = PyList::new(py, kept)?;
         self.scanner.lock().unwrap_or_else(PoisonError::into_inner).records = records;
         Ok(list)
+    }
+
+    /// The damaged records that were passed over so far: their number, and a line for each file.
+    #[getter]
+    fn damage(&self, py: Python<'_>) -> (u64, Vec<String>) {
+        py.detach(|| self.scanner.lock().unwrap_or_else(PoisonError::into_inner).passed_over())
     }
 }
 
@@ -83,6 +97,11 @@ fn missing_parts(finding: &Finding) -> Option<String> {
 }
 
 impl Scanner {
+    fn new(crc: bool) -> Self {
+        let (files, skips_damaged, left_out, open, records, damage) = Default::default();
+        Self { files, crc, skips_damaged, left_out, open, records, damage }
+    }
+
     /// Opens the file with the record `start`, at the last position before it where a reader can start.
     fn from(paths: &[PathBuf], start: u64, crc: bool, progress: &Progress) -> Result<Self> {
         let counted = count_records(paths, progress)?;
@@ -112,42 +131,65 @@ impl Scanner {
                     Err(error) => return Err(Failure::record(path, &error.into())),
                 }
             }
-            let open = Some((shard.path, reader.with_crc_policy(crc_policy(crc))));
+            let open = Some(RecordFile::of_reader(shard.path, reader.with_crc_policy(crc_policy(crc))));
             let mut files: Vec<_> = shards.map(|shard| shard.path).collect();
             files.reverse();
-            records.clear();
-            return Ok(Self { files, crc, open, records });
+            return Ok(Self { files, open, ..Self::new(crc) });
         }
         if start > before {
             return Err(Failure::usage(format!("start is {start}, expected at most {before}, the number of records")));
         }
-        Ok(Self { files: Vec::new(), crc, open: None, records })
+        Ok(Self::new(crc))
     }
 
+    /// Reads the next records; none at the end.
     fn read(&mut self) -> Result<()> {
         self.records.clear();
         loop {
             if self.open.is_none() {
-                let Some(path) = self.files.pop() else { return Ok(()) };
-                let file = File::open(&path).map_err(|error| Failure::io(&path, "open", error))?;
-                self.open = Some((path, RecordReader::detect(file).with_crc_policy(crc_policy(self.crc))));
+                let Some(path) = self.files.pop() else { return self.check_start() };
+                self.open = Some(RecordFile::open(path, crc_policy(self.crc), self.skips_damaged)?);
             }
-            let Some((path, reader)) = &mut self.open else { return Ok(()) };
-            match reader.read_records(STEP, &mut self.records) {
-                Ok(0) => self.open = None,
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    // The records before the damage come first; the error is returned again by the next call.
-                    if self.records.is_empty() {
-                        let failure = Failure::record(path, &error.into());
-                        self.files.clear();
-                        self.open = None;
-                        return Err(failure);
-                    }
-                    return Ok(());
+            let Some(file) = &mut self.open else { return Ok(()) };
+            let count = match file.read(STEP) {
+                Ok(records) => records.len(),
+                Err(failure) => {
+                    self.files.clear();
+                    self.open = None;
+                    return Err(failure);
                 }
+            };
+            if count == 0 {
+                self.damage = self.passed_over();
+                self.open = None;
+            } else if self.left_out >= count as u64 {
+                self.left_out -= count as u64;
+            } else {
+                self.records = file.take();
+                return Ok(());
             }
         }
+    }
+
+    /// Checks that there are as many records as are to be left out.
+    fn check_start(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.left_out) {
+            0 => Ok(()),
+            left => {
+                let problem = format!("start is {left} more than the number of intact records");
+                Err(Failure::usage(problem))
+            }
+        }
+    }
+
+    /// Returns the damage passed over so far: its number, and a line for each file.
+    fn passed_over(&self) -> (u64, Vec<String>) {
+        let (mut count, mut lines) = self.damage.clone();
+        if let Some((more, line)) = self.open.as_ref().and_then(RecordFile::passed_over) {
+            count += more;
+            lines.push(line);
+        }
+        (count, lines)
     }
 }
 

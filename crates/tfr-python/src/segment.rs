@@ -29,6 +29,11 @@ pub(crate) struct Decoding {
 impl Decoding {
     /// Creates a decoder of the next `rows` records that `framing` finds.
     pub(crate) fn decoder(&self, data: &DataSet, framing: RecordDecoder, rows: u64) -> arrow_tfrecord::Result<Decoder> {
+        self.reader(data, rows).build_decoder_over(framing)
+    }
+
+    /// Returns the builder of a decoder that reads `rows` records.
+    fn reader(&self, data: &DataSet, rows: u64) -> ReaderBuilder {
         // Batches of equal size, so that few records after the last one are decoded.
         let batches = rows.div_ceil(CHUNK_ROWS).max(1);
         let batch_size = usize::try_from(rows.div_ceil(batches)).unwrap_or(usize::MAX);
@@ -37,7 +42,6 @@ impl Decoding {
             .with_projection(self.projection.clone())
             .with_batch_size(batch_size)
             .with_batch_bytes(CHUNK_BYTES)
-            .build_decoder_over(framing)
     }
 }
 
@@ -90,12 +94,32 @@ pub(crate) struct SegmentReader<'a> {
     left: u64,
     /// Whether the segment ends with the file.
     is_last: bool,
+    /// The number of decoded records to leave out before the next one.
+    left_out: u64,
 }
 
 impl<'a> SegmentReader<'a> {
     pub(crate) fn open(data: &'a DataSet, decoding: &'a Decoding, segment: Segment) -> Result<Option<Self>> {
         let Segment { shard, first, rows } = segment;
         let Some(shard) = data.shards.get(shard) else { return Ok(None) };
+        let is_last = first + rows == shard.rows;
+        if shard.damage.is_some() {
+            // What is damaged cannot be skipped by lengths, so all records before the first one are decoded.
+            let reader = decoding.reader(data, rows).with_compression(shard.compression()).with_damaged_skipped(true);
+            let decoder = reader.build_decoder().map_err(|error| Failure::record(&shard.path, &error))?;
+            let blocks = Blocks::open(shard, 0)?;
+            return Ok(Some(Self {
+                shard,
+                data,
+                decoding,
+                blocks,
+                decoder,
+                next: first,
+                left: rows,
+                is_last,
+                left_out: first,
+            }));
+        }
         let start = shard.start_before(first);
         let mut blocks = Blocks::open(shard, start.file)?;
         let position = Position { record: start.record, byte: start.framed };
@@ -120,8 +144,7 @@ impl<'a> SegmentReader<'a> {
             }
         }
         let decoder = decoding.decoder(data, framing, rows).map_err(|error| Failure::record(&shard.path, &error))?;
-        let is_last = first + rows == shard.rows;
-        Ok(Some(Self { shard, data, decoding, blocks, decoder, next: first, left: rows, is_last }))
+        Ok(Some(Self { shard, data, decoding, blocks, decoder, next: first, left: rows, is_last, left_out: 0 }))
     }
 
     /// Returns the next rows; `None` after the last.
@@ -151,6 +174,12 @@ impl<'a> SegmentReader<'a> {
                 }
                 break;
             };
+            let left_out = self.left_out.min(rows);
+            self.left_out -= left_out;
+            let (batch, rows) = (batch.slice(left_out as usize, (rows - left_out) as usize), rows - left_out);
+            if rows == 0 {
+                continue;
+            }
             if self.is_last && rows > self.left {
                 let (expected, record) = (self.shard.rows, self.next + self.left);
                 let problem = format!("more records than before: expected {expected}");

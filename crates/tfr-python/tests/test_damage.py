@@ -10,6 +10,7 @@ import pytest
 
 from conftest import example, frame, ids, write
 from tfr_sql import (
+    DamageWarning,
     DataError,
     Loader,
     MissingError,
@@ -17,6 +18,7 @@ from tfr_sql import (
     RecordSource,
     TfrError,
     UsageError,
+    read_tfrecord,
     scan_records,
     schema,
     verify,
@@ -69,6 +71,57 @@ def test_a_reader_is_not_told_of_damage_in_the_part_of_another(tmp_path: Path) -
     flip(path, starts(path)[150])
     with pytest.raises(DataError, match="length"):
         ids(Loader(tmp_path / "set", batch_size=10, rank=8, world_size=10))
+
+
+def test_damaged_records_can_be_skipped(tmp_path: Path) -> None:
+    path = shard_of(write(tmp_path / "set", 200, shards=2))
+    rows = ids(Loader(tmp_path / "set", batch_size=50))
+    at = starts(path)
+    flip(path, at[30] + 20)
+    flip(path, at[70])
+    flip(path, at[99] + 20)
+    kept = [row for number, row in enumerate(rows) if number not in (30, 70, 99)]
+    line = f"{path}: damaged records passed over: 3, the first: record 30 at byte {at[30]}: payload does not match"
+    with pytest.warns(DamageWarning, match=line.replace("+", "[+]")):
+        loader = Loader(tmp_path / "set", batch_size=7, damaged="skip")
+    assert (loader.damaged, loader.num_rows, len(loader)) == (3, 197, 29)
+    assert ids(loader) == kept
+    with pytest.warns(DamageWarning):
+        parts = [Loader(tmp_path / "set", batch_size=5, damaged="skip", rank=rank, world_size=5) for rank in range(5)]
+    assert [row for part in parts for row in ids(part)] == kept
+    assert sorted(row for part in pickle.loads(pickle.dumps(parts)) for row in ids(part)) == sorted(kept)
+    with pytest.warns(DamageWarning):
+        shuffled = Loader(tmp_path / "set", batch_size=7, damaged="skip", shuffle=3, threads=3)
+    batches = iter(shuffled)
+    first = [next(batches) for _ in range(11)]
+    shuffled.load_state_dict(json.loads(json.dumps(shuffled.state_dict())))
+    assert sorted(ids(first) + ids(shuffled)) == sorted(kept)
+
+    # Compressed files without a manifest, whose columns are inferred, and a cut one that was undamaged.
+    lone = tmp_path / "lone.tfrecord.gz"
+    lone.write_bytes(gzip.compress(path.read_bytes()[:-5]))
+    with pytest.warns(DamageWarning):
+        assert ids(Loader(lone, batch_size=7, damaged="skip", columns=["id"])) == kept[:97]
+    with pytest.warns(DamageWarning, match="passed over: 3") as warned:
+        scan = scan_records(tmp_path / "set", damaged="skip")
+        records = list(scan)
+        assert (len(records), scan.damaged) == (197, 3)
+        assert list(scan_records(tmp_path / "set", damaged="skip", start=90)) == records[90:]
+    assert len(warned) == 2
+    with pytest.raises(UsageError, match="start is 1 more than"):
+        list(scan_records(tmp_path / "set", damaged="skip", start=198))
+    with pytest.raises(UsageError, match="damaged is 'ignore'"):
+        Loader(tmp_path / "set", batch_size=7, damaged="ignore")  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DamageWarning):
+            Loader(tmp_path / "set", batch_size=7, damaged="skip")
+
+    # What is written from damaged files says so.
+    written = read_tfrecord(tmp_path / "set", damaged="skip").write(tmp_path / "copy")
+    assert (written.rows, written["damaged_records"]) == (197, 3)
+    assert written.report is not None and written.report["damaged_records"] == 3
+    assert "damaged_records" not in read_tfrecord(tmp_path / "copy").write(tmp_path / "again")
 
 
 def test_checksums_can_be_left_unchecked(tmp_path: Path) -> None:

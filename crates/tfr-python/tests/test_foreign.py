@@ -99,14 +99,29 @@ def test_sets_with_one_more_column_are_one_table(tmp_path: Path) -> None:
     assert batches[0]["id"].tolist() == [1, 2, 3]
     assert batches[0]["more"].tolist() == [-1.0, -1.0, 0.5]
     assert ids(Loader([first, second], batch_size=3, schema=pa.schema([("id", pa.int64())]))) == [1, 2, 3]
+    # The rule of a column that the other set lacks.
+    write_tfrecord(pa.table({"id": [3], "price": [0.1]}), second, map={"price": "string"}, mode="overwrite")
+    (batch,) = Loader([first, second], batch_size=3, fill={"price": -1.0})
+    assert batch["price"].tolist() == [-1.0, -1.0, 0.1]
+    (batch,) = Loader([second, first], batch_size=3, fill={"price": -1.0})
+    assert batch["price"].tolist() == [0.1, -1.0, -1.0]
+    write_tfrecord(pa.table({"id": [3], "price": ["a"]}), first, mode="overwrite")
+    write_tfrecord(pa.table({"id": [3], "price": ["a"]}), second, map={"price": "index"}, mode="overwrite")
+    with pytest.raises(UsageError, match="different options of columns"):
+        Loader([first, second], batch_size=3)
 
 
 def test_sets_with_two_types_of_a_column_are_refused(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     write_tfrecord(pa.table({"id": [1]}), first)
     write_tfrecord(pa.table({"id": ["1"]}), second)
-    with pytest.raises(UsageError, match="their manifests record different types of \"id\""):
+    with pytest.raises(UsageError, match="their manifests record different types of \"id\"") as raised:
         Loader([first, second], batch_size=2)
+    assert raised.value.hint == "Read the sets one by one: one kind of feature has no type that reads the other."
+    write_tfrecord(pa.table({"id": pa.array([2], pa.int32())}), second, mode="overwrite")
+    with pytest.raises(UsageError, match="or pass schema= with types that fit both"):
+        Loader([first, second], batch_size=2)
+    assert ids(Loader([first, second], batch_size=2, schema=pa.schema([("id", pa.int64())]))) == [1, 2]
 
 
 def test_sets_with_different_columns_are_refused(tmp_path: Path) -> None:

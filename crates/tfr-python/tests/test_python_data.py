@@ -135,17 +135,6 @@ def test_the_first_rows_of_an_iterator_determine_the_columns(tmp_path: Path) -> 
         assert found([*first, {"a": 1.5}], tmp_path / "set")["a"][-2:] == [1, 1.5]
 
 
-def test_splits_of_a_dataset_dict_are_refused_with_a_loop(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    data = datasets.DatasetDict({name: datasets.Dataset.from_dict({"n": [1, 2]}) for name in ("train", "test")})
-    with pytest.raises(tfr.UsageError, match="expected one table, found DatasetDict of datasets of 2: train, test") as info:
-        tfr.write_tfrecord(data, tmp_path / "out")
-    # The hint is a program.
-    names = {"data": data, "tfr_sql": tfr}
-    exec(str(info.value.hint).partition("\n")[2].replace("out/", f"{tmp_path}/out/"), names)
-    assert [tfr.manifest(tmp_path / "out" / name).rows for name in ("train", "test")] == [2, 2]
-
-
 def test_columns_that_are_no_arrow_data_are_named(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     for series in [pandas.Series([1, 2]), pandas.Series(["a"])]:

@@ -71,9 +71,14 @@ impl fmt::Display for DryRun {
         if let Some(seed) = options.shuffle {
             writeln!(f, "order   shuffled with seed {seed}")?;
         }
-        if let Some(SplitOptions { splits, by }) = &options.splits {
-            let key = if by.is_empty() { "the whole record".to_owned() } else { by.join(", ") };
-            writeln!(f, "splits  {}, by hash of {key}", self.splits(splits))?;
+        match &options.splits {
+            Some(SplitOptions::Hash { splits, by }) => {
+                let key = if by.is_empty() { "the whole record".to_owned() } else { by.join(", ") };
+                writeln!(f, "splits  {}, by hash of {key}", self.splits(splits))?;
+            }
+            Some(SplitOptions::Rows(splits)) => writeln!(f, "splits  {splits}, cut from the shuffled rows")?,
+            Some(SplitOptions::Column(column)) => writeln!(f, "splits  those that the values of {column} name")?,
+            None => {}
         }
         if !options.partition_by.is_empty() {
             let paths = options.partition_by.iter().map(|column| format!("{column}=.../"));
@@ -112,15 +117,29 @@ impl DryRun {
         let order = if options.ordered { ", in the query's order" } else { "" };
         let each = if options.partition_by.is_empty() { "" } else { " in each directory" };
         let describe = |group: Group<'_>| format!("{}{each}{order}: {} ...", group.shards(), group.first_shard());
-        let Some(SplitOptions { splits, .. }) = &options.splits else {
-            let group = Group { plan: self, fraction: 1.0, sharding: options.sharding, prefix: &options.prefix };
-            return vec![describe(group)];
-        };
-        let split = |(name, fraction): (&str, f64)| {
+        let split = |(name, fraction): (&str, Option<f64>)| {
             let sharding = options.split_shards.get(name).map_or(options.sharding, |shards| Sharding::Count(*shards));
-            describe(Group { plan: self, fraction, sharding, prefix: name })
+            describe(Group { sharding, ..self.group(fraction, name) })
         };
-        splits.iter().map(split).collect()
+        match &options.splits {
+            Some(SplitOptions::Hash { splits, .. }) => {
+                splits.iter().map(|(name, fraction)| split((name, Some(fraction)))).collect()
+            }
+            Some(SplitOptions::Rows(splits)) => {
+                let rows = self.rows.get_value().map(|rows| *rows as u64);
+                let sizes = rows.and_then(|rows| Some((splits.sizes(rows).ok()?, rows)));
+                let fraction = |index: usize| {
+                    sizes.as_ref().and_then(|(sizes, rows)| Some(*sizes.get(index)? as f64 / *rows as f64))
+                };
+                splits.names().enumerate().map(|(index, name)| split((name, fraction(index)))).collect()
+            }
+            Some(SplitOptions::Column(column)) => vec![describe(self.group(None, &format!("<{column}>")))],
+            None => vec![describe(self.group(Some(1.0), &options.prefix))],
+        }
+    }
+
+    fn group<'a>(&'a self, fraction: Option<f64>, prefix: &'a str) -> Group<'a> {
+        Group { plan: self, fraction, sharding: self.options.sharding, prefix }
     }
 
     /// Lists the sidecar files, if any were requested.
@@ -153,24 +172,24 @@ impl DryRun {
 /// Rows with their own shards: all of them, or those of a split.
 struct Group<'a> {
     plan: &'a DryRun,
-    /// Their approximate fraction of all rows.
-    fraction: f64,
+    /// Their approximate fraction of all rows, if it is known.
+    fraction: Option<f64>,
     sharding: Sharding,
     prefix: &'a str,
 }
 
 impl Group<'_> {
-    fn share(&self, of: u64) -> u64 {
-        if self.fraction == 1.0 { of } else { (of as f64 * self.fraction).round() as u64 }
+    fn share(&self, of: u64) -> Option<u64> {
+        self.fraction.map(|fraction| if fraction == 1.0 { of } else { (of as f64 * fraction).round() as u64 })
     }
 
     fn shards(&self) -> String {
         // The number of rows in each partition directory is unknown.
         let is_divided = !self.plan.options.partition_by.is_empty();
-        let rows = self.plan.rows.get_value().filter(|_| !is_divided).map(|rows| self.share(*rows as u64));
+        let rows = self.plan.rows.get_value().filter(|_| !is_divided).and_then(|rows| self.share(*rows as u64));
         let size = &self.plan.size;
-        let least = size.least.filter(|_| !is_divided).map(|bytes| self.share(bytes));
-        let most = size.most.filter(|_| size.unknown.is_empty() && !is_divided).map(|bytes| self.share(bytes));
+        let least = size.least.filter(|_| !is_divided).and_then(|bytes| self.share(bytes));
+        let most = size.most.filter(|_| size.unknown.is_empty() && !is_divided).and_then(|bytes| self.share(bytes));
         match self.sharding {
             Sharding::Count(shards) => match rows {
                 Some(rows) => {

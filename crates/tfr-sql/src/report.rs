@@ -3,6 +3,7 @@
 mod features;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,6 +105,9 @@ pub struct ShardsReport {
     /// The whole set, if the shards were appended to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<SetReport>,
+    /// Damaged records that were passed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged_records: Option<NonZeroU64>,
     /// Warnings that the user received.
     pub warnings: Vec<String>,
 }
@@ -233,6 +237,9 @@ impl ShardsReport {
             partitions: manifest.partition_columns.is_some().then_some(directories.len() as u64),
             framed_bytes: sum(|shard| shard.framed_bytes),
             file_bytes: sum(|shard| shard.file_bytes),
+            damaged_records: NonZeroU64::new(
+                manifest.appended.last().map_or(manifest.damaged_records, |last| last.damaged_records),
+            ),
             set: (!manifest.appended.is_empty()).then_some(SetReport { rows: totals.rows, shards: totals.shards }),
             warnings,
         }

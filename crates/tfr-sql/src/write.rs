@@ -56,7 +56,11 @@ pub fn options(
         out: out.clone(),
         mapping,
         sharding,
-        splits: write.splits.map(|split| SplitOptions { by: columns(&split.by), ..split }),
+        splits: write.splits.map(|split| match split {
+            SplitOptions::Hash { splits, by } => SplitOptions::Hash { splits, by: columns(&by) },
+            SplitOptions::Rows(splits) => SplitOptions::Rows(splits),
+            SplitOptions::Column(column) => SplitOptions::Column(names::column(&column, &schema)),
+        }),
         partition_by: columns(&write.partition_by),
         emit: args.output.emit.emit(),
         layout,

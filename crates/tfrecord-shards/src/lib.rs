@@ -21,7 +21,7 @@
 //! | distribute records over other shards without decoding them | [`reshard`] |
 //! | publish sidecar files with the shards | [`Sidecar`], [`LocalCommit::publish_with`], [`put_sidecars`] |
 //! | write an index of record offsets | [`index`](fn@index) |
-//! | count records and divide files between readers | [`count_records`] |
+//! | count records and divide files between readers | [`count_records`], [`count_intact`] |
 //! | write a table in another format, all or nothing | [`TableCommit`] |
 //! | list and remove the files that killed runs left behind | [`leftovers`], [`remove_leftovers`] |
 //!
@@ -88,8 +88,11 @@ pub use set::parts::MissingParts;
 pub use set::schema::{FieldDescription, SchemaDescription};
 pub use set::sidecar::{IndexName, Sidecar, SidecarEntry, StagedIndex};
 pub use set::{MANIFEST_NAME, SUCCESS_NAME};
-pub use split::{KeyTypeError, ParseSplitsError, Splits, check_key_type, key_hashes, record_hash};
-pub use tools::count_records::{CountedFile, count_records, record_bounds};
+pub use split::{
+    KeyTypeError, ParseSplitsError, RowSplits, RowSplitsError, Splits, check_key_type, check_split_name, key_hashes,
+    record_hash,
+};
+pub use tools::count_records::{CountedFile, count_intact, count_records, record_bounds};
 pub use tools::index::{Index, Indexing, index};
 pub use tools::inputs::files;
 pub use tools::progress::Progress;

@@ -12,11 +12,12 @@ use tfr_tests::{Run, Scratch, read_shards, run, tfr_sql};
 const PARTITIONS: &str = "4";
 
 /// Ways to arrange the rows, and whether the tasks sort them first.
-const ARRANGEMENTS: [(&str, &[&str], bool); 6] = [
+const ARRANGEMENTS: [(&str, &[&str], bool); 7] = [
     ("rows", &["--shard-rows", "300", "--compression", "gzip"], false),
     ("count", &["--shards", "5", "--emit", "stats,index"], true),
     ("shuffle", &["--shuffle", "--seed", "3", "--shards", "6"], true),
     ("split", &["--split", "train=0.8,val=0.2", "--split-by", "zone_id", "--shards", "train=3,val=2"], true),
+    ("row splits", &["--split", "train=rest,val=300rows", "--shuffle", "--shards", "train=3,val=2"], true),
     ("directories", &["--partition-by", "city", "--shard-rows", "200"], true),
     ("ordered", &["--shards", "3"], false),
 ];

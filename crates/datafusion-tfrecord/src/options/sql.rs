@@ -6,6 +6,7 @@ use std::slice;
 
 use arrow_tfrecord::MappingOptions;
 use datafusion_common::Result;
+use tfrecord_shards::SaveMode;
 
 use super::{MAPPING, OptionText, READING, STRICT, WRITING, set_option};
 use crate::error::ErrorKind;
@@ -54,6 +55,12 @@ pub(crate) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
         given.push(Given { option, key, value });
     }
     check(&given)?;
+    if write.add_columns
+        && write.mode != SaveMode::Append
+        && let Some(Given { option, value, .. }) = given.iter().find(|given| given.key == "add_columns")
+    {
+        return Err(invalid(option, value, "'tfrecord.mode' 'append' as well".to_owned()).into());
+    }
     if given.iter().any(|given| MAPPING.iter().any(|option| option.text.is_named(given.key))) {
         read.mapping = Some(MappingOptions { strict: false, ..mapping.clone() });
     }
@@ -105,10 +112,11 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use tfrecord_framing::Compression;
-    use tfrecord_shards::{SaveMode, Sharding};
+    use tfrecord_shards::Sharding;
 
     use super::super::DEFAULT_SEED;
     use super::*;
+    use crate::write::SplitOptions;
 
     fn parsed(options: &[(&str, &str)]) -> Result<WriteOptions> {
         let options = options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect();
@@ -145,8 +153,9 @@ mod tests {
             ("tfrecord.mode", "append"),
         ])?;
         assert_eq!((options.shuffle, options.mode), (Some(DEFAULT_SEED), SaveMode::Append));
-        let splits = options.splits.map(|split| (split.splits.to_string(), split.by));
-        assert_eq!(splits, Some(("train=0.9,val=0.1".to_owned(), vec!["user".to_owned(), "day".to_owned()])));
+        let splits = "train=0.9,val=0.1".parse().expect("splits");
+        let by = vec!["user".to_owned(), "day".to_owned()];
+        assert_eq!(options.splits, Some(SplitOptions::Hash { splits, by }));
         let shards: Vec<_> = options.split_shards.values().map(|shards| shards.get()).collect();
         assert_eq!((shards, options.partition_by), (vec![9, 1], vec!["day".to_owned()]));
         assert_eq!(parsed(&[("tfrecord.shuffle", "true"), ("tfrecord.seed", "7")])?.shuffle, Some(7));
@@ -156,13 +165,15 @@ mod tests {
 
     #[test]
     fn options_errors_suggest_corrections() {
-        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.add_columns, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.damaged, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.add_columns, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.split_column, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.damaged, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a whole number, 1 or more, or train=256,val=16"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
         insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, append or ignore"##);
         insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
         insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
+        insta::assert_snapshot!(message(&[("tfrecord.add_columns", "true"), ("tfrecord.mode", "overwrite")]), @r##"External error: option tfrecord.add_columns: found "true", expected 'tfrecord.mode' 'append' as well"##);
+        insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=200rows")]), @r##"External error: option tfrecord.split: found "a=0.5,b=200rows", expected splits such as train=800rows,val=200rows: split "a": found "0.5", expected a number of rows such as 800rows, or rest for all others"##);
         insta::assert_snapshot!(message(&[("tfrecord.split_by", "user")]), @r##"External error: option tfrecord.split_by: found "user", expected 'tfrecord.split' as well"##);
         insta::assert_snapshot!(message(&[("tfrecord.split", "a=0.5,b=0.6")]), @r##"External error: option tfrecord.split: found "a=0.5,b=0.6", expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 1.1, expected 1"##);
         insta::assert_snapshot!(message(&[("tfrecord.split", "a=1"), ("tfrecord.prefix", "b")]), @"External error: options tfrecord.prefix and tfrecord.split exclude each other");

@@ -2,7 +2,7 @@
 
 use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
 use tfrecord_framing::{CrcPolicy, Level};
-use tfrecord_shards::{SaveMode, Sharding, Splits, check_prefix};
+use tfrecord_shards::{RowSplits, SaveMode, Sharding, check_prefix};
 
 use super::OptionDeclaration;
 use super::rules::{DEFAULT_SEED, check_shards, parse_columns, parse_rules, parse_split_shards, parse_vocabularies};
@@ -15,7 +15,7 @@ type Mapping = OptionDeclaration<MappingOptions>;
 type Reading = OptionDeclaration<ReadOptions>;
 
 /// Options for writing shards. `split` must be set before `split_by`.
-pub static WRITING: [Writing; 16] = [
+pub static WRITING: [Writing; 17] = [
     Writing::new("shards", "N", |write, value| {
         if value.contains('=') {
             write.split_shards = parse_split_shards(value)?;
@@ -88,22 +88,41 @@ pub static WRITING: [Writing; 16] = [
     .help("the seed of the shuffle: equal seeds give equal orders", "0")
     .needs("shuffle"),
     Writing::new("split", "NAME=F,…", |write, value| {
-        let splits = value.parse::<Splits>();
-        let splits = splits.map_err(|error| format!("splits such as train=0.9,val=0.1: {error}"))?;
-        write.splits = Some(SplitOptions { splits, by: Vec::new() });
+        write.splits = Some(if RowSplits::are_meant(value) {
+            let expected = |error| format!("splits such as train=800rows,val=200rows: {error}");
+            SplitOptions::Rows(value.parse().map_err(expected)?)
+        } else {
+            let expected = |error| format!("splits such as train=0.9,val=0.1: {error}");
+            SplitOptions::Hash { splits: value.parse().map_err(expected)?, by: Vec::new() }
+        });
         Ok(())
     })
-    .help("divide the rows into [splits](shuffle-and-splits.md#split-by-a-key): `train=0.9,val=0.1`", "")
+    .help(
+        "divide the rows into [splits](shuffle-and-splits.md#split-by-a-key): `train=0.9,val=0.1`, or with `shuffle` \
+         `train=800rows,val=200rows`",
+        "",
+    )
     .excludes(&["prefix"]),
     Writing::new("split_by", "COL,…", |write, value| {
-        let by = parse_columns(value)?;
-        if let Some(splits) = &mut write.splits {
-            splits.by = by;
+        let columns = parse_columns(value)?;
+        match &mut write.splits {
+            Some(SplitOptions::Hash { by, .. }) => *by = columns,
+            Some(_) => return Err("fractions of keys in 'split', for exact numbers of rows divide keys".to_owned()),
+            None => {}
         }
         Ok(())
     })
     .help("split by the key of these columns", "the whole record")
     .needs("split"),
+    Writing::new("split_column", "COL", |write, value| match parse_columns(value)?.as_slice() {
+        [column] => {
+            write.splits = Some(SplitOptions::Column(column.clone()));
+            Ok(())
+        }
+        _ => Err("one column".to_owned()),
+    })
+    .help("divide the rows into the [splits that this column names](shuffle-and-splits.md#splits-in-a-column)", "")
+    .excludes(&["split", "split_by", "prefix"]),
     Writing::new("partition_by", "COL,…", |write, value| set(&mut write.partition_by, parse_columns(value))).help(
         "write a [directory](shuffle-and-splits.md#partition-directories) for each value of \
                  these columns: `dt=2026-01-01/`",

@@ -241,14 +241,8 @@ impl Batches {
             damage.iter().for_each(|damage| log::warn!("{}: passed over: {damage}", self.name));
             return;
         };
-        findings.add_running(Finding {
-            file: self.name.to_string(),
-            column: None,
-            what: "damaged records passed over".to_owned(),
-            row: first.record,
-            value: first.to_string(),
-            count: self.damaged,
-        });
+        let file = self.name.to_string();
+        findings.add_running(Finding::damaged_records(file, self.damaged, first.record, first.to_string()));
     }
 
     fn record_error(&self, error: arrow_tfrecord::Error) -> Error {

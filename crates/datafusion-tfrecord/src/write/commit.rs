@@ -33,7 +33,7 @@ use tfrecord_sidecars::stats::Statistics;
 use super::describe::SetForm;
 use super::exec::{COUNT_SCHEMA, TfRecordWriteExec, count_batch};
 use super::observe::snapshot;
-use super::options::WriteOptions;
+use super::options::{SplitOptions, WriteOptions};
 use super::report::PartitionReport;
 use super::run::{Run, describe_panic, with_run};
 use super::running::{Begun, Running, Runs};
@@ -300,15 +300,23 @@ impl CommitTask {
         };
         let reports = self.collect_reports(&run, context).await?;
         run.end_shared();
-        for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
+        let findings = Findings::of(context.session_config());
+        for finding in findings.iter().flat_map(|findings| findings.unreported()) {
             warn!("{finding}");
         }
-        self.publish(&run, reports).await
+        let damaged = findings.map_or(0, |findings| findings.damaged_records());
+        self.publish(&run, reports, damaged).await
     }
 
-    /// Publishes what the write partitions have staged, and returns the number of rows.
-    pub(super) async fn publish(&self, run: &Arc<Run>, mut reports: BTreeMap<u32, PartitionReport>) -> Result<u64> {
-        let description = self.describe()?;
+    /// Publishes what the write partitions have staged, and returns the number of rows. Reading them has passed over this
+    /// number of damaged records.
+    pub(super) async fn publish(
+        &self,
+        run: &Arc<Run>,
+        mut reports: BTreeMap<u32, PartitionReport>,
+        damaged_records: u64,
+    ) -> Result<u64> {
+        let description = SetDescription { damaged_records, ..self.describe()? };
         let rows = self.check(&reports)?;
         let statistics = merged(reports.values_mut().filter_map(|report| report.statistics.take()))?;
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
@@ -508,14 +516,17 @@ struct MissingShard {
 /// number, and at least one. With partition columns, a directory exists only for its rows. Only a set without rows
 /// then has such shards, in the directory of nulls.
 fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<MissingShard> {
-    if !options.partition_by.is_empty() && !staged.is_empty() {
+    let follow_rows = !options.partition_by.is_empty() || matches!(options.splits, Some(SplitOptions::Column(_)));
+    if follow_rows && !staged.is_empty() {
         return Vec::new();
     }
     let partition_values: Vec<_> = options.partition_by.iter().map(|column| (column.clone(), None)).collect();
     let group = |split| ShardGroup { partition_values: partition_values.clone(), split };
     let groups: Vec<ShardGroup> = match &options.splits {
-        Some(split) => split.splits.iter().map(|(name, _)| group(Some(name.to_owned()))).collect(),
-        None => vec![group(None)],
+        Some(split) if !split.names().is_empty() => {
+            split.names().into_iter().map(|name| group(Some(name.to_owned()))).collect()
+        }
+        _ => vec![group(None)],
     };
     let first_free = staged.iter().map(|shard| shard.sequence as usize + 1).max().unwrap_or(0);
     let mut missing = Vec::new();

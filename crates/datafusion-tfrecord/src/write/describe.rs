@@ -8,7 +8,7 @@ use tfrecord_framing::Compression;
 use tfrecord_shards::{SchemaDescription, SetDescription, SplitDescription};
 
 use super::observe::snapshot;
-use super::options::{Layout, WriteOptions};
+use super::options::{Layout, SplitOptions, WriteOptions};
 use super::sorted::Arrangement;
 use crate::error::shards_error;
 
@@ -40,11 +40,19 @@ impl SetForm<'_> {
         description.write_partitions = u32::try_from(source_partitions)
             .map_err(|_| internal_datafusion_err!("{source_partitions} input partitions"))?;
         description.seed = options.shuffle;
-        if let Some(split) = &options.splits {
-            let splits = split.splits.iter();
-            let splits = splits.map(|(name, fraction)| SplitDescription { name: name.to_owned(), fraction });
-            description.splits = splits.collect();
-            description.split_by.clone_from(&split.by);
+        match &options.splits {
+            Some(SplitOptions::Hash { splits, by }) => {
+                description.splits =
+                    splits.iter().map(|(name, fraction)| SplitDescription::new(name, fraction)).collect();
+                description.split_by.clone_from(by);
+            }
+            // Their fractions follow from the rows.
+            Some(SplitOptions::Rows(splits)) => {
+                let exact = |name| SplitDescription { rows: Some(0), ..SplitDescription::new(name, 0.0) };
+                description.splits = splits.names().map(exact).collect();
+            }
+            Some(SplitOptions::Column(column)) => description.split_column = Some(column.clone()),
+            None => {}
         }
         let partition_columns = Arrangement::partition_schema(self.rows, options)?;
         let described = partition_columns.map(|schema| SchemaDescription::try_new(&schema)).transpose();

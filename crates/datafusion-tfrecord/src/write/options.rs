@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use arrow_tfrecord::MappingOptions;
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::{ParseSplitsError, SaveMode, Sharding, Splits};
+use tfrecord_shards::{RowSplits, SaveMode, Sharding, Splits};
 use tfrecord_sidecars::Emit;
 use tfrecord_sidecars::snapshot::SnapshotNulls;
 
@@ -111,14 +111,38 @@ pub enum Layout {
 }
 
 /// The splits, and how rows are assigned to them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "(String, Vec<String>)", into = "(String, Vec<String>)")]
-pub struct SplitOptions {
-    /// The names and fractions of the splits.
-    pub splits: Splits,
-    /// The key columns, [hashed](tfrecord_shards::key_hashes) in this order. If empty, the key is the [whole
-    /// record](tfrecord_shards::record_hash).
-    pub by: Vec<String>,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum SplitOptions {
+    /// By the hash of a key.
+    Hash {
+        /// The names and fractions of the splits.
+        #[serde(with = "text")]
+        splits: Splits,
+        /// The key columns, [hashed](tfrecord_shards::key_hashes) in this order. If empty, the key is the [whole
+        /// record](tfrecord_shards::record_hash).
+        by: Vec<String>,
+    },
+    /// Exact numbers of rows, cut from shuffled rows. Requires a [shuffle](WriteOptions::shuffle) and no partition columns,
+    /// and the set cannot be appended to.
+    Rows(#[serde(with = "text")] RowSplits),
+    /// The values of this column are the names of the splits. The records do not contain it.
+    Column(String),
+}
+
+impl SplitOptions {
+    /// Returns the names of the splits, in order. Empty if only the rows tell them.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Hash { splits, .. } => splits.iter().map(|(name, _)| name).collect(),
+            Self::Rows(splits) => splits.names().collect(),
+            Self::Column(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a split of this name is possible.
+    pub fn may_have(&self, name: &str) -> bool {
+        matches!(self, Self::Column(_)) || self.names().contains(&name)
+    }
 }
 
 impl WriteOptions {
@@ -149,20 +173,6 @@ impl WriteOptions {
             inputs: Vec::new(),
             recorded: BTreeMap::new(),
         }
-    }
-}
-
-impl TryFrom<(String, Vec<String>)> for SplitOptions {
-    type Error = ParseSplitsError;
-
-    fn try_from((splits, by): (String, Vec<String>)) -> Result<Self, Self::Error> {
-        Ok(Self { splits: splits.parse()?, by })
-    }
-}
-
-impl From<SplitOptions> for (String, Vec<String>) {
-    fn from(options: SplitOptions) -> Self {
-        (options.splits.to_string(), options.by)
     }
 }
 

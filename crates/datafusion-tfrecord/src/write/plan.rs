@@ -27,9 +27,9 @@ use super::commit::{TfRecordCommitExec, check_appended};
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec, exact_rows};
 use super::observe::snapshot;
-use super::options::{Layout, WriteOptions};
+use super::options::{Layout, SplitOptions, WriteOptions};
 use super::shards::memory_per_shard;
-use super::sorted::{Arrangement, RecordOrder};
+use super::sorted::{Arrangement, RecordOrder, check_row_splits};
 use super::target::WriteTarget;
 use super::upload::UploadTarget;
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
@@ -48,6 +48,7 @@ use tfr_files::{GuardedSource, Location};
 /// - A column to partition or split by does not exist or has an unsuitable type: [`ErrorKind::NoColumn`],
 ///   [`ErrorKind::PartitionType`], [`ErrorKind::SplitKeyType`].
 /// - No column is left for the records: [`ErrorKind::NoColumnsLeft`].
+/// - Splits of exact numbers of rows are not possible: [`ErrorKind::RowSplits`], [`ErrorKind::RowSplitSizes`].
 /// - An ordered query has a number of shards but an unknown number of rows: [`ErrorKind::UnknownRowCount`].
 pub fn plan_write(
     input: Arc<dyn ExecutionPlan>,
@@ -86,6 +87,9 @@ fn plan(
 ) -> Result<Arc<TfRecordCommitExec>> {
     let rows = input.schema();
     let is_ordered = options.ordered && options.shuffle.is_none() && has_order(&input);
+    if let Some(SplitOptions::Rows(splits)) = &options.splits {
+        check_row_splits(splits, &options, exact_rows(&input)?)?;
+    }
     let order = record_order(&options, is_ordered, session);
     let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
     let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);

@@ -204,9 +204,11 @@ impl TfRecordCommitExec {
         if let Some(statistics) = statistics {
             report = report.with_statistics(statistics.to_bytes().map_err(sidecar_error)?);
         }
-        for finding in Findings::of(context.session_config()).iter().flat_map(|findings| findings.unreported()) {
+        let findings = Findings::of(context.session_config());
+        for finding in findings.iter().flat_map(|findings| findings.unreported()) {
             report = report.with_note(finding.to_string());
         }
+        report = report.with_damaged_records(findings.map_or(0, |findings| findings.damaged_records()));
         let shards = report.shards.len();
         put_report(run, staging, report).await?;
         Ok(TaskOutcome { step, rows, shards })
@@ -309,7 +311,7 @@ impl TfRecordCommitExec {
             self.run_task(at, self.repeatable(error, &mut repeated)?, context).await?;
             complete = self.complete(at, context).await?;
         }
-        let Complete { partitions, written, created } = complete;
+        let Complete { partitions, written, created, damaged_records } = complete;
         let (staging, mut shards) = match (commit, &at.shards) {
             (Some(commit), _) => {
                 let options = self.options().clone();
@@ -343,7 +345,7 @@ impl TfRecordCommitExec {
         };
         let reports = partitions.into_iter().map(report).collect();
         let run = Run::begin(staging, self.options(), Some(self.start_run()))?;
-        self.commit_task()?.publish(&run, reports).await?;
+        self.commit_task()?.publish(&run, reports, damaged_records).await?;
         match self.outcome() {
             Some(WriteOutcome::Written(manifest)) => Ok((manifest, completed)),
             Some(WriteOutcome::Ignored { found }) => {
@@ -409,7 +411,8 @@ impl TfRecordCommitExec {
             let statistics = report.statistics.as_deref().map(Statistics::from_bytes).transpose();
             partitions.push((report.partition, report.rows, statistics.map_err(sidecar_error)?));
         }
-        Ok(Complete { partitions, written, created })
+        let damaged_records = sorted.iter().map(|report| report.damaged_records).fold(0, u64::saturating_add);
+        Ok(Complete { partitions, written, created, damaged_records })
     }
 }
 
@@ -432,4 +435,6 @@ struct Complete {
     written: Vec<TaskReport>,
     /// When the publication began.
     created: DateTime<Utc>,
+    /// The number of damaged records that the tasks passed over.
+    damaged_records: u64,
 }

@@ -25,7 +25,7 @@ fn emit(kinds: &str) -> Emit {
 
 fn split(out: &Path, sharding: Sharding) -> WriteOptions {
     let splits = "train=0.8,val=0.2".parse().expect("splits");
-    WriteOptions { splits: Some(SplitOptions { splits, by: vec!["id".to_owned()] }), ..options(out, sharding) }
+    WriteOptions { splits: Some(SplitOptions::Hash { splits, by: vec!["id".to_owned()] }), ..options(out, sharding) }
 }
 
 const CASES: [Case; 12] = [

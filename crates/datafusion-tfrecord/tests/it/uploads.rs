@@ -178,7 +178,7 @@ async fn one_fails(before: &FaultyStore, options: impl Fn() -> Result<WriteOptio
 /// Shuffled, in splits.
 fn arranged(options: WriteOptions) -> Result<WriteOptions> {
     let splits = "a=0.5,b=0.5".parse().map_err(external)?;
-    Ok(WriteOptions { shuffle: Some(1), splits: Some(SplitOptions { splits, by: Vec::new() }), ..options })
+    Ok(WriteOptions { shuffle: Some(1), splits: Some(SplitOptions::Hash { splits, by: Vec::new() }), ..options })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import (
     CommandError,
+    DamageWarning,
     DataError,
     DependencyError,
     ExistsError,
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
     from ._manifest import Manifest, Plan
     from ._query import Query, read_tfrecord, sql, write_tfrecord
     from ._ragged import Ragged
-    from ._records import RecordSource, scan_records
+    from ._records import RecordScan, RecordSource, scan_records
     from ._stats import Stats
     from ._write_job import WriteJob, start_write
     from ._tools import describe, head, reshard, salvage, stats
 
 __all__ = [
     "CommandError",
+    "DamageWarning",
     "DataError",
     "Decoder",
     "DependencyError",
@@ -53,6 +55,7 @@ __all__ = [
     "QueryError",
     "Ragged",
     "RecordBatch",
+    "RecordScan",
     "RecordSource",
     "Stats",
     "TfrError",
@@ -86,6 +89,7 @@ _LAZY = {
     "Query": "._query",
     "Ragged": "._ragged",
     "RecordBatch": "._batch",
+    "RecordScan": "._records",
     "RecordSource": "._records",
     "Stats": "._stats",
     "Verification": "._inspect",

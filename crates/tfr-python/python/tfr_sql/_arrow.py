@@ -9,6 +9,7 @@ from typing import Any, Iterable, Iterator, Mapping, Protocol, Union
 
 from . import _native
 from ._errors import TfrError, UsageError
+from ._hugging_face import batches_of, is_dataset, is_dataset_dict
 from ._require import require
 from ._rows import batches_of_columns, batches_of_rows, is_columns
 
@@ -27,10 +28,6 @@ class ArrowArray(Protocol):
 
 #: Tables, streams and batches, and the objects that `_known` converts.
 ArrowLike = Union[ArrowStream, ArrowArray, Iterable[Union[ArrowStream, ArrowArray]], Any]
-
-#: The rows of a batch, from sources that let the reader decide.
-_ROWS = 8192
-
 
 class Stream:
     """The messages of an Arrow stream with the rows of `data`. Reads nothing before the first message is taken.
@@ -142,7 +139,7 @@ def _source(data: Any, name: str) -> tuple[Iterable[Any], bool]:
             f"{name}: expected Arrow data, found a path or text",
             hint="Read files with a query: tfr_sql.sql(\"SELECT * FROM 'x.parquet'\").",
         )
-    _refuse_splits(data, name)
+    _refuse_tables(data, name)
     refuse_series(data, name)
     known: Iterable[Any] | None = _known(data, name)
     if known is not None:
@@ -185,9 +182,14 @@ def refuse_series(data: Any, name: str) -> None:
         raise UsageError(f"{name}: expected a table, found {_kind(data)}", hint=_HINT_OF_ARRAYS)
 
 
-def _refuse_splits(data: Any, name: str) -> None:
+def _refuse_tables(data: Any, name: str) -> None:
     """Refuses a dictionary of tables, such as a DatasetDict."""
     __tracebackhide__ = True
+    if is_dataset_dict(data):
+        raise UsageError(
+            f"{name}: expected one table, found {_kind(data)} of {len(data)}: {', '.join(map(str, data))}",
+            hint="write_tfrecord writes a DatasetDict as splits. In a query, use one of them: data[\"train\"].",
+        )
     values = data.values() if isinstance(data, Mapping) else ()
     is_table = [hasattr(value, "column_names") or hasattr(value, "columns") for value in values]
     if any(is_table):
@@ -231,8 +233,8 @@ def _known(data: Any, name: str) -> Any:
         return [data.scan().to_arrow_batch_reader()]
     if library == "pyiceberg" and hasattr(data, "to_arrow_batch_reader"):  # DataScan
         return [data.to_arrow_batch_reader()]
-    if library == "datasets" and hasattr(data, "with_format"):  # Hugging Face Dataset, IterableDataset
-        return _rows_of_hugging_face(data)
+    if is_dataset(data):
+        return batches_of(data)
     if library == "ray" and hasattr(data, "iter_batches"):
         return iter(data.iter_batches(batch_format="pyarrow", batch_size=None))
     if library == "pyspark" and hasattr(data, "toArrow"):
@@ -281,10 +283,3 @@ def _rows_of_delta(table: Any, name: str) -> Any:
             hint=f"In Spark: ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = '{str(mode).lower()}')",
         )
     return QueryBuilder().register("t", table).execute("SELECT * FROM t")
-
-
-def _rows_of_hugging_face(data: Any) -> Iterator[Any]:
-    if hasattr(data, "__len__") and len(data) == 0:
-        yield data.features.arrow_schema.empty_table()
-        return
-    yield from data.with_format("arrow").iter(batch_size=_ROWS)

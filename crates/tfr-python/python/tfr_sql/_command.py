@@ -97,6 +97,7 @@ class Command:
         refuse_loss: bool = False,
         feed_here: bool = False,
         is_copy: bool = False,
+        map_file: str | None = None,
     ) -> None:
         __tracebackhide__ = True
         program = find_command()
@@ -108,6 +109,7 @@ class Command:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()
         messages, messages_in = os.pipe()
         pipes: dict[str, tuple[int, int]] = {}
+        mapping = None if map_file is None else _file_of(map_file)
         try:
             pipes = {name: os.pipe() for name in tables or {}}
             command = [program, *arguments, f"--messages=fd:{messages_in}"]
@@ -115,12 +117,15 @@ class Command:
             for name, (read, write) in pipes.items():
                 _enlarge(write)
                 command.append(f"--table={name}=/dev/fd/{read},format=arrow")
+            if mapping is not None:
+                command.append(f"--map-file=/dev/fd/{mapping.fileno()}")
+            files = [] if mapping is None else [mapping.fileno()]
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
-                pass_fds=[messages_in, *(read for read, _ in pipes.values())],
+                pass_fds=[messages_in, *files, *(read for read, _ in pipes.values())],
             )
         except BaseException as error:
             self._stderr.close()
@@ -133,6 +138,8 @@ class Command:
         finally:
             for descriptor in (messages_in, *(read for read, _ in pipes.values())):
                 os.close(descriptor)
+            if mapping is not None:
+                mapping.close()
         if progress:
             self._show = _Progress(progress, list((tables or {}).values()), is_copy)
         self._stop = weakref.finalize(self, _stop, self.process, self._stderr, os.getpid())
@@ -420,6 +427,15 @@ class _Progress:
                 self._bar.refresh()
             self._bar.close()
             self._bar = None
+
+
+def _file_of(text: str) -> IO[bytes]:
+    """Returns a file without a name that has this text."""
+    file = tempfile.TemporaryFile()
+    file.write(text.encode())
+    file.flush()
+    file.seek(0)
+    return file
 
 
 def arguments_of(options: Mapping[str, Any], known: Mapping[str, str], function: str) -> list[str]:

@@ -94,6 +94,10 @@ class MissingFilesWarning(UserWarning):
     """
 
 
+class DamageWarning(UserWarning):
+    """Damaged records of a file are passed over, because `damaged="skip"` says so."""
+
+
 class ExistsError(TfrError, FileExistsError):
     """The target exists, and is not to be replaced."""
 

@@ -13,7 +13,7 @@ from ._fill import Fill, native_fill
 from ._paths import Paths, expand_records
 from ._ragged import Ragged
 from ._schema import check_schema
-from ._warnings import warn_of_missing
+from ._warnings import skips_damaged, warn_of_damage, warn_of_missing
 
 Column = Union["np.ndarray[Any, Any]", Ragged, Dict[str, Any]]
 Batch = Dict[str, Column]
@@ -57,6 +57,8 @@ class Loader:
     * `prefetch`: how many batches are made ahead.
     * `threads`: how many threads decode records.
     * `crc`: whether the checksums of records are checked.
+    * `damaged`: "skip" passes over damaged records and reads what follows in the file. The files are then read once before
+      the first batch, to count the intact records. A `DamageWarning` for each damaged file says how many are passed over.
 
     A `for` loop over the loader reads the next epochs, also if the one before was left early. `set_epoch` or
     `load_state_dict` let it begin elsewhere. `state_dict` is the position after the batch that was returned last.
@@ -91,6 +93,7 @@ class Loader:
         prefetch: int = 2,
         threads: int = 1,
         crc: bool = True,
+        damaged: Literal["error", "skip"] = "error",
     ) -> None:
         __tracebackhide__ = True
         if isinstance(columns, str):
@@ -99,7 +102,8 @@ class Loader:
             hint = "Pass a seed: shuffle=7." if shuffle else "Leave it out: without shuffle, rows come in the order of the files."
             raise UsageError(f"shuffle is {shuffle}, expected a seed", hint=hint)
         files = expand_records(paths, "Loader")
-        self._data = _native.DataSet(files, split=split, schema=check_schema(schema, "schema"))
+        skips = skips_damaged(damaged)
+        self._data = _native.DataSet(files, split=split, schema=check_schema(schema, "schema"), skips_damaged=skips)
         self._options: dict[str, Any] = {
             "batch_size": _check_number("batch_size", batch_size, 1),
             "columns": None if columns is None else list(columns),
@@ -116,6 +120,7 @@ class Loader:
         self._epochs = None if epochs is None else _check_number("epochs", epochs, 1)
         self._prefetch = _check_number("prefetch", prefetch, 0)
         warn_of_missing(self._data.missing)
+        warn_of_damage(self._data.damage[1])
         self._epoch = 0
         self._step = 0
         self._resumed = False
@@ -160,6 +165,11 @@ class Loader:
     def files(self) -> list[str]:
         """The paths of the files."""
         return [os.fspath(path) for path in self._data.files]
+
+    @property
+    def damaged(self) -> int:
+        """The number of damaged records that `damaged="skip"` passes over in the files. Adjacent ones may count as one."""
+        return self._data.damage[0]
 
     @property
     def num_rows(self) -> int:

@@ -66,6 +66,7 @@ WRITING: dict[str, str] = {
     "shuffle": "flag",
     "split": "value",
     "split_by": "value",
+    "split_column": "value",
     "strict": "flag",
     "temp_dir": "value",
     "threads": "value",
@@ -125,10 +126,12 @@ class WriteOptions(TypedDict, total=False):
     shards: Values | None
     #: Write all rows in a uniform random order
     shuffle: bool | int | None
-    #: Divide the rows into splits: train=0.9,val=0.1
+    #: Divide the rows into splits: train=0.9,val=0.1, or with shuffle train=800rows,val=200rows
     split: Values | None
     #: Split by the key of these columns [default: the whole record]
     split_by: Values | None
+    #: Divide the rows into the splits that this column names
+    split_column: Values | None
     #: Refuse columns that would lose information, and other doubtful input
     strict: bool | None
     #: Spill into this existing directory [default: the system's]

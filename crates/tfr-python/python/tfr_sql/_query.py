@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Se
 from . import _native
 from ._arrow import ArrowLike, Stream
 from ._batch import RecordBatch
+from ._categories import as_map_file, ranked_columns, vocabularies
 from ._command import Command, Progress, arguments_of, losses_are_errors
 from ._errors import TfrError, UsageError
+from ._hugging_face import Rows, is_dataset, is_dataset_dict
 from ._inspect import shards_of_split
 from ._manifest import Manifest, Plan
 from ._options import QUERY, READING, WRITING
@@ -59,7 +61,12 @@ def write_tfrecord(
 
     `data` is a table or stream of any library with the Arrow interface, a dictionary of arrays, an iterable of batches or
     of dictionaries (rows), or one of the other objects that `docs/python.md` lists. Options are those of the command:
-    `shards=16`, `shuffle=7`, `split={"train": 0.9, "val": 0.1}`, `map={"price": "string"}`.
+    `shards=16`, `shuffle=7`, `split={"train": 0.9, "val": 0.1}`, `map={"price": "string"}`. Integers in `split` are exact
+    numbers of rows, which need a shuffle: `split={"train": "rest", "val": 1000}`.
+
+    A DatasetDict of Hugging Face is written as splits, each under its own name. With `map={"label": "index"}`, a categorical
+    column of pandas, an Enum of polars, an ordered dictionary of pyarrow and a ClassLabel become the ranks that their values
+    have there, and the manifest records the names. Values of other columns are ranked in the order of their text.
 
     `shards=` assigns rows to shards round-robin, so a reader of all shards finds them in another order. `shard_rows=` and
     `shard_size=` keep the order of the rows, and so does `sql(...).write` with ORDER BY in the query.
@@ -70,9 +77,21 @@ def write_tfrecord(
       part-00001-of-00002.tfrecord  3  191 B
     """
     __tracebackhide__ = True
+    given: Any = options
+    categories = vocabularies(data, ranked_columns(given.get("map")), _DATA)
+    if categories and given.get("map_file") is not None:
+        columns = ", ".join(categories)
+        raise UsageError(
+            f"{_DATA}: map= asks for the ranks of {columns}, whose categories have an order, and there is a map_file=",
+            hint="Give the rule and the vocabulary of the column in the mapping file.",
+        )
+    if is_dataset_dict(data) or (is_dataset(data) and categories):
+        data = Rows(data, dict(categories.values()), _DATA)
+        given = _with_splits(data, given)
     query = Query(f"SELECT * FROM {_DATA}", {_DATA: data}, [])
     query._is_copy = True
-    return query.write(out, progress=progress, **options)
+    query._map_file = as_map_file(categories) if categories else None
+    return query.write(out, progress=progress, **given)
 
 
 def read_tfrecord(
@@ -131,6 +150,8 @@ class Query:
         self._started: _native.RowReader | None = None
         # Whether the query selects all rows of its tables, unchanged.
         self._is_copy = False
+        # The text of a mapping file.
+        self._map_file: str | None = None
 
     def __repr__(self) -> str:
         tables = f" with {', '.join(self._tables)}" if self._tables else ""
@@ -245,6 +266,7 @@ class Query:
             refuse_loss=refuse_loss,
             feed_here=waits and all(table.is_python for table in tables.values()),
             is_copy=self._is_copy,
+            map_file=self._map_file,
         )
 
     def _start(self) -> _native.RowReader:
@@ -281,7 +303,34 @@ def _write_arguments(options: Mapping[str, Any], function: str) -> list[str]:
         if given.get("seed") is not None:
             raise UsageError(f"{function}: shuffle={shuffle} is a seed, and seed= is another one")
         given["shuffle"], given["seed"] = True, shuffle
+    if isinstance(given.get("split"), Mapping):
+        given["split"] = _sizes(given["split"])
     return arguments_of(given, WRITING, function)
+
+
+def _sizes(splits: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sizes of splits as the command has them: integers are numbers of rows, unless 1 is all of them."""
+
+    def is_number(size: Any) -> bool:
+        return hasattr(size, "__index__") and not isinstance(size, bool)
+
+    if not all(is_number(size) or size == "rest" for size in splits.values()) or list(splits.values()) == [1]:
+        return dict(splits)
+    return {name: f"{int(size)}rows" if is_number(size) else size for name, size in splits.items()}
+
+
+def _with_splits(rows: Rows, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options with the column of the names of splits."""
+    __tracebackhide__ = True
+    if rows.split_column is None:
+        return dict(options)
+    for option in ("split", "split_by", "split_column", "prefix"):
+        if options.get(option) is not None:
+            raise UsageError(
+                f"{_DATA}: a DatasetDict has splits, and {option}= makes others",
+                hint=f"Leave out {option}=, or write one of its datasets.",
+            )
+    return {**options, "split_column": rows.split_column}
 
 
 def _written(out: str, report: dict[str, Any]) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence, SupportsIndex
+from typing import Any, Iterator, Literal, Sequence, SupportsIndex
 
 from . import _native
 from ._errors import UsageError
@@ -10,16 +10,40 @@ from ._fill import Fill, native_fill
 from ._paths import Paths, expand_records
 from ._require import require
 from ._schema import check_schema
-from ._warnings import warn_of_missing
+from ._warnings import skips_damaged, warn_of_damage, warn_of_missing
 
 
-def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[bytes]:
-    """Yields the records of files in order, as the bytes that were written. Files may be compressed.
+class RecordScan(Iterator[bytes]):
+    """The records of files in order: the iterator that `scan_records` returns."""
+
+    def __init__(self, scanner: _native.Scanner) -> None:
+        self._scanner = scanner
+        self._records = _records(scanner)
+
+    @property
+    def damaged(self) -> int:
+        """The number of damaged records that `damaged="skip"` has passed over so far. Adjacent ones may count as one."""
+        return self._scanner.damage[0]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._records
+
+    def __next__(self) -> bytes:
+        __tracebackhide__ = True
+        return next(self._records)
+
+
+def scan_records(
+    paths: Paths, *, start: int = 0, crc: bool = True, damaged: Literal["error", "skip"] = "error"
+) -> RecordScan:
+    """Returns an iterator over the records of files, in order, as the bytes that were written. Files may be compressed.
 
     `start` is the number of the first record, counted from 0 over all files. Records before it are skipped by a manifest,
     or by their lengths; compressed files without a manifest are read from their start.
 
-    Damage is a `DataError`, after the records before it. `crc=False` does not check the checksums.
+    Damage is a `DataError`, after the records before it. `crc=False` does not check the checksums. `damaged="skip"` passes
+    over damaged records and returns what follows: `start` counts intact records then, a `DamageWarning` for each damaged
+    file comes after the last record, and `.damaged` is the number of damaged records.
 
     >>> [len(record) for record in tfr.scan_records("shards/", start=4)]
     [48, 53]
@@ -27,10 +51,17 @@ def scan_records(paths: Paths, *, start: int = 0, crc: bool = True) -> Iterator[
     __tracebackhide__ = True
     if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start < 2**64:
         raise UsageError(f"start is {start!r}, expected the number of a record")
-    scanner = _native.Scanner(expand_records(paths, "scan_records"), start=start, crc=crc)
+    files, skips = expand_records(paths, "scan_records"), skips_damaged(damaged)
+    scanner = _native.Scanner(files, start=start, crc=crc, skips_damaged=skips)
     warn_of_missing(scanner.missing)
+    return RecordScan(scanner)
+
+
+def _records(scanner: _native.Scanner) -> Iterator[bytes]:
+    __tracebackhide__ = True
     while records := scanner.next():
         yield from records
+    warn_of_damage(scanner.damage[1])
 
 
 class RecordSource:

@@ -6,13 +6,26 @@ import sys
 import warnings
 from typing import Iterable
 
-from ._errors import MissingFilesWarning
+from ._errors import DamageWarning, MissingFilesWarning, UsageError
 
 
 def warn_of_missing(lines: Iterable[str]) -> None:
     """Warns of files that are missing in a directory."""
     for line in lines:
         warnings.warn(MissingFilesWarning(line), stacklevel=caller())
+
+
+def warn_of_damage(lines: Iterable[str]) -> None:
+    """Warns of damaged records that are passed over."""
+    for line in lines:
+        warnings.warn(DamageWarning(line), stacklevel=caller())
+
+
+def skips_damaged(damaged: object) -> bool:
+    """Returns whether damaged records are passed over, by the argument `damaged`."""
+    if damaged not in ("error", "skip"):
+        raise UsageError(f"damaged is {damaged!r}, expected 'error' or 'skip'")
+    return damaged == "skip"
 
 
 def caller() -> int:

@@ -201,7 +201,7 @@ fn capitalized(text: &str) -> String {
 const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
 
 /// Options that the short help omits.
-const RARE: [&str; 13] = [
+const RARE: [&str; 14] = [
     "add_columns",
     "hosts",
     "prefix",
@@ -214,11 +214,12 @@ const RARE: [&str; 13] = [
     "seed",
     "shard_rows",
     "split_by",
+    "split_column",
     "record_type",
 ];
 
 /// Paragraphs that the long help adds.
-const MORE: [(&str, &str); 11] = [
+const MORE: [(&str, &str); 12] = [
     (
         "hosts",
         "This follows the guideline in TensorFlow's guides. Records of less than 100 MiB in total become one shard.",
@@ -245,8 +246,11 @@ const MORE: [(&str, &str); 11] = [
         "Rows are assigned by a hash of their key, so that no key is in two splits, and rows added later do not move \
          others. Without --split-by the whole record is the key. Shard names start with the split, and --shards \
          applies to each split: --shards 16, or --shards train=256,val=16. In a query, \
-         tf_split('train=0.9,val=0.1', user_id) returns the same.",
+         tf_split('train=0.9,val=0.1', user_id) returns the same.\n\nWith --shuffle, --split train=800rows,val=200rows cuts \
+         exact numbers of rows from the shuffled rows, and --split train=rest,val=200rows gives one split all others. \
+         Adding rows then moves others, equal rows may be in two splits, and the set cannot be appended to.",
     ),
+    ("split_column", "Each value of the column is the name of a split. The column is left out of the records."),
     (
         "partition_by",
         "The layout is that of Hive, Spark and Impala. The columns are left out of the records, and read from the \

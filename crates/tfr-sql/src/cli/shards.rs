@@ -1,7 +1,7 @@
 //! Rules between shard options that clap cannot express.
 
 use clap::Arg;
-use datafusion_tfrecord::WriteOptions;
+use datafusion_tfrecord::{SplitOptions, WriteOptions};
 use tfrecord_framing::Compression;
 use tfrecord_shards::SaveMode;
 
@@ -31,15 +31,17 @@ pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
     if write.add_columns && write.mode != SaveMode::Append {
         return Err(Misuse::missing("--add-columns needs --mode append"));
     }
+    if given.has("split_by") && matches!(write.splits, Some(SplitOptions::Rows(_))) {
+        return Err(Misuse::conflict("--split-by cannot be used with exact numbers of rows, which would divide keys"));
+    }
     let split = write.split_shards.keys().next();
     match (&write.splits, split) {
         (None, Some(split)) => Err(Misuse::missing(format!(
             "--shards {split}=… needs --split\n\nhint: without splits give one number: --shards 16"
         ))),
-        (Some(by), Some(_)) => match write.split_shards.keys().find(|split| by.splits.position(split).is_none()) {
+        (Some(by), Some(_)) => match write.split_shards.keys().find(|split| !by.may_have(split)) {
             Some(unknown) => {
-                let names: Vec<_> = by.splits.iter().map(|(name, _)| name).collect();
-                let names = names.join(", ");
+                let names = by.names().join(", ");
                 Err(Misuse::value(format!("--shards: there is no split {unknown:?}\n\nhint: the splits are {names}")))
             }
             None => Ok(()),

@@ -19,6 +19,9 @@ pub fn hint(error: &Error) -> Option<String> {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }
         ErrorKind::Changed(changed) => super::files::hint(changed),
+        ErrorKind::Misnamed { named, is_compressed: true, .. } => {
+            Some(format!("unpack it: {named} files have their own compression, and are not read from another"))
+        }
         ErrorKind::Misnamed { .. } => Some("specify it with format=".to_owned()),
         ErrorKind::SeveralFormats { .. } => {
             Some("name the files of one format, 'dir/**/*.csv', or specify the format of all of them with format=".to_owned())

@@ -1,6 +1,6 @@
 //! Hints for tables of TFRecord files, the shard sets that queries write, and the SQL functions for records.
 
-use datafusion_tfrecord::{Error, ErrorKind, functions, similar};
+use datafusion_tfrecord::{Error, ErrorKind, RowSplitsConflict, functions, similar};
 use tfr_arrow::sql::sql_type;
 
 use super::columns;
@@ -29,6 +29,23 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::SplitKeyType { column, .. } => {
             Some(format!("CAST {column} in the query, or split by other columns"))
         }
+        ErrorKind::RowSplits { conflict, .. } => Some(match conflict {
+            RowSplitsConflict::Unshuffled => {
+                "add --shuffle; fractions, such as train=0.8,val=0.2, keep the order".to_owned()
+            }
+            RowSplitsConflict::Directories => {
+                "leave out --partition-by, or use fractions: train=0.8,val=0.2".to_owned()
+            }
+            RowSplitsConflict::Append => "use fractions: train=0.8,val=0.2; or write the whole set again".to_owned(),
+        }),
+        ErrorKind::RowSplitSizes { .. } => {
+            Some("change the numbers, or give one split all other rows: train=rest".to_owned())
+        }
+        ErrorKind::SplitColumnType { column, .. } => Some(format!("CAST {column} in the query to text")),
+        ErrorKind::SplitValue { column, .. } => {
+            Some(format!("give each row the name of a split, or filter it out: WHERE {column} IN ('train', 'val')"))
+        }
+        ErrorKind::SplitCase { .. } => Some("use lower() in the query".to_owned()),
         ErrorKind::NoColumnsLeft { .. } => {
             Some("select more columns, or keep the partition columns in the records, too".to_owned())
         }

@@ -100,6 +100,48 @@ fn no_key_is_in_two_splits() {
 }
 
 #[test]
+fn exact_splits_and_those_of_a_column_are_told_before_and_after() {
+    let bench = Workbench::new();
+    let exact = ["--split", "train=rest,val=500rows", "--shuffle", "--dry-run"];
+    let told = bench.tell(&[&[EVENTS], exact.as_slice()].concat());
+    assert!(told.contains("splits  train=rest,val=500rows, cut from the shuffled rows\n"), "{told}");
+    let two = ["--split", "train=rest,val=500rows", "--shuffle", "--shards", "val=2"];
+    assert_told!(bench.tell(&[&[EVENTS, "--out", "exact"], two.as_slice()].concat()), @r##"
+    exit 0
+    -- stderr
+    3,000 rows (train 2,500, val 500) in 3 shards, 196.9 KiB, [seconds]: exact
+    "##);
+    assert_told!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=1rows,b=2rows", "--shuffle"]), @r##"
+    exit 1
+    -- stderr
+    error: splits a=1rows,b=2rows: expected 3 rows, found 3000
+
+    hint: change the numbers, or give one split all other rows: train=rest
+    "##);
+    assert_told!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=3000rows"]), @r##"
+    exit 1
+    -- stderr
+    error: splits a=3000rows: exact numbers of rows are cut from shuffled rows, and these are not shuffled
+
+    hint: add --shuffle; fractions, such as train=0.8,val=0.2, keep the order
+    "##);
+    let by_key = ["--split", "a=3000rows", "--split-by", "dt", "--shuffle"];
+    let told = bench.tell(&[&[EVENTS, "--out", "wrong"], by_key.as_slice()].concat());
+    let conflict = "error: --split-by cannot be used with exact numbers of rows, which would divide keys\n";
+    assert!(told.starts_with("exit 2\n") && told.contains(conflict), "{told}");
+    assert!(!bench.path().join("wrong").exists());
+    let named = "SELECT *, CASE WHEN \"UserId\" < 30 THEN 'val' ELSE 'train' END AS Part FROM (";
+    let named = format!("{named}{EVENTS})");
+    let told = bench.tell(&[&named, "--split-column", "part", "--dry-run"]);
+    assert!(told.contains("splits  those that the values of Part name\n"), "{told}");
+    assert_told!(bench.tell(&[&named, "--out", "named", "--split-column", "part"]), @r##"
+    exit 0
+    -- stderr
+    3,000 rows (train 2,700, val 300) in 2 shards, 196.9 KiB, [seconds]: named
+    "##);
+}
+
+#[test]
 fn without_key_columns_the_record_is_the_key() {
     let bench = Workbench::new();
     write(&bench, "set", &["--split", "a=0.5,b=0.5"]);

@@ -373,7 +373,7 @@ fn options_of_splits_and_shuffles_need_them() {
     assert_told!(tell(&["--split", "train=90,val=10"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 100, expected 1
+    error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 100, expected 1; numbers of rows are written train=800rows,val=200rows
 
     For more information, try '--help'.
     "##);

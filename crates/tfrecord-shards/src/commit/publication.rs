@@ -147,7 +147,8 @@ pub(crate) fn in_order(mut shards: Vec<StagedShard>, splits: &[SplitDescription]
     }
     shards.iter().try_for_each(|shard| shard.group.check())?;
     let rank = |shard: &StagedShard| splits.iter().position(|split| Some(&split.name) == shard.group.split.as_ref());
-    shards.sort_by_cached_key(|shard| (shard.group.directory(), rank(shard)));
+    // Splits that are not declared are ordered by their names.
+    shards.sort_by_cached_key(|shard| (shard.group.directory(), rank(shard), shard.group.split.clone()));
     Ok(shards)
 }
 

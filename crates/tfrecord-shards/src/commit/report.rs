@@ -45,6 +45,9 @@ pub struct TaskReport {
     /// What the user is to be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The number of damaged records of the inputs that the task passed over.
+    #[serde(default)]
+    pub damaged_records: u64,
     /// The [sorted rows](crate::sort::SharedRuns) of the task, as bytes, if they are yet to be written to shards.
     #[serde(default, with = "base64_bytes", skip_serializing_if = "Option::is_none")]
     pub runs: Option<Vec<u8>>,
@@ -59,7 +62,8 @@ impl TaskReport {
         let host = host();
         let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
         let (format, statistics, notes, runs, groups) = (SHARED_FORMAT, None, Vec::new(), None, Vec::new());
-        Self { format, run, partition, attempt, host, rows, shards, statistics, notes, runs, groups }
+        let damaged_records = 0;
+        Self { format, run, partition, attempt, host, rows, shards, statistics, notes, damaged_records, runs, groups }
     }
 
     /// Sets the sorted rows, and their groups by number.
@@ -77,6 +81,13 @@ impl TaskReport {
     #[must_use]
     pub fn with_statistics(mut self, statistics: Vec<u8>) -> Self {
         self.statistics = Some(statistics);
+        self
+    }
+
+    /// Sets the number of damaged records that were passed over.
+    #[must_use]
+    pub fn with_damaged_records(mut self, number: u64) -> Self {
+        self.damaged_records = number;
         self
     }
 

@@ -75,9 +75,14 @@ impl Manifest {
         if self.compression != description.compression {
             return differs("the compression", self.compression.to_string(), description.compression.to_string());
         }
+        if self.splits.iter().chain(&description.splits).any(|split| split.rows.is_some()) {
+            let why = "its splits have exact numbers of rows".to_owned();
+            return Err(ErrorKind::NotAppendable { path: path(), why }.into());
+        }
         if !self.is_split_alike(description) {
-            let expected = splitting(&self.splits, &self.split_by);
-            return differs("splitting", expected, splitting(&description.splits, &description.split_by));
+            let expected = splitting(&self.splits, &self.split_by, self.split_column.as_ref());
+            let found = splitting(&description.splits, &description.split_by, description.split_column.as_ref());
+            return differs("splitting", expected, found);
         }
         Ok(())
     }
@@ -88,11 +93,14 @@ impl Manifest {
         suffix_of(self.shards.iter().map(|shard| shard.path.as_str()), self.compression)
     }
 
-    /// Whether a row gets the same split in both sets. JSON may have changed the last bit of a fraction.
+    /// Whether a row gets the same split in both sets. Fractions are rounded in a manifest.
     fn is_split_alike(&self, description: &SetDescription) -> bool {
         let same = |(one, other): (&SplitDescription, &SplitDescription)| {
-            one.name == other.name && (one.fraction - other.fraction).abs() <= f64::EPSILON
+            one.name == other.name && (one.fraction - other.fraction).abs() <= 1e-14
         };
+        if self.split_column.is_some() || description.split_column.is_some() {
+            return self.split_column == description.split_column;
+        }
         self.split_by == description.split_by
             && self.splits.len() == description.splits.len()
             && self.splits.iter().zip(&description.splits).all(same)
@@ -112,7 +120,10 @@ fn columns(columns: Option<&SchemaDescription>) -> String {
 }
 
 /// Formats splits for a message.
-fn splitting(splits: &[SplitDescription], split_by: &[String]) -> String {
+fn splitting(splits: &[SplitDescription], split_by: &[String], column: Option<&String>) -> String {
+    if let Some(column) = column {
+        return format!("by the names in {column}");
+    }
     if splits.is_empty() {
         return "none".to_owned();
     }

@@ -84,6 +84,7 @@ use crate::write::sharding::Sharding;
 
 use buckets::BucketBits;
 use merge::Chunks;
+use plan::GroupPart;
 use run::{Run, RunSet};
 use scan::{Copies, Tally};
 
@@ -463,8 +464,21 @@ impl SortedRecords {
     ///
     /// # Errors
     /// If a temporary file fails, or there are too many shards.
-    pub fn cut(self, rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
-        plan::cut(self, rule)
+    pub fn cut(self, mut rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
+        plan::cut(self, |totals| {
+            let GroupTotals { group, rows, .. } = *totals;
+            vec![GroupPart { group, rows, sharding: rule(totals) }]
+        })
+    }
+
+    /// Divides the records of the only group into consecutive parts of so many rows, and each part into shards, as
+    /// [`cut`](Self::cut) does. The group of a shard is the number of its part.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut). Also if the parts do not add up to the rows of the group.
+    pub fn cut_parts(self, parts: &[(u64, Sharding)]) -> Result<ShardPlan> {
+        let part = |(group, &(rows, sharding)): (u32, &(u64, Sharding))| GroupPart { group, rows, sharding };
+        plan::cut(self, |_| (0..).zip(parts).map(part).collect())
     }
 }
 

@@ -151,39 +151,59 @@ struct Sought {
     row: u64,
 }
 
-pub(super) fn cut(sorted: SortedRecords, mut rule: impl FnMut(&GroupTotals) -> Sharding) -> Result<ShardPlan> {
+/// Consecutive rows of a group that have their own shards.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupPart {
+    /// The group of the shards.
+    pub(super) group: u32,
+    /// Number of rows. Those of all parts add up to the rows of the group.
+    pub(super) rows: u64,
+    pub(super) sharding: Sharding,
+}
+
+pub(super) fn cut(
+    sorted: SortedRecords,
+    mut parts_of: impl FnMut(&GroupTotals) -> Vec<GroupPart>,
+) -> Result<ShardPlan> {
     let SortedRecords { chunks, tallies, groups } = sorted;
     let mut begins = Vec::new();
     let mut sought = Vec::new();
     let mut keys = None;
     let mut groups_begin = Vec::with_capacity(groups.len());
+    // The group of the shards of each part, and the first of them.
+    let mut parts = Vec::with_capacity(groups.len());
     for (totals, tallies) in groups.iter().zip(tallies.chunk_by(|one, next| one.group == next.group)) {
         groups_begin.push(begins.len());
         let (begins, sought, keys) = (&mut begins, &mut sought, &mut keys);
         let mut group = GroupCut { chunks: &chunks, totals, tallies, begins, sought, keys };
-        match rule(totals).resolve(totals.bytes) {
-            Sharding::Count(count) => {
-                let count = count.get() as u64;
-                let rank = |shard| (u128::from(totals.rows) * u128::from(shard) / u128::from(count)) as u64;
-                group.at_rows((0..count).map(rank));
-            }
-            Sharding::Rows(max) => group.at_rows((0..totals.rows).step_by(max.max(1).try_into().unwrap_or(usize::MAX))),
-            Sharding::Bytes(max) => group.at_bytes(max)?,
-            // Already resolved to a count.
-            Sharding::Hosts(_) => group.at_rows(std::iter::once(0)),
+        let mut end = 0;
+        for part in parts_of(totals) {
+            parts.push((part.group, group.begins.len()));
+            group.divide(end..end + part.rows, part.sharding)?;
+            end += part.rows;
+        }
+        if end != totals.rows {
+            let problem = format!("the parts of a group have {end} rows, the group has {}", totals.rows);
+            return Err(ErrorKind::SortInput { problem }.into());
         }
     }
     u32::try_from(begins.len()).map_err(|_| ErrorKind::TooManyShards)?;
     find(&chunks, &sought, &mut begins)?;
 
     let mut shards = Vec::with_capacity(begins.len());
+    let ends = parts.iter().skip(1).map(|(_, begin)| *begin).chain([begins.len()]);
+    for (&(group, from), until) in parts.iter().zip(ends) {
+        let of = until - from;
+        let shard = |index| PlannedShard { group, index: index as u32, of: of as u32, rows: 0, bytes: 0 };
+        shards.extend((0..of).map(shard));
+    }
     let ends = groups_begin.iter().skip(1).copied().chain([begins.len()]);
     for ((totals, &from), until) in groups.iter().zip(&groups_begin).zip(ends) {
         let group = begins.get(from..until).unwrap_or_default();
         let ends = group.iter().skip(1).map(|begin| (begin.rows, begin.bytes)).chain([(totals.rows, totals.bytes)]);
-        for ((index, begin), (rows, bytes)) in (0..).zip(group).zip(ends) {
-            let (rows, bytes) = (rows - begin.rows, bytes - begin.bytes);
-            shards.push(PlannedShard { group: totals.group, index, of: group.len() as u32, rows, bytes });
+        let shards = shards.get_mut(from..until).unwrap_or_default();
+        for ((shard, begin), (rows, bytes)) in shards.iter_mut().zip(group).zip(ends) {
+            (shard.rows, shard.bytes) = (rows - begin.rows, bytes - begin.bytes);
         }
     }
     let mut tasks = Vec::new();
@@ -211,6 +231,24 @@ struct GroupCut<'a> {
 }
 
 impl GroupCut<'_> {
+    /// Divides these rows of the group into shards.
+    fn divide(&mut self, rows: Range<u64>, sharding: Sharding) -> Result<()> {
+        let number = rows.end - rows.start;
+        let share = u128::from(self.totals.bytes) * u128::from(number) / u128::from(self.totals.rows.max(1));
+        match sharding.resolve(share as u64) {
+            Sharding::Count(count) => {
+                let count = count.get() as u64;
+                let rank = |shard| (u128::from(number) * u128::from(shard) / u128::from(count)) as u64;
+                self.at_rows((0..count).map(|shard| rows.start + rank(shard)));
+            }
+            Sharding::Rows(max) => self.at_rows(rows.step_by(max.max(1).try_into().unwrap_or(usize::MAX))),
+            Sharding::Bytes(max) => self.at_bytes(rows, max)?,
+            // Already resolved to a count.
+            Sharding::Hosts(_) => self.at_rows(std::iter::once(rows.start)),
+        }
+        Ok(())
+    }
+
     /// Returns the position before the first record of the group in a chunk.
     fn start(&self, chunk: usize) -> Start {
         let group = SortKey::new(self.totals.group, 0);
@@ -235,29 +273,39 @@ impl GroupCut<'_> {
         }
     }
 
-    /// Makes shards as long as `max` allows.
-    fn at_bytes(&mut self, max: u64) -> Result<()> {
+    /// Makes shards of these rows, as long as `max` allows.
+    fn at_bytes(&mut self, rows: Range<u64>, max: u64) -> Result<()> {
         let mut before = Begin { start: Start::default(), rows: 0, bytes: 0 };
-        let mut shard_bytes = 0;
+        // The length of the open shard.
+        let mut shard_bytes = None;
         for tally in self.tallies {
-            let start = self.start(tally.chunk);
-            if before.rows == 0 {
-                self.begins.push(Begin { start, ..before });
+            let end = before.rows + tally.rows;
+            if before.rows >= rows.end {
+                break;
             }
-            if shard_bytes + tally.bytes <= max {
-                shard_bytes += tally.bytes;
-                before.rows += tally.rows;
+            let start = self.start(tally.chunk);
+            let is_within = before.rows >= rows.start && end <= rows.end;
+            if is_within && shard_bytes.is_none() {
+                self.begins.push(Begin { start, ..before });
+                shard_bytes = Some(0);
+            }
+            let whole = shard_bytes.map(|bytes| bytes + tally.bytes).filter(|bytes| is_within && *bytes <= max);
+            if whole.is_some() || end <= rows.start {
+                shard_bytes = whole;
+                before.rows = end;
                 before.bytes += tally.bytes;
                 continue;
             }
             let mut keys = ChunkKeys::seek(self.chunks, tally.chunk, start.key, self.keys.take())?;
             for _ in 0..tally.rows {
                 let (start, len) = keys.next()?.ok_or_else(|| self.chunks.set.damaged("records are missing"))?;
-                if shard_bytes > 0 && shard_bytes + len > max {
-                    self.begins.push(Begin { start, ..before });
-                    shard_bytes = 0;
+                if rows.contains(&before.rows) {
+                    let open = shard_bytes.filter(|bytes| *bytes == 0 || bytes + len <= max);
+                    if open.is_none() {
+                        self.begins.push(Begin { start, ..before });
+                    }
+                    shard_bytes = Some(open.unwrap_or(0) + len);
                 }
-                shard_bytes += len;
                 before.rows += 1;
                 before.bytes += len;
             }

@@ -59,11 +59,13 @@
 //! split, and any change to a record may change its split.
 
 mod key;
+mod rows;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use key::{KeyTypeError, check_key_type, key_hashes, record_hash};
+pub use rows::{RowSplits, RowSplitsError};
 
 /// The names of splits and their fractions of keys: `train=0.9,val=0.1`.
 ///
@@ -168,6 +170,14 @@ fn check_name(name: &str) -> Result<(), ParseSplitsError> {
     if fits { Ok(()) } else { Err(ParseSplitsError::Name { name: name.to_owned() }) }
 }
 
+/// Checks the name of a split: up to 64 bytes of letters, digits and underscores, with a letter or a digit first.
+///
+/// # Errors
+/// [`ParseSplitsError::Name`].
+pub fn check_split_name(name: &str) -> Result<(), ParseSplitsError> {
+    check_name(name)
+}
+
 impl fmt::Display for Splits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, fraction)) in self.iter().enumerate() {
@@ -229,10 +239,27 @@ pub enum ParseSplitsError {
         found: String,
     },
     /// The fractions do not add up to 1.
-    #[error("the fractions of the splits add up to {sum}, expected 1")]
+    #[error(
+        "the fractions of the splits add up to {sum}, expected 1{}",
+        if *sum >= 2.0 { "; numbers of rows are written train=800rows,val=200rows" } else { "" }
+    )]
     Sum {
         /// Their sum.
         sum: f64,
+    },
+    /// Not a valid number of rows.
+    #[error("split {name:?}: found {found:?}, expected a number of rows such as 800rows, or rest for all others")]
+    Rows {
+        /// The name of the split.
+        name: String,
+        /// The text found.
+        found: String,
+    },
+    /// Two splits have the rest of the rows.
+    #[error("split {name:?} is the second that has the rest of the rows")]
+    Rests {
+        /// The name of the second.
+        name: String,
     },
 }
 

@@ -1,14 +1,14 @@
-//! [`count_records`]: counts the records of files, and finds where readers can start.
+//! [`count_records`] and [`count_intact`]: count the records of files, and find where readers can start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Damage};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
-use crate::tools::frames::{Count, FrameReader, OnDamage, count, hop};
+use crate::tools::frames::{Count, DamageNoted, FrameReader, OnDamage, count, hop};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
@@ -32,6 +32,8 @@ pub struct CountedFile {
     pub offsets: Vec<RecordOffset>,
     /// The manifest that lists the file, and the file's index in [`Manifest::shards`].
     pub listed: Option<(Arc<Manifest>, usize)>,
+    /// The damaged ranges that [`count_intact`] passed over: their number, and the first of them.
+    pub damage: Option<(u64, Damage)>,
 }
 
 impl CountedFile {
@@ -69,6 +71,20 @@ impl CountedFile {
 /// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
 /// from its manifest, a file without a manifest is damaged, or the run was stopped.
 pub fn count_records(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<CountedFile>> {
+    count_files(inputs, |file| count_file(file, progress))
+}
+
+/// Counts the intact records of files, and passes over damaged ones. Reads every file completely and checks both
+/// checksums of every record, whatever a manifest specifies. A damaged file can only be read from its start.
+///
+/// # Errors
+/// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
+/// from its manifest, a file cannot be read, or the run was stopped.
+pub fn count_intact(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<CountedFile>> {
+    count_files(inputs, |file| count_intact_file(file, progress))
+}
+
+fn count_files(inputs: &[PathBuf], count: impl Fn(InputFile) -> Result<CountedFile>) -> Result<Vec<CountedFile>> {
     let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
     if let Some(at) = findings.iter().position(|finding| finding.is_gap()) {
         return Err(findings.swap_remove(at).into_error());
@@ -76,7 +92,7 @@ pub fn count_records(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<Coun
     if files.is_empty() {
         return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
     }
-    files.into_iter().map(|file| count_file(file, progress)).collect()
+    files.into_iter().map(count).collect()
 }
 
 /// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame
@@ -99,23 +115,18 @@ pub fn record_bounds(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
 fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
     if let Some((manifest, index)) = &file.listed
         && let Some(entry) = file.entry()
+        && has_listed_length(&file)?
     {
-        if entry.file_bytes == file.len {
-            return Ok(CountedFile {
-                compression: manifest.compression,
-                rows: entry.rows,
-                framed_bytes: entry.framed_bytes,
-                offsets: entry.offsets.clone(),
-                listed: Some((Arc::clone(manifest), *index)),
-                path: file.path,
-                len: file.len,
-            });
-        }
-        // A file that the user named is read whatever its manifest records.
-        if !file.named {
-            let (expected, found) = (entry.file_bytes, file.len);
-            return Err(ErrorKind::ShardLength { path: file.path, expected, found }.into());
-        }
+        return Ok(CountedFile {
+            compression: manifest.compression,
+            rows: entry.rows,
+            framed_bytes: entry.framed_bytes,
+            offsets: entry.offsets.clone(),
+            listed: Some((Arc::clone(manifest), *index)),
+            damage: None,
+            path: file.path,
+            len: file.len,
+        });
     }
     let compression = FrameReader::open(&file, OnDamage::Refuse, &Progress::default())?.compression();
     let mut offsets = Vec::new();
@@ -123,11 +134,7 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
         let mut total = Count::default();
         let mut next = OFFSET_INTERVAL;
         hop(&file, progress, |len| {
-            if total.framed_bytes >= next {
-                let framed = total.framed_bytes;
-                offsets.push(RecordOffset { record: total.rows, framed, file: framed });
-                next = (framed / OFFSET_INTERVAL + 1) * OFFSET_INTERVAL;
-            }
+            note_offset(&mut offsets, &mut next, total);
             total = total + Count { rows: 1, framed_bytes: len };
             Ok(())
         })?;
@@ -137,5 +144,55 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
         let unlisted = InputFile { listed: None, ..file.clone() };
         count(&unlisted, OnDamage::Refuse, progress)?
     };
-    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed: None })
+    let (listed, damage) = (None, None);
+    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed, damage })
+}
+
+/// Whether a file has the length that its manifest specifies; false if the manifest does not count.
+///
+/// # Errors
+/// The lengths differ, unless the user named the file: it is read whatever its manifest records.
+fn has_listed_length(file: &InputFile) -> Result<bool> {
+    match file.entry() {
+        Some(entry) if entry.file_bytes != file.len && !file.named => {
+            let (path, expected, found) = (file.path.clone(), entry.file_bytes, file.len);
+            Err(ErrorKind::ShardLength { path, expected, found }.into())
+        }
+        entry => Ok(entry.is_some_and(|entry| entry.file_bytes == file.len)),
+    }
+}
+
+/// Adds a position after `total` of an uncompressed file, if the last one is far enough before it.
+fn note_offset(offsets: &mut Vec<RecordOffset>, next: &mut u64, total: Count) {
+    let Count { rows: record, framed_bytes: framed } = total;
+    if framed >= *next {
+        offsets.push(RecordOffset { record, framed, file: framed });
+        *next = (framed / OFFSET_INTERVAL + 1) * OFFSET_INTERVAL;
+    }
+}
+
+fn count_intact_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
+    progress.expect(file.len);
+    let is_listed = has_listed_length(&file)?;
+    let mut reader = FrameReader::open(&file, OnDamage::PassOver, progress)?;
+    let compression = reader.compression();
+    let (mut offsets, mut next, mut total) = (Vec::new(), OFFSET_INTERVAL, Count::default());
+    let mut each = |frame: &[u8]| {
+        note_offset(&mut offsets, &mut next, total);
+        total = total + Count { rows: 1, framed_bytes: frame.len() as u64 };
+    };
+    while reader.read(&mut each)? {}
+    let (_, DamageNoted { kept, more: (more, _) }) = reader.finish();
+    let number = more + kept.len() as u64;
+    let damage = kept.into_iter().next().map(|first| (number, first));
+    // Of an intact file, the manifest knows positions within compressed data, too.
+    let of_manifest = file.entry().filter(|entry| is_listed && entry.rows == total.rows).map(|entry| &entry.offsets);
+    let offsets = match (&damage, of_manifest) {
+        (None, Some(of_manifest)) => of_manifest.clone(),
+        (None, None) if compression == Compression::None => offsets,
+        _ => Vec::new(),
+    };
+    let Count { rows, framed_bytes } = total;
+    let listed = file.listed.filter(|_| is_listed);
+    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed, damage })
 }

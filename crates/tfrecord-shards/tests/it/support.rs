@@ -66,7 +66,7 @@ pub fn group(dt: &str, split: &str) -> ShardGroup {
 
 /// A set that is split, and partitioned by `dt`.
 pub fn describe_grouped(tag: &str) -> SetDescription {
-    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let split = |name: &str, fraction| SplitDescription::new(name, fraction);
     let columns = Schema::new(vec![Field::new("dt", DataType::Utf8, true)]);
     SetDescription {
         splits: vec![split("train", 0.75), split("eval", 0.25)],

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use datafusion_common::Result;
-use tfrecord_shards::{ShardGroup, Sharding, Splits, check_key_type};
+use tfrecord_shards::{RowSplits, SaveMode, ShardGroup, Sharding, Splits, check_key_type};
 
-use super::partition_text::is_partition_type;
-use crate::error::ErrorKind;
+use super::partition_text::{is_partition_type, is_text};
+use crate::error::{ErrorKind, RowSplitsConflict};
 use crate::write::options::{SplitOptions, WriteOptions};
 
 /// The sort order of rows: first by group, each of which has its own shards, then by the order within the group.
@@ -29,6 +29,8 @@ pub(super) enum GroupRule {
     All,
     /// Every split is a group, in every directory if there are partition columns.
     Columns { partitions: Vec<PartitionColumn>, splits: Option<SplitRule> },
+    /// The whole set is one group of the sort, which is cut into splits of exact numbers of rows.
+    Rows(RowSplits),
     /// Every shard is a group; rows are assigned to this many shards round-robin.
     Shards(NonZeroUsize),
 }
@@ -52,12 +54,13 @@ pub(super) struct PartitionColumn {
     pub(super) name: Arc<str>,
 }
 
-/// How a row's split is determined.
+/// How a row's split is determined by the row alone.
 #[derive(Debug, Clone)]
-pub(super) struct SplitRule {
-    pub(super) splits: Splits,
-    /// The key columns. If empty, the record itself is the key.
-    pub(super) by: Vec<usize>,
+pub(super) enum SplitRule {
+    /// By the hash of the key columns. If there are none, the record itself is the key.
+    Hash { splits: Splits, by: Vec<usize> },
+    /// A column has its name.
+    Column(PartitionColumn),
 }
 
 impl Arrangement {
@@ -84,20 +87,32 @@ impl Arrangement {
             }
             partitions.push(PartitionColumn { index, name: name.as_str().into() });
         }
-        let splits = options.splits.as_ref().map(|splits| SplitRule::try_new(schema, splits)).transpose()?;
+        let splits = options.splits.as_ref().map(|splits| SplitRule::try_new(schema, splits)).transpose()?.flatten();
         check_split_shards(options)?;
-        let groups = match order {
-            RecordOrder::RoundRobin { shards } => GroupRule::Shards(shards),
+        let mut left_out: Vec<PartitionColumn> = Vec::new();
+        if !options.keep_partition_columns {
+            left_out.extend(partitions.iter().cloned());
+        }
+        if let Some(SplitRule::Column(column)) = &splits {
+            if partitions.iter().any(|partition| partition.index == column.index) {
+                return Err(ErrorKind::ColumnTwice { role: "split", column: column.name.to_string() }.into());
+            }
+            left_out.push(column.clone());
+        }
+        let groups = match (order, &options.splits) {
+            (RecordOrder::RoundRobin { shards }, _) => GroupRule::Shards(shards),
+            (_, Some(SplitOptions::Rows(splits))) => GroupRule::Rows(splits.clone()),
             _ if partitions.is_empty() && splits.is_none() => GroupRule::All,
-            _ => GroupRule::Columns { partitions: partitions.clone(), splits },
+            _ => GroupRule::Columns { partitions, splits },
         };
-        if partitions.is_empty() || options.keep_partition_columns {
+        if left_out.is_empty() {
             return Ok((Self { groups, order, record_columns: None }, Arc::clone(schema)));
         }
-        let is_left = |index: &usize| partitions.iter().all(|partition| partition.index != *index);
+        let is_left = |index: &usize| left_out.iter().all(|column| column.index != *index);
         let record_columns: Vec<_> = (0..schema.fields().len()).filter(is_left).collect();
         if record_columns.is_empty() {
-            return Err(ErrorKind::NoColumnsLeft { columns: options.partition_by.clone() }.into());
+            let columns = left_out.iter().map(|column| column.name.to_string()).collect();
+            return Err(ErrorKind::NoColumnsLeft { columns }.into());
         }
         let records = Arc::new(schema.project(&record_columns)?);
         Ok((Self { groups, order, record_columns: Some(record_columns) }, records))
@@ -128,24 +143,67 @@ impl Arrangement {
 }
 
 impl SplitRule {
-    fn try_new(schema: &Schema, options: &SplitOptions) -> Result<Self> {
-        let mut by = Vec::with_capacity(options.by.len());
-        for name in &options.by {
-            let (index, field) = find(schema, "split", name)?;
-            if by.contains(&index) {
-                return Err(ErrorKind::ColumnTwice { role: "split", column: name.clone() }.into());
+    /// Returns `None` if other rows determine the split of a row, too.
+    fn try_new(schema: &Schema, options: &SplitOptions) -> Result<Option<Self>> {
+        match options {
+            SplitOptions::Hash { splits, by } => {
+                Ok(Some(Self::Hash { splits: splits.clone(), by: key_columns(schema, by)? }))
             }
-            check_key_type(field.data_type())
-                .map_err(|source| ErrorKind::SplitKeyType { column: name.clone(), source })?;
-            by.push(index);
+            SplitOptions::Rows(_) => Ok(None),
+            SplitOptions::Column(name) => {
+                let (index, field) = find(schema, "split", name)?;
+                if !is_text(field.data_type()) {
+                    let data_type = field.data_type().clone();
+                    return Err(ErrorKind::SplitColumnType { column: name.clone(), data_type }.into());
+                }
+                Ok(Some(Self::Column(PartitionColumn { index, name: name.as_str().into() })))
+            }
         }
-        Ok(Self { splits: options.splits.clone(), by })
     }
 
-    /// Returns the key columns of these rows.
-    pub(super) fn key(&self, rows: &RecordBatch) -> Vec<ArrayRef> {
-        self.by.iter().filter_map(|&index| rows.columns().get(index).cloned()).collect()
+    /// Returns the name of a split by its number, if splits are numbered.
+    pub(super) fn name(&self, split: usize) -> Option<&str> {
+        match self {
+            Self::Hash { splits, .. } => splits.name(split),
+            Self::Column(_) => None,
+        }
     }
+}
+
+/// Finds the columns of a key.
+fn key_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
+    let mut by = Vec::with_capacity(names.len());
+    for name in names {
+        let (index, field) = find(schema, "split", name)?;
+        if by.contains(&index) {
+            return Err(ErrorKind::ColumnTwice { role: "split", column: name.clone() }.into());
+        }
+        check_key_type(field.data_type()).map_err(|source| ErrorKind::SplitKeyType { column: name.clone(), source })?;
+        by.push(index);
+    }
+    Ok(by)
+}
+
+/// Returns the key columns of rows.
+pub(super) fn key(by: &[usize], rows: &RecordBatch) -> Vec<ArrayRef> {
+    by.iter().filter_map(|&index| rows.columns().get(index).cloned()).collect()
+}
+
+/// Checks that splits of exact numbers of rows are possible.
+///
+/// # Errors
+/// [`ErrorKind::RowSplits`], or that the numbers do not fit `rows`, if these are known.
+pub(in crate::write) fn check_row_splits(splits: &RowSplits, options: &WriteOptions, rows: Option<u64>) -> Result<()> {
+    let conflict = match () {
+        () if options.mode == SaveMode::Append => RowSplitsConflict::Append,
+        () if !options.partition_by.is_empty() => RowSplitsConflict::Directories,
+        () if options.shuffle.is_none() => RowSplitsConflict::Unshuffled,
+        () => {
+            let sizes = rows.map(|rows| splits.sizes(rows)).transpose();
+            return sizes.map(drop).map_err(|source| ErrorKind::RowSplitSizes { source }.into());
+        }
+    };
+    Err(ErrorKind::RowSplits { splits: splits.to_string(), conflict }.into())
 }
 
 impl fmt::Display for Arrangement {
@@ -155,13 +213,17 @@ impl fmt::Display for Arrangement {
             RecordOrder::Kept => f.write_str("sorted by input"),
             RecordOrder::RoundRobin { shards } => write!(f, "sorted by {shards} shards"),
         }?;
+        if let GroupRule::Rows(splits) = &self.groups {
+            return write!(f, ", splits=[{splits}]");
+        }
         let GroupRule::Columns { partitions, splits } = &self.groups else { return Ok(()) };
         if !partitions.is_empty() {
             let names: Vec<_> = partitions.iter().map(|column| &*column.name).collect();
             write!(f, ", partition_by=[{}]", names.join(", "))?;
         }
         match splits {
-            Some(rule) => write!(f, ", splits=[{}]", rule.splits),
+            Some(SplitRule::Hash { splits, .. }) => write!(f, ", splits=[{splits}]"),
+            Some(SplitRule::Column(column)) => write!(f, ", split_column={}", column.name),
             None => Ok(()),
         }
     }
@@ -187,11 +249,11 @@ fn find<'a>(schema: &'a Schema, role: &'static str, name: &str) -> Result<(usize
 }
 
 fn check_split_shards(options: &WriteOptions) -> Result<()> {
-    let splits = options.splits.as_ref().map(|options| &options.splits);
-    let is_split = |name: &str| splits.is_some_and(|splits| splits.position(name).is_some());
+    let splits = options.splits.as_ref();
+    let is_split = |name: &str| splits.is_some_and(|splits| splits.may_have(name));
     match options.split_shards.keys().find(|name| !is_split(name)) {
         Some(split) => {
-            let known = splits.into_iter().flat_map(Splits::iter).map(|(name, _)| name.to_owned()).collect();
+            let known = splits.into_iter().flat_map(SplitOptions::names).map(str::to_owned).collect();
             Err(ErrorKind::NoSplit { split: split.clone(), known }.into())
         }
         None => Ok(()),

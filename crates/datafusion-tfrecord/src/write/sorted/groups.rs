@@ -8,11 +8,11 @@ use arrow_tfrecord::RecordBuffer;
 use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use tfr_arrow::text::find_without_text;
 use tfrecord_shards::sort::GroupOrder;
-use tfrecord_shards::{ShardGroup, key_hashes, record_hash};
+use tfrecord_shards::{ShardGroup, check_split_name, key_hashes, record_hash};
 
-use super::arrangement::{PartitionColumn, SplitRule};
+use super::arrangement::{PartitionColumn, SplitRule, key};
 use super::partition_text::partition_text;
-use crate::error::shards_error;
+use crate::error::{ErrorKind, shards_error};
 
 /// The groups of a run that are determined by columns, numbered in the order they are first seen. That order depends
 /// on timing, so the numbers must not affect the output.
@@ -39,13 +39,15 @@ impl Groups {
         (records, start): (&RecordBuffer, usize),
         first_row: u64,
     ) -> Result<Vec<u32>> {
-        let columns = partitions.iter().filter_map(|column| Some((&column.name, rows.columns().get(column.index)?)));
+        let named = splits.and_then(SplitRule::column);
+        let columns =
+            partitions.iter().chain(named).filter_map(|column| Some((&column.name, rows.columns().get(column.index)?)));
         let text = |(name, values): (&Arc<str>, &ArrayRef)| match find_without_text(values) {
             Some(found) => Err(DataFusionError::External(Box::new(found.in_column(name, first_row)))),
             None => partition_text(values, name, first_row),
         };
         let texts: Vec<_> = columns.map(text).collect::<Result<_>>()?;
-        let split_of = splits.map(|rule| rule.of(rows, records, start)).transpose()?;
+        let split_of = splits.map(|rule| rule.of(rows, records, start)).transpose()?.flatten();
         let mut numbers: Vec<u32> = Vec::with_capacity(rows.num_rows());
         let (mut key, mut last) = (Vec::new(), Vec::new());
         for row in 0..rows.num_rows() {
@@ -55,8 +57,12 @@ impl Groups {
             let number = match numbers.last() {
                 Some(&number) if key == last => number,
                 _ => self.number(&key, || {
-                    let group = group(partitions, &texts, row, splits, split);
-                    let row = first_row + row as u64;
+                    let mut group = group(partitions, &texts, row, splits, split);
+                    let at = first_row + row as u64;
+                    if let Some(column) = named {
+                        group.split = Some(split_name(column, texts.last(), row, at)?);
+                    }
+                    let row = at;
                     group.check().map_err(|error| shards_error(error).context(format!("row {row}")))?;
                     Ok(group)
                 })?,
@@ -106,15 +112,35 @@ pub(super) fn order_of(group: &ShardGroup) -> (&[(String, Option<String>)], Opti
 }
 
 impl SplitRule {
-    /// Returns the number of each row's split.
-    fn of(&self, rows: &RecordBatch, records: &RecordBuffer, start: usize) -> Result<Vec<usize>> {
-        if self.by.is_empty() {
-            let hash = |row| record_hash(records.payload(start + row));
-            return Ok((0..rows.num_rows()).map(|row| self.splits.of(hash(row))).collect());
+    /// Returns the column of the splits' names, if there is one.
+    fn column(&self) -> Option<&PartitionColumn> {
+        match self {
+            Self::Hash { .. } => None,
+            Self::Column(column) => Some(column),
         }
-        let hashes = key_hashes(&self.key(rows)).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(hashes.into_iter().map(|hash| self.splits.of(hash)).collect())
     }
+
+    /// Returns the number of each row's split, if splits are numbered.
+    fn of(&self, rows: &RecordBatch, records: &RecordBuffer, start: usize) -> Result<Option<Vec<usize>>> {
+        let Self::Hash { splits, by } = self else { return Ok(None) };
+        if by.is_empty() {
+            let hash = |row| record_hash(records.payload(start + row));
+            return Ok(Some((0..rows.num_rows()).map(|row| splits.of(hash(row))).collect()));
+        }
+        let hashes = key_hashes(&key(by, rows)).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(Some(hashes.into_iter().map(|hash| splits.of(hash)).collect()))
+    }
+}
+
+/// Returns the name of a row's split, which is row `at` of the partition.
+fn split_name(column: &PartitionColumn, texts: Option<&StringArray>, row: usize, at: u64) -> Result<String> {
+    let name = texts.filter(|texts| texts.is_valid(row)).map(|texts| texts.value(row));
+    let problem = match name.map(check_split_name) {
+        None => "no value".to_owned(),
+        Some(Err(error)) => error.to_string(),
+        Some(Ok(())) => return Ok(name.unwrap_or_default().to_owned()),
+    };
+    Err(ErrorKind::SplitValue { row: at, column: column.name.to_string(), problem }.into())
 }
 
 /// Appends the group key of a row to `key`. Keys of different groups differ.
@@ -142,7 +168,7 @@ fn group(
 ) -> ShardGroup {
     let value = |text: &StringArray| text.is_valid(row).then(|| text.value(row).to_owned());
     let values = partitions.iter().zip(texts).map(|(column, text)| (column.name.to_string(), value(text)));
-    let name = |split| splits.and_then(|rule| rule.splits.name(split)).map(str::to_owned);
+    let name = |split| splits.and_then(|rule| rule.name(split)).map(str::to_owned);
     ShardGroup { partition_values: values.collect(), split: split.and_then(name) }
 }
 
@@ -151,6 +177,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array};
+    use tfrecord_shards::Splits;
 
     use super::*;
 
@@ -195,7 +222,8 @@ mod tests {
 
     #[test]
     fn splits_are_groups_by_their_key_alone() -> Result<()> {
-        let splits = SplitRule { splits: "train=0.5,val=0.5".parse().expect("splits"), by: vec![0] };
+        let halves: Splits = "train=0.5,val=0.5".parse().expect("splits");
+        let splits = SplitRule::Hash { splits: halves.clone(), by: vec![0] };
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100).chain(0..100)));
         let rows = RecordBatch::try_from_iter([("id", ids)])?;
         let groups = Groups::default();
@@ -205,7 +233,7 @@ mod tests {
         assert_eq!(names.len(), 2);
         let hashes = key_hashes(&[Arc::clone(rows.column(0))]).expect("keys");
         for (hash, number) in hashes.into_iter().zip(numbers) {
-            assert_eq!(names[number as usize].as_deref(), splits.splits.name(splits.splits.of(hash)));
+            assert_eq!(names[number as usize].as_deref(), halves.name(halves.of(hash)));
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ use self::arrangement::GroupRule;
 
 pub use self::spill::TemporaryDirectory;
 
-pub(super) use self::arrangement::{Arrangement, RecordOrder, sharding_of};
+pub(super) use self::arrangement::{Arrangement, RecordOrder, check_row_splits, sharding_of};
 pub(super) use self::task::{SetCut, SortTask};
 
 /// Memory for sorting per thread that suffices for long reads and few runs, if there are many threads.
@@ -109,7 +109,7 @@ impl Sorting {
                 let options = SorterOptions::new(Arc::new(spill)).with_equal(equal);
                 match arrangement.groups {
                     GroupRule::Columns { .. } => options.shared_by(Arc::clone(&groups) as _),
-                    GroupRule::All | GroupRule::Shards(_) => options.shared(),
+                    GroupRule::All | GroupRule::Rows(_) | GroupRule::Shards(_) => options.shared(),
                 }
             }
             None => {

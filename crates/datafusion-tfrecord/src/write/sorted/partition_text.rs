@@ -22,11 +22,16 @@ const TIMESTAMP_WITH_ZONE: &str = "%Y-%m-%d %H:%M:%S%.f%:z";
 /// Whether the values of a column can name directories: scalar values that can be parsed from their text.
 pub(super) fn is_partition_type(data_type: &DataType) -> bool {
     match value_type(data_type) {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        _ if is_text(data_type) => true,
         DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => true,
         DataType::Time32(_) | DataType::Time64(_) => true,
         other => other.is_numeric(),
     }
+}
+
+/// Whether the values of a column are text.
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    matches!(value_type(data_type), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Formats every value as text. Null and the empty text, for which Hive has no directory, become null. The name of Hive's

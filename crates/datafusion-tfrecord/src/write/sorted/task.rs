@@ -15,11 +15,11 @@ use tfrecord_shards::sort::{
 use tfrecord_shards::{AttemptError, AttemptId, PlannedNames, PlannedSet, ShardGroup, StagedShard, TaskReport};
 
 use super::Sorting;
-use super::arrangement::{Arrangement, GroupRule, RecordOrder};
+use super::arrangement::{Arrangement, RecordOrder};
 use super::drain::write_lane;
 use super::fill::Fill;
 use super::groups::order_of;
-use super::layout::sharding_rule;
+use super::layout::cut;
 use crate::error::shards_error;
 use crate::write::metrics::{SortMetrics, WriteMetrics};
 use crate::write::observe::RowEncoder;
@@ -99,13 +99,8 @@ impl SetCut {
             partition_values: values.to_vec(),
             split: split.map(str::to_owned),
         };
-        let names = match &arrangement.groups {
-            GroupRule::All => PlannedNames::Groups(vec![ShardGroup::default()]),
-            GroupRule::Columns { .. } => PlannedNames::Groups(groups.iter().map(group).collect()),
-            GroupRule::Shards(shards) => PlannedNames::Shards(*shards),
-        };
         let sorted = sorter.finish().map_err(shards_error)?;
-        let plan = sorted.cut(|totals| sharding_rule(&names, options, totals)).map_err(shards_error)?;
+        let (plan, names) = cut(sorted, &arrangement.groups, groups.iter().map(group).collect(), options)?;
         let tasks = divide(&plan, reports.len());
         let names = match names {
             PlannedNames::Groups(groups) => CutNames::Groups(groups),

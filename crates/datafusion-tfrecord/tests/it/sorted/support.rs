@@ -55,5 +55,5 @@ pub(super) fn tree(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
 
 pub(super) fn splits(splits: &str, by: &[&str]) -> Option<SplitOptions> {
     let by = by.iter().map(|column| (*column).to_owned()).collect();
-    Some(SplitOptions { splits: splits.parse().expect("splits"), by })
+    Some(SplitOptions::Hash { splits: splits.parse().expect("splits"), by })
 }

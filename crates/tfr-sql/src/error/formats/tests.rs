@@ -25,6 +25,12 @@ fn input_value_errors_have_hints() {
         ErrorKind::UnsupportedFormat { file: "a.xls".to_owned(), format: UnsupportedFormat::Named("Excel workbooks") },
         ErrorKind::UnsupportedFormat { file: file(), format: UnsupportedFormat::CompressedText("LZ4") },
         ErrorKind::UnsupportedFormat { file: file(), format: UnsupportedFormat::CompressedRecords("LZ4") },
+        ErrorKind::Misnamed {
+            file: file(),
+            named: "Parquet",
+            found: "bzip2-compressed".to_owned(),
+            is_compressed: true,
+        },
     ]
     .map(|kind| hint(&kind.into()).unwrap())
     .into();
@@ -37,5 +43,6 @@ fn input_value_errors_have_hints() {
     convert it: python3 -c "import pandas; pandas.read_excel('a.xls').to_parquet('out.parquet')", or save the sheet as CSV
     unpack it, or write it with gzip, bzip2, xz, zstd or deflate
     unpack it, or write it with gzip or deflate, the compressions of TFRecord
+    unpack it: Parquet files have their own compression, and are not read from another
     "#);
 }

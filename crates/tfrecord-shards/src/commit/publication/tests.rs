@@ -12,7 +12,7 @@ fn staged(partition: u32, sequence: u32) -> StagedShard {
 
 /// Partitioned by `dt`, in two splits.
 fn grouped() -> SetDescription {
-    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let split = |name: &str, fraction| SplitDescription::new(name, fraction);
     let column = FieldDescription {
         name: "dt".to_owned(),
         data_type: "Utf8".to_owned(),

@@ -64,7 +64,7 @@ fn append_accepts_same_format() {
 #[test]
 fn append_reports_the_first_difference() {
     let with = |options: MappingOptions| described(fields(DataType::Utf8, true), &options);
-    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let split = |name: &str, fraction| SplitDescription::new(name, fraction);
     let splits = |parts: [(&str, f64); 2], by: &[&str]| SetDescription {
         splits: parts.map(|(name, fraction)| split(name, fraction)).to_vec(),
         split_by: by.iter().map(|&column| column.to_owned()).collect(),

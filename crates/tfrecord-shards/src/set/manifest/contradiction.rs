@@ -119,7 +119,7 @@ fn split_problem(splits: &[SplitDescription], split_by: &[String]) -> Option<Str
         return Some(format!("split {name:?} is declared twice"));
     }
     let is_none = |fraction: f64| fraction.is_nan() || fraction <= 0.0;
-    if let Some(SplitDescription { name, fraction }) = splits.iter().find(|split| is_none(split.fraction)) {
+    if let Some(SplitDescription { name, fraction, .. }) = splits.iter().find(|split| is_none(split.fraction)) {
         return Some(format!("split {name:?} has the fraction {fraction}"));
     }
     let sum: f64 = splits.iter().map(|split| split.fraction).sum();

@@ -3,8 +3,10 @@
 //! Its JSON is specified by `schemas/manifest.schema.json`. A minor version may add fields, and readers ignore unknown
 //! fields.
 
+mod appended;
 mod checksum;
 mod contradiction;
+mod splits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,6 +31,11 @@ use crate::set::schema::SchemaDescription;
 use crate::set::sidecar::SidecarEntry;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::write::sharding::Sharding;
+
+use appended::is_zero;
+
+pub use appended::AppendedRun;
+pub use splits::SplitDescription;
 
 /// Approximate distance of a shard's [`offsets`](ShardEntry::offsets) in framed bytes, 16 MiB; each is rounded up to
 /// the next position where a reader can start. Large enough to be worth a thread, and few enough positions to list.
@@ -71,11 +78,15 @@ pub struct SetDescription {
     pub splits: Vec<SplitDescription>,
     /// The columns whose values determine the split of a row. If empty, the whole record determines it.
     pub split_by: Vec<String>,
+    /// The column whose values are the names of the splits, which then follow from the shards.
+    pub split_column: Option<String>,
     /// The columns whose values determine the directory of a row, in the order of the directories. The records contain
     /// them only if `schema` does too.
     pub partition_columns: Option<SchemaDescription>,
     /// Whether an append may add columns to the set, which are null in its existing rows. Not recorded.
     pub add_columns: bool,
+    /// The number of damaged records of the inputs that were passed over.
+    pub damaged_records: u64,
 }
 
 /// Names and directories of shards.
@@ -103,15 +114,6 @@ impl SetLayout {
 
 /// The directory of the shards of a [`Snapshot`](SetLayout::Snapshot), which TensorFlow calls a run.
 pub const SNAPSHOT_RUN: &str = "1";
-
-/// One of the splits of a set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SplitDescription {
-    /// Its name, which is the prefix of its shards' names.
-    pub name: String,
-    /// The approximate fraction of all rows in it.
-    pub fraction: f64,
-}
 
 impl SetDescription {
     /// Describes a set of uncompressed shards named `part-...`, written in one partition, of rows with this mapping.
@@ -145,8 +147,10 @@ impl SetDescription {
             write_partitions: 1,
             splits: Vec::new(),
             split_by: Vec::new(),
+            split_column: None,
             partition_columns: None,
             add_columns: false,
+            damaged_records: 0,
         }
     }
 }
@@ -305,9 +309,15 @@ pub struct Manifest {
     /// 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub split_by: Vec<String>,
+    /// The column whose values are the names of the splits. The records do not contain it. Since format 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_column: Option<String>,
     /// The columns whose values determine the directory of a row, in the order of the directories. Since format 1.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_columns: Option<SchemaDescription>,
+    /// The number of damaged records of the inputs that [`run`](Self::run) passed over. Since format 1.5.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub damaged_records: u64,
     /// The runs that appended shards to those of [`run`](Self::run), oldest first. Since format 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub appended: Vec<AppendedRun>,
@@ -324,36 +334,10 @@ pub struct Manifest {
     pub replaced: Vec<String>,
 }
 
-/// A run that appended shards to a set, with the options that may differ between runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AppendedRun {
-    /// The run. The names of its shards contain it.
-    pub run: String,
-    /// When its shards were published.
-    #[serde(with = "scalar::rfc3339")]
-    pub created: DateTime<Utc>,
-    /// The tool that wrote them, with its version.
-    pub tool: String,
-    /// The query, without secrets.
-    pub query: Option<String>,
-    /// The inputs, without secrets.
-    pub inputs: Vec<String>,
-    /// Other options of the user, without secrets.
-    pub options: BTreeMap<String, Value>,
-    /// Seed of the shuffle.
-    pub seed: Option<u64>,
-    /// Number of tasks that wrote their own shards.
-    pub write_partitions: u32,
-    /// How rows were assigned to shards.
-    pub sharding: Sharding,
-    /// Number of shards it appended.
-    pub shards: u64,
-}
-
 impl Manifest {
     /// Creates the manifest of a set of these shards, created now.
     pub(crate) fn new(description: SetDescription, shards: Vec<ShardEntry>, run: &RunId) -> Self {
-        Self {
+        let mut manifest = Self {
             format_version: FORMAT_VERSION,
             tool: TOOL.to_owned(),
             run: run.to_string(),
@@ -371,13 +355,17 @@ impl Manifest {
             mapping: description.mapping,
             splits: description.splits,
             split_by: description.split_by,
+            split_column: description.split_column,
             partition_columns: description.partition_columns,
+            damaged_records: description.damaged_records,
             appended: Vec::new(),
             totals: Totals::of(&shards),
             shards,
             sidecars: Vec::new(),
             replaced: Vec::new(),
-        }
+        };
+        manifest.describe_splits();
+        manifest
     }
 
     /// Creates the manifest of this set, whose path is `out`, with further shards, appended now by a new run. Fails as
@@ -401,6 +389,7 @@ impl Manifest {
             seed: description.seed,
             write_partitions: description.write_partitions,
             sharding: description.sharding,
+            damaged_records: description.damaged_records,
             shards: shards.len() as u64,
         });
         // Sidecars that describe the set before the append are outdated.
@@ -408,6 +397,7 @@ impl Manifest {
         manifest.sidecars.retain(|sidecar| sidecar.is_index_of(standing()));
         manifest.shards.extend(shards);
         manifest.totals = Totals::of(&manifest.shards);
+        manifest.describe_splits();
         Ok(manifest)
     }
 

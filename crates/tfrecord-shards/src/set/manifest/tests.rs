@@ -94,7 +94,7 @@ fn undescribed(schema: &Value, root: &Value, json: &Value, path: &str, found: &m
 /// A split and partitioned set with an appended run.
 fn grouped() -> Manifest {
     let columns = ["dt", "v"].map(|name| Field::new(name, DataType::Utf8, true));
-    let split = |name: &str, fraction| SplitDescription { name: name.to_owned(), fraction };
+    let split = |name: &str, fraction| SplitDescription::new(name, fraction);
     let description = SetDescription {
         splits: vec![split("train", 0.9), split("eval", 0.1)],
         split_by: vec!["id".to_owned()],

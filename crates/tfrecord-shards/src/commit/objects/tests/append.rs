@@ -181,7 +181,7 @@ fn ignore_mode_reports_existing_files() {
 #[test]
 fn groups_are_stored_in_directories() {
     let run = RunId::new();
-    let split = |name: &str| SplitDescription { name: name.to_owned(), fraction: 0.5 };
+    let split = |name: &str| SplitDescription::new(name, 0.5);
     let description = SetDescription { splits: vec![split("train"), split("eval")], ..description() };
     let group = |split: &str| ShardGroup { split: Some(split.to_owned()), ..ShardGroup::default() };
     let names = ObjectNames { prefix: "part".to_owned(), total: None, suffix: "", run: None };
