@@ -276,3 +276,15 @@ fn a_stream_is_written_like_a_file() {
     };
     assert_eq!(schema("streamed"), schema("read"));
 }
+
+/// A query would wait for the other end.
+#[test]
+fn a_manifest_that_is_a_pipe_is_an_error() {
+    let bench = Workbench::new();
+    assert_eq!(tell(&bench.run(&["SELECT 1 AS a", "--out", "set", "--quiet"])), "exit 0\n");
+    let manifest = bench.path().join("set/_manifest.json");
+    std::fs::remove_file(&manifest).unwrap();
+    assert!(Command::new("mkfifo").arg(&manifest).status().unwrap().success());
+    let refused = tell(&bench.run_tool(&["SELECT * FROM 'set/'", "--quiet"]));
+    assert!(refused.contains("error: set/_manifest.json: not a regular file"), "{refused}");
+}

@@ -411,18 +411,6 @@ fn cat_reads_a_pipe_and_verify_rejects_it() {
     assert_eq!(shown.iter().filter(|byte| **byte == b'\n').count(), 2);
 }
 
-/// A query would wait for the other end.
-#[test]
-fn a_manifest_that_is_a_pipe_is_an_error() {
-    let bench = Workbench::new();
-    with_shards(&bench);
-    let manifest = bench.path().join("shards/_manifest.json");
-    fs::remove_file(&manifest).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&manifest).status().unwrap().success());
-    let refused = String::from_utf8(bench.run_tool(&["SELECT * FROM 'shards/'", "--quiet"]).stderr).unwrap();
-    assert!(refused.starts_with("error: shards/_manifest.json: "), "{refused}");
-}
-
 #[test]
 fn reshard_rejects_damage() {
     let bench = Workbench::new();
