@@ -392,7 +392,7 @@ fn store_tasks_with_a_damaged_report_are_run_again() {
     let is_of_first = |key: &String| key.contains("/00000.") && key.ends_with(".report");
     let report = job.server.keys().into_iter().find(is_of_first).unwrap();
     job.server.put(&report, "{");
-    let damaged = run(&mut job.tool("finish", &plan)).exits_with(75);
+    let damaged = run(&mut job.tool("finish", &plan)).exits_with(1);
     assert!(damaged.stderr.contains("task 0 must be run again"), "{}", damaged.stderr);
     run(&mut job.task(&plan, 0)).success();
     run(&mut job.tool("finish", &plan)).success();
