@@ -98,8 +98,7 @@ pub static WRITING: [Writing; 17] = [
         Ok(())
     })
     .help(
-        "divide the rows into [splits](shuffle-and-splits.md#split-by-a-key): `train=0.9,val=0.1`, or with `shuffle` \
-         `train=800rows,val=200rows`",
+        "divide the rows into [splits](shuffle-and-splits.md#split-by-a-key): `train=0.9,val=0.1`, or `train=800rows,…`",
         "",
     )
     .excludes(&["prefix"]),

@@ -126,7 +126,7 @@ class WriteOptions(TypedDict, total=False):
     shards: Values | None
     #: Write all rows in a uniform random order
     shuffle: bool | int | None
-    #: Divide the rows into splits: train=0.9,val=0.1, or with shuffle train=800rows,val=200rows
+    #: Divide the rows into splits: train=0.9,val=0.1, or train=800rows,…
     split: Values | None
     #: Split by the key of these columns [default: the whole record]
     split_by: Values | None

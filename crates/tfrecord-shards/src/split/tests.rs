@@ -306,7 +306,7 @@ fn splits_reject_invalid_text() {
     insta::assert_snapshot!(message("train=1,"), @r#"found "", expected splits with their fractions, such as train=0.9,val=0.1"#);
     insta::assert_snapshot!(message("train=0.9;val=0.1"), @r#"split "train": found "0.9;val=0.1", expected a fraction above 0 and up to 1"#);
     insta::assert_snapshot!(message("train=0.9,val=0.2"), @"the fractions of the splits add up to 1.1, expected 1");
-    insta::assert_snapshot!(message("train=90,val=10"), @"the fractions of the splits add up to 100, expected 1");
+    insta::assert_snapshot!(message("train=90,val=10"), @"the fractions of the splits add up to 100, expected 1; numbers of rows are written train=800rows,val=200rows");
     insta::assert_snapshot!(message("train=1,val=0"), @r#"split "val": found "0", expected a fraction above 0 and up to 1"#);
     insta::assert_snapshot!(message("train=2,val=-1"), @r#"split "val": found "-1", expected a fraction above 0 and up to 1"#);
     insta::assert_snapshot!(message("train=nan"), @r#"split "train": found "NaN", expected a fraction above 0 and up to 1"#);
