@@ -20,6 +20,7 @@ QUERY: dict[str, str] = {
     "s3_endpoint": "value",
     "temp_dir": "value",
     "threads": "value",
+    "timeout": "value",
 }
 
 
@@ -36,6 +37,8 @@ class QueryOptions(TypedDict, total=False):
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None
 
 WRITING: dict[str, str] = {
     "add_columns": "flag",
@@ -70,6 +73,7 @@ WRITING: dict[str, str] = {
     "strict": "flag",
     "temp_dir": "value",
     "threads": "value",
+    "timeout": "value",
 }
 
 
@@ -138,6 +142,8 @@ class WriteOptions(TypedDict, total=False):
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None
 
 READING: dict[str, str] = {
     "bare_files": "value",
@@ -196,6 +202,8 @@ class ReadOptions(TypedDict, total=False):
     temp_dir: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None
     #: types of some columns, as Hive declares them: x DOUBLE
     types: Values | None
     #: the values of a column that is written as ranks, in their order: label: cat, dog
@@ -212,6 +220,7 @@ RESHARD: dict[str, str] = {
     "shard_size": "value",
     "shards": "value",
     "threads": "value",
+    "timeout": "value",
 }
 
 
@@ -236,6 +245,8 @@ class ReshardOptions(TypedDict, total=False):
     shards: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None
 
 SALVAGE: dict[str, str] = {
     "compression": "value",
@@ -248,6 +259,7 @@ SALVAGE: dict[str, str] = {
     "shard_size": "value",
     "shards": "value",
     "threads": "value",
+    "timeout": "value",
 }
 
 
@@ -272,10 +284,13 @@ class SalvageOptions(TypedDict, total=False):
     shards: Values | None
     #: Use this many threads [default: all cores]
     threads: Values | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None
 
 DESCRIBE: dict[str, str] = {
     "emit": "repeat",
     "replace": "flag",
+    "timeout": "value",
 }
 
 
@@ -284,3 +299,5 @@ class DescribeOptions(TypedDict, total=False):
     emit: Values | None
     #: Replace existing files with these names that other tools wrote
     replace: bool | None
+    #: Stop after this time, such as 90s, 30m or 12h, as after SIGTERM; the exit code is then 124
+    timeout: Values | None

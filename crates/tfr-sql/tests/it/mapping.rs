@@ -367,7 +367,7 @@ fn schema_takes_the_options_of_a_table() {
     "##);
     let unknown = bench.tell_tool(&["schema", "foreign.tfrecord", "--option", "nul=mask"]);
     assert!(
-        unknown.starts_with("exit 2\n") && unknown.contains(r#"unknown option "nul"; expected one of"#),
+        unknown.starts_with("exit 2\n") && unknown.contains(r#"unknown option "nul"; did you mean null?"#),
         "{unknown}"
     );
 }
