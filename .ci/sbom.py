@@ -5,20 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: What separates the fields of a line of `cargo tree`; no licence expression contains it.
-SEPARATOR = "\t"
 
-
-def packages(triple: str) -> list[list[str]]:
+def packages(triple: str) -> list[tuple[str, str, str]]:
     """Name, version and licence of each package that is linked."""
-    tree = subprocess.run(
-        ["cargo", "tree", "--quiet", "--locked", "-p", "tfr-sql", "-p", "tfr-python", "--target", triple, "-e", "normal",
-         "--prefix", "none", "--format", SEPARATOR.join(["{p}", "{l}", ""])],
-        cwd=Path(__file__).resolve().parent.parent, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    lines = {line.split(SEPARATOR)[0].split(" (")[0] + SEPARATOR + line.split(SEPARATOR)[1]
-             for line in tree.stdout.splitlines() if line.strip()}  # fmt: skip
-    return [[*line.split(SEPARATOR)[0].split(" v"), line.split(SEPARATOR)[1]] for line in sorted(lines)]
+    tree = ["cargo", "tree", "--quiet", "--locked", "-p", "tfr-sql", "-p", "tfr-python", "--target", triple]
+    # No licence contains a tab.
+    shape = ["-e", "normal", "--prefix", "none", "--format", "{p}\t{l}\t"]
+    root = Path(__file__).resolve().parent.parent
+    lines = subprocess.run([*tree, *shape], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    found = set()
+    for package, licence, _ in (line.split("\t") for line in lines if line):
+        # Behind the version stands where a package of ours is.
+        name, version = package.split()[:2]
+        found.add((name, version.removeprefix("v"), licence))
+    return sorted(found)
 
 
 def component(name: str, version: str, licence: str) -> dict[str, object]:

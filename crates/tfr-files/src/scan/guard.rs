@@ -449,7 +449,6 @@ fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
         return crate::error::Error::from(ErrorKind::UnfitValue { file, row, column, value, found, expected }).into();
     }
     let is_of_reader = match &error {
-        DataFusionError::ParquetError(_) | DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => true,
         DataFusionError::Execution(_)
         | DataFusionError::Internal(_)
         | DataFusionError::NotImplemented(_)
@@ -463,7 +462,19 @@ fn name_file(origin: &Origin, error: DataFusionError) -> DataFusionError {
             ArrowError::ParquetError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_) => true,
             _ => !origin.evaluates,
         },
-        _ => return error,
+        DataFusionError::Plan(_)
+        | DataFusionError::Configuration(_)
+        | DataFusionError::ExecutionJoin(_)
+        | DataFusionError::ResourcesExhausted(_)
+        | DataFusionError::External(_)
+        | DataFusionError::Context(..)
+        | DataFusionError::Substrait(_)
+        | DataFusionError::Diagnostic(..)
+        | DataFusionError::Collection(_)
+        | DataFusionError::Shared(_)
+        | DataFusionError::Ffi(_) => return error,
+        // Errors of files: of I/O, of stores and of formats. The last exist only with features that formats ask for.
+        _ => true,
     };
     let kind = match is_of_reader {
         true => ErrorKind::Read { file, source: error },
