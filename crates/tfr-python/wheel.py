@@ -37,7 +37,7 @@ def files(module: Path, command: Path, platform: str, sbom: Path | None) -> tupl
     package = {
         f"tfr_sql/{path.relative_to(CRATE / 'python/tfr_sql')}": path.read_bytes()
         for path in (CRATE / "python/tfr_sql").rglob("*")
-        if path.suffix in {".py", ".pyi", ".typed"} or path.name == "py.typed"
+        if path.suffix in {".py", ".pyi", ".typed"}
     }
     wheel = f"Wheel-Version: 1.0\nGenerator: tfr-sql\nRoot-Is-Purelib: false\nTag: {PYTHON}-{platform}\n"
     about = {
