@@ -21,6 +21,21 @@ const RIGHT: [&str; 4] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_engine_answers_the_known_sections() {
+    // Some wrong answers depend on which partition comes first, so that a run may answer a section right by chance. What is
+    // right in each run counts; the runs end as soon as nothing else is left.
+    let mut right = right_sections().await;
+    for _ in 0..4 {
+        if right == RIGHT {
+            break;
+        }
+        let again = right_sections().await;
+        right.retain(|section| again.contains(section));
+    }
+    assert_eq!(right, RIGHT);
+}
+
+/// The headings of the sections whose queries one run of the plain engine answers right.
+async fn right_sections() -> Vec<String> {
     let mut runner =
         Runner::new(|| async { Ok(PlainEngine(session::open_plain(SessionConfig::new().with_target_partitions(2)))) });
     runner.set_var("DATA".to_owned(), repository().join("tests/data").display().to_string());
@@ -38,8 +53,8 @@ async fn plain_engine_answers_the_known_sections() {
             *all_right &= is_right;
         }
     }
-    let right: Vec<_> = sections.iter().filter(|(_, has_query, all_right)| *has_query && *all_right).collect();
-    assert_eq!(right.into_iter().map(|(heading, ..)| heading.as_str()).collect::<Vec<_>>(), RIGHT);
+    sections.retain(|(_, has_query, all_right)| *has_query && *all_right);
+    sections.into_iter().map(|(heading, ..)| heading).collect()
 }
 
 struct PlainEngine(SessionContext);
