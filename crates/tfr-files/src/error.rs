@@ -45,7 +45,7 @@ pub enum ErrorKind {
         location: String,
     },
     /// The directory or the pattern contains no file to read.
-    #[error("{location}: {}{skipped}", if *.pattern { "nothing matches" } else { "no file to read in this directory" })]
+    #[error("{location}: {}{skipped}", if *.pattern { "no file matches" } else { "no file to read in this directory" })]
     Empty {
         /// The location as the user wrote it.
         location: String,

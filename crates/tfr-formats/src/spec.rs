@@ -31,7 +31,7 @@ impl FromStr for TableSpec {
         let (name, location) = parts
             .next()
             .and_then(|first| first.split_once('=').map(|(name, url)| (name.trim().to_owned(), url.to_owned())))
-            .ok_or_else(|| invalid("expected NAME=URL"))?;
+            .ok_or_else(|| invalid("expected NAME=URL, such as t=events.csv"))?;
         if name.is_empty() {
             return Err(invalid("the name is empty").into());
         }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn table_spec_rejects_invalid_text() {
         for (text, message) in [
-            ("data.csv", "table \"data.csv\": expected NAME=URL"),
+            ("data.csv", "table \"data.csv\": expected NAME=URL, such as t=events.csv"),
             ("=data.csv", "table \"=data.csv\": the name is empty"),
             ("t=", "table \"t=\": the URL is empty"),
             (

@@ -278,7 +278,7 @@ pub enum Error {
         key: &'static str,
     },
     /// A pattern that matches no files.
-    #[error("{pattern}: no file matches this pattern")]
+    #[error("{pattern}: no file matches")]
     NoMatch {
         /// The pattern.
         pattern: String,

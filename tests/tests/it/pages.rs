@@ -122,7 +122,7 @@ fn examples_run() {
                 "console" => text
                     .split("$ ")
                     .skip(1)
-                    .map(|step| step.split_once('\n').unwrap())
+                    .map(command_and_output)
                     .map(|(command, output)| (command.to_owned(), Some(output)))
                     .collect(),
                 _ => continue,
@@ -137,6 +137,13 @@ fn examples_run() {
         }
     }
     assert!(commands > 10, "{commands} commands");
+}
+
+/// A command, which continues after a line that ends with `\`, and the lines after it.
+fn command_and_output(step: &str) -> (&str, &str) {
+    let mut ends = step.match_indices('\n').map(|(end, _)| end);
+    let end = ends.find(|end| !step[..*end].ends_with('\\')).expect("a command has an end");
+    (&step[..end], &step[end + 1..])
 }
 
 /// A shell in `dir` that runs a page's commands with the program under test.

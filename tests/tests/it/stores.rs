@@ -178,7 +178,7 @@ fn store_errors_report_url_and_hint() {
         }
     };
     check(&mut server.tfr_sql(), "s3://data/b.csv", &["no such file or directory"]);
-    check(&mut server.tfr_sql(), "s3://data/none/*.csv", &["nothing matches"]);
+    check(&mut server.tfr_sql(), "s3://data/none/*.csv", &["no file matches"]);
     check(
         &mut server.tfr_sql(),
         "s3://other/a.csv",

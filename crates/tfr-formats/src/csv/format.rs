@@ -161,7 +161,7 @@ fn note_null_words(file: &str, column: &str, observed: &Observed) {
     let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
     let nulls: Vec<_> = words.iter().map(|word| format!("null={word}")).collect();
     log::warn!(
-        "{file}: column \"{column}\" is text only because of cells such as {}: {},null= takes them for null in all columns, and this one is {}",
+        "{file}: column \"{column}\" is text only because of cells such as {}: with {},null= they are null in all columns, and this one is {}",
         quoted.join(", "),
         nulls.join(","),
         cell_type.data_type()

@@ -290,9 +290,9 @@ async fn listing_explains_missing_files() -> Result<()> {
     assert_eq!(refused(&dir, "void").await, "void: no file to read in this directory");
     assert_eq!(refused(&dir, "nowhere").await, "nowhere: no such file or directory");
     assert_eq!(refused(&dir, "nowhere/x.csv").await, "nowhere/x.csv: no such file or directory");
-    assert_eq!(refused(&dir, "*.parquet").await, "*.parquet: nothing matches");
-    assert_eq!(refused(&dir, "nowhere/*").await, "nowhere/*: nothing matches");
-    assert_eq!(refused(&dir, "t/*").await.split(';').next(), Some("t/*: nothing matches"));
+    assert_eq!(refused(&dir, "*.parquet").await, "*.parquet: no file matches");
+    assert_eq!(refused(&dir, "nowhere/*").await, "nowhere/*: no file matches");
+    assert_eq!(refused(&dir, "t/*").await.split(';').next(), Some("t/*: no file matches"));
     assert_eq!(refused(&dir, "t/[").await, "t/[: not a usable path: pattern \"[\": invalid range pattern");
     let scheme = read("s3://bucket/key").await.expect_err("no store");
     let message = chain(&scheme);

@@ -10,7 +10,7 @@ pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
         ErrorKind::WrongFormat { .. } => {
-            Some("give the format= that the file has, or name the files of one format: 'dir/**/*.csv'".to_owned())
+            Some("name the files of one format, as in 'dir/**/*.csv'; if all files have the same, specify it with format=".to_owned())
         }
         ErrorKind::NotCompressed { .. } => {
             Some("copy or write it again; for a file that has only the name, give compression=none".to_owned())

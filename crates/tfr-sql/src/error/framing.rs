@@ -8,9 +8,10 @@ pub fn hint(error: &Error) -> Option<&'static str> {
         ErrorKind::LengthCrc { len: 0, found: 0, .. } => {
             Some("these are zero bytes: padding, or a part of the file that was never written")
         }
-        ErrorKind::LengthCrc { position: Position { byte: 0, .. }, .. } => {
-            Some("this may not be a TFRecord file, or a compressed one read without naming its compression")
-        }
+        ErrorKind::LengthCrc { position: Position { byte: 0, .. }, .. } => Some(
+            "this may not be a TFRecord file: query a table of another format, as in FROM 'events.csv'; or the file is \
+             compressed, and its compression was not specified",
+        ),
         ErrorKind::LengthCrc { .. } | ErrorKind::DataCrc { .. } => {
             Some("the file was damaged after it was written: fetch or write it again")
         }

@@ -66,7 +66,9 @@ pub fn hint(error: &Error) -> Option<String> {
             return Some(format!("choose another directory, or move these files away; {}", copied(path)));
         }
         ErrorKind::UnknownForm { path } => return Some(copied(path)),
-        ErrorKind::Overlap { .. } => "choose a directory next to the input",
+        ErrorKind::Overlap { .. } => {
+            "write to another path: the output must not be an input, contain one or be inside one"
+        }
         ErrorKind::Busy { .. } => "wait for that run to end, or choose another directory",
         ErrorKind::Superseded { .. } => {
             "nothing of this run has been kept; run it again when the other one has ended, or choose another place"
@@ -76,8 +78,8 @@ pub fn hint(error: &Error) -> Option<String> {
             "partition by columns of few and short values, and choose short prefixes and names of splits"
         }
         ErrorKind::OtherForm { .. } => {
-            "write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a \
-             column that may be null); or write it to another directory"
+            "write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes \
+             a column's type, NULL AS name adds a column that may be null); or write it to another directory"
         }
         ErrorKind::NewColumns { .. } => {
             "add --add-columns to the query, and they are null in the existing rows; or leave them out"

@@ -264,14 +264,14 @@ fn append_mode_adds_rows_to_a_set() {
     -- stderr
     error: set: not appended to: column "id" is Utf8, in the set it is Int64
 
-    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     "##);
     assert_told!(add("SELECT 1 AS id", &["--compression", "gzip"]), @r##"
     exit 1
     -- stderr
     error: set: not appended to: the compression is gzip, in the set it is none
 
-    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     "##);
     assert_told!(add("SELECT 1 AS id, 2 AS more", &[]), @r##"
     exit 1
@@ -285,7 +285,7 @@ fn append_mode_adds_rows_to_a_set() {
     -- stderr
     error: set: not appended to: partitioning is by more (Int64), in the set it is none
 
-    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     "##);
     assert_eq!(rows(&bench, "SELECT count(*) FROM 'set/'"), ["30"]);
     let query = "SELECT id FROM 'many.parquet' WHERE id = 99";

@@ -149,7 +149,7 @@ fn missing_files_tables_and_columns_are_named() {
     assert_told!(bench.tell(&["SELECT * FROM 'absent/*.parquet'"]), @r##"
     exit 1
     -- stderr
-    error: absent/*.parquet: nothing matches
+    error: absent/*.parquet: no file matches
     "##);
     assert_told!(bench.tell(&["SELECT * FROM 'absent.parquet'"]), @r##"
     exit 1

@@ -397,7 +397,7 @@ fn an_input_is_not_written_over() {
     -- stderr
     error: [dir]/events.parquet: overlaps with input [dir]/events.parquet
 
-    hint: choose a directory next to the input
+    hint: write to another path: the output must not be an input, contain one or be inside one
     "##);
     fs::create_dir(bench.path().join("in")).unwrap();
     fs::rename(bench.path().join("events.parquet"), bench.path().join("in/a.parquet")).unwrap();
@@ -406,7 +406,7 @@ fn an_input_is_not_written_over() {
     -- stderr
     error: [dir]/in/b.parquet: overlaps with input [dir]/in
 
-    hint: choose a directory next to the input
+    hint: write to another path: the output must not be an input, contain one or be inside one
     "##);
 }
 

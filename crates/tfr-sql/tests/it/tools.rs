@@ -148,7 +148,7 @@ fn tools_report_missing_inputs() {
     assert_told!(bench.tell_tool(&["cat", "absent-*.tfrecord"]), @r##"
     exit 1
     -- stderr
-    error: absent-*.tfrecord: no file matches this pattern
+    error: absent-*.tfrecord: no file matches
     "##);
     assert_told!(bench.tell_tool(&["cat", "empty"]), @r##"
     exit 1
@@ -191,7 +191,7 @@ fn tools_report_missing_inputs() {
     -- stderr
     error: users.csv: record 0 at byte 0: length 749125178255697001 has the checksum 0x64413b37, expected 0xa6a53ca6
 
-    hint: this may not be a TFRecord file, or a compressed one read without naming its compression
+    hint: this may not be a TFRecord file: query a table of another format, as in FROM 'events.csv'; or the file is compressed, and its compression was not specified
     "##);
 }
 
@@ -348,7 +348,7 @@ fn reshard_moves_records_to_other_shards() {
     -- stderr
     error: [dir]/shards/more: overlaps with input shards
 
-    hint: choose a directory next to the input
+    hint: write to another path: the output must not be an input, contain one or be inside one
     "##);
     assert_eq!(bench.run_tool(&["cat", "one"]).stdout, bench.run_tool(&["cat", "shards"]).stdout);
     let output = bench.run_tool(&["reshard", "shards", "--out", "zip", "--compression", "gzip", "--report", "json"]);

@@ -270,7 +270,7 @@ fn table_option_needs_name_and_url() {
     assert_told!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'users.csv' for '--table <NAME=URL[,…]>': table "users.csv": expected NAME=URL
+    error: invalid value 'users.csv' for '--table <NAME=URL[,…]>': table "users.csv": expected NAME=URL, such as t=events.csv
 
     For more information, try '--help'.
     "##);

@@ -210,7 +210,7 @@ impl FromStr for Splits {
 #[non_exhaustive]
 pub enum ParseSplitsError {
     /// Not a name with a fraction.
-    #[error("found {found:?}, expected splits with their fractions, such as train=0.9,val=0.1")]
+    #[error("found {found:?}, expected NAME=FRACTION, such as train=0.9")]
     Syntax {
         /// The text found.
         found: String,

@@ -302,8 +302,8 @@ fn splits_parse_what_they_print() {
 #[test]
 fn splits_reject_invalid_text() {
     let message = |text: &str| text.parse::<Splits>().expect_err(text).to_string();
-    insta::assert_snapshot!(message(""), @r#"found "", expected splits with their fractions, such as train=0.9,val=0.1"#);
-    insta::assert_snapshot!(message("train=1,"), @r#"found "", expected splits with their fractions, such as train=0.9,val=0.1"#);
+    insta::assert_snapshot!(message(""), @r#"found "", expected NAME=FRACTION, such as train=0.9"#);
+    insta::assert_snapshot!(message("train=1,"), @r#"found "", expected NAME=FRACTION, such as train=0.9"#);
     insta::assert_snapshot!(message("train=0.9;val=0.1"), @r#"split "train": found "0.9;val=0.1", expected a fraction above 0 and up to 1"#);
     insta::assert_snapshot!(message("train=0.9,val=0.2"), @"the fractions of the splits add up to 1.1, expected 1");
     insta::assert_snapshot!(message("train=90,val=10"), @"the fractions of the splits add up to 100, expected 1; numbers of rows are written train=800rows,val=200rows");

@@ -8,7 +8,8 @@ use tfr_examples::{TRIPS, trips_path};
 use tfr_tests::{Run, Scratch, read_shards, repository, run, tfr_sql};
 
 /// A directory with inputs, and a `tfr-sql` that fails once for each task, for `cut` and for `finish`, in ways after which
-/// a job system runs it again. If the file `broken` exists, `cut` fails for good. The file `calls` lists the commands.
+/// a job system runs it again. If the file `broken-cut` exists, `cut` fails for good, and so do the others. The file
+/// `calls` lists the commands.
 struct Jobs {
     scratch: Scratch,
 }
@@ -25,7 +26,7 @@ impl Jobs {
         let jobs = Self { scratch };
         let text = r#"case $1 in task|cut|finish)
     echo "$1 $4" >> "ROOT/calls"
-    [ $1 = cut ] && [ -e "ROOT/broken" ] && exit 1
+    [ -e "ROOT/broken-$1" ] && exit 1
     once="ROOT/failed-$1-$4"
     if [ ! -e "$once" ]; then
         touch "$once"
@@ -55,8 +56,14 @@ exec COMMAND "$@"
         command
     }
 
-    fn break_cut(&self) {
-        fs::write(self.scratch.join("broken"), "").unwrap();
+    /// Lets a command fail for good.
+    fn break_command(&self, name: &str) {
+        fs::write(self.scratch.join(format!("broken-{name}")), "").unwrap();
+    }
+
+    /// Replaces `sleep` by a program that writes to the file `slept`, and does not wait.
+    fn skip_waiting(&self) {
+        self.program("sleep", "echo \"$@\" >> slept");
     }
 
     /// The number of calls of a command.
@@ -77,7 +84,7 @@ exec COMMAND "$@"
 fn slurm_jobs_write_the_set() {
     let script = repository().join("examples/cluster/task.slurm");
     let submit = |jobs: &Jobs| {
-        jobs.program("sleep", "echo \"$@\" >> slept");
+        jobs.skip_waiting();
         jobs.program(
             "sbatch",
             r#"indices=none
@@ -100,7 +107,7 @@ echo 7
     assert_eq!(slept.lines().collect::<Vec<_>>(), ["1m"; 6], "four tasks, cut and finish wait once");
 
     let jobs = Jobs::new();
-    jobs.break_cut();
+    jobs.break_command("cut");
     assert_ne!(submit(&jobs).code, Some(0));
     assert_eq!((jobs.calls("cut"), jobs.calls("finish")), (1, 0));
 }
@@ -136,7 +143,7 @@ fn airflow_tasks_write_the_set() {
     jobs.assert_written();
 
     let jobs = Jobs::new();
-    jobs.break_cut();
+    jobs.break_command("cut");
     let failed = airflow(&jobs, with_stub);
     assert!(failed.stderr.contains("AirflowFailException: tfr-sql cut ended with exit code 1"), "{}", failed.stderr);
     assert_eq!((jobs.calls("cut"), jobs.calls("finish")), (1, 0));
@@ -163,59 +170,43 @@ fn airflow_runs_the_tasks() {
     jobs.assert_written();
 }
 
-/// The fields of `tasks.k8s.yaml` that decide what runs.
-struct IndexedJob {
-    shell: String,
-    attempts: usize,
-    final_codes: Vec<i32>,
-}
-
-impl IndexedJob {
-    fn read() -> Self {
-        let text = fs::read_to_string(repository().join("examples/cluster/tasks.k8s.yaml")).unwrap();
-        let field = |name: &str| {
-            let of_field = |line: &str| line.trim().strip_prefix(name).map(|value| value.trim().to_owned());
-            text.lines().find_map(of_field).unwrap_or_else(|| panic!("no {name}"))
-        };
-        let command = field("command:");
-        let shell = command.strip_prefix("[sh, -c, \"").and_then(|text| text.strip_suffix("\"]")).unwrap();
-        let codes = field("values:");
-        let codes = codes.trim_matches(['[', ']']).split(", ");
-        Self {
-            shell: shell.to_owned(),
-            attempts: 1 + field("backoffLimitPerIndex:").parse::<usize>().unwrap(),
-            final_codes: codes.map(|code| code.parse().unwrap()).collect(),
-        }
-    }
-
-    /// Runs an index until it succeeds, as often as Kubernetes does.
-    fn run(&self, jobs: &Jobs, index: usize) -> bool {
-        for _ in 0..self.attempts {
-            let mut pod = jobs.command("sh");
-            match run(pod.args(["-c", &self.shell]).env("JOB_COMPLETION_INDEX", index.to_string())).code {
-                Some(0) => return true,
-                Some(code) if self.final_codes.contains(&code) => return false,
-                _ => {}
-            }
-        }
-        false
-    }
-}
-
+/// A program takes the place of `kubectl`, and runs the tasks of a Job as Kubernetes does.
 #[test]
-fn kubernetes_job_writes_the_set() {
-    let (jobs, job) = (Jobs::new(), IndexedJob::read());
-    let tfr_sql = |arguments: &[&str]| run(jobs.command("tfr-sql").args(arguments));
-    let query = ["SELECT * FROM 'events/*.parquet'", "--out", "train", "--shuffle", "--partitions", "4"];
-    tfr_sql(&[&query[..], &["--plan", "train.tfrplan"]].concat()).success();
-    for step in ["cut", "finish"] {
-        assert!((0..4).all(|index| job.run(&jobs, index)), "before {step}");
-        assert_eq!(tfr_sql(&[step, "train.tfrplan"]).code, Some(75));
-        tfr_sql(&[step, "train.tfrplan"]).success();
+fn kubernetes_jobs_write_the_set() {
+    if !exists("python3") {
+        return eprintln!("skipped: there is no python3");
     }
+    let example = repository().join("examples/cluster");
+    let prepare = || {
+        let jobs = Jobs::new();
+        jobs.skip_waiting();
+        fs::write(jobs.scratch.join("kubectl.py"), include_str!("kubectl.py")).unwrap();
+        let text = format!("exec python3 '{}' \"$@\"", jobs.scratch.join("kubectl.py").display());
+        jobs.program("kubectl", &text);
+        jobs
+    };
+    let submit = |jobs: &Jobs| run(jobs.command("sh").arg(example.join("tasks.k8s.sh")));
+
+    let jobs = prepare();
+    submit(&jobs).success();
     jobs.assert_written();
+    let slept = fs::read_to_string(jobs.scratch.join("slept")).unwrap();
+    assert_eq!(slept.lines().collect::<Vec<_>>(), ["1m"; 2], "cut and finish wait once");
+
     // The plan is no more: each attempt would fail in the same way.
     let before = jobs.calls("task 3");
-    assert!(!job.run(&jobs, 3));
+    let create = r#"sed 's/completions: 64/completions: 4/' "$1" | kubectl create -f -"#;
+    run(jobs.command("sh").args(["-c", create, "sh"]).arg(example.join("tasks.k8s.yaml"))).success();
     assert_eq!(jobs.calls("task 3"), before + 1);
+
+    let jobs = prepare();
+    jobs.break_command("cut");
+    assert_ne!(submit(&jobs).code, Some(0));
+    assert_eq!((jobs.calls("cut"), jobs.calls("finish")), (1, 0));
+
+    let jobs = prepare();
+    jobs.break_command("task");
+    let failed = submit(&jobs);
+    assert!(failed.stderr.contains("the Job train-sort has failed"), "{}", failed.stderr);
+    assert_eq!((jobs.calls("task"), jobs.calls("finish")), (4, 0));
 }

@@ -67,7 +67,7 @@ fn shard_errors_have_hints() {
     data/shards: not appended to: its manifest records no columns, since it was made of files without one
       hint: to go on with the rows that are there, copy them to a set and append to that: tfr-sql "SELECT * FROM 'data/shards/'" --out DIR
     data/shards: overlaps with input data/shards
-      hint: choose a directory next to the input
+      hint: write to another path: the output must not be an input, contain one or be inside one
     data/shards: run nightly7 is writing here
       hint: wait for that run to end, or choose another directory
     data/shards: another run wrote here in the meantime
@@ -79,7 +79,7 @@ fn shard_errors_have_hints() {
     data/shards: not appended to: 
       hint: replace the existing set with --mode overwrite, or write to another directory
     data/shards: not appended to:  is , in the set it is 
-      hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+      hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     data/shards: not appended to: the set does not have the column "new"
       hint: add --add-columns to the query, and they are null in the existing rows; or leave them out
     partition column ".c" cannot name directories
