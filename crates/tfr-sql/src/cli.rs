@@ -223,6 +223,10 @@ fn stray(error: &clap::Error, arguments: &[OsString]) -> Option<clap::Error> {
         ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg)?.to_string(),
         _ => return None,
     };
+    if argument == "-o" {
+        let message = "unexpected argument '-o'\n\nhint: did you mean --out?";
+        return Some(usage_of(None).error(ErrorKind::UnknownArgument, message));
+    }
     let read = Cli::command().ignore_errors(true).try_get_matches_from(arguments).ok()?;
     let query = read.get_one::<String>("query")?;
     if argument.starts_with('-') {

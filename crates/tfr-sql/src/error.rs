@@ -13,6 +13,7 @@ mod planner;
 mod shards;
 mod sidecars;
 mod stores;
+mod syntax;
 mod table_formats;
 mod tables;
 mod task;
@@ -97,13 +98,8 @@ pub enum Error {
     #[error("the SQL text is empty")]
     EmptyQuery,
     /// One word, where a query was expected.
-    #[error("not a query: {word}")]
-    Word {
-        /// The word.
-        word: String,
-        /// The parser's error.
-        source: DataFusionError,
-    },
+    #[error("not a query: {0}")]
+    Word(String),
     /// Column names that are reserved words of SQL.
     #[error("{source}")]
     ReservedWords {
@@ -112,6 +108,17 @@ pub enum Error {
         /// The parser's error.
         source: DataFusionError,
     },
+    /// A keyword of SQL that is spelled in another way, or whose second word is missing.
+    #[error("{source}")]
+    Keyword {
+        /// What makes a query of the text.
+        keyword: &'static str,
+        /// The parser's error.
+        source: DataFusionError,
+    },
+    /// A query that returns no columns.
+    #[error("the query returns no columns")]
+    NoColumns,
     /// A statement that is not allowed before the query.
     #[error("only SET and CREATE EXTERNAL TABLE may precede the query, found: {0}")]
     Preamble(String),
@@ -418,7 +425,7 @@ impl Error {
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
             Self::UnknownMemory(_) => Some("set a limit with --memory-limit".to_owned()),
             Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),
-            Self::Word { word, .. } => match similar_tool(word) {
+            Self::Word(word) => match similar_tool(word) {
                 Some(tool) => Some(format!("did you mean the tool? specify what to work on: {tool} PATH")),
                 None => Some(format!("put the path into a query: tfr-sql \"SELECT * FROM '{word}'\"")),
             },
@@ -426,6 +433,8 @@ impl Error {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 Some(format!("put a column whose name is a keyword of SQL in double quotes: {}", quoted.join(", ")))
             }
+            Self::Keyword { keyword, .. } => Some(format!("did you mean {keyword}?")),
+            Self::NoColumns => Some("name columns behind SELECT, or write SELECT * for all of them".to_owned()),
             Self::UnsupportedFormat(_) => {
                 Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
             }

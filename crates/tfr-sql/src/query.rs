@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Statistics, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
@@ -124,6 +125,9 @@ impl Query {
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
         let text = redacted(&query.to_string()).into_owned();
         let logical = names::plan(context, query).await?;
+        if logical.schema().fields().is_empty() {
+            return Err(Error::NoColumns);
+        }
         let physical = context.state().create_physical_plan(&logical).await?;
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
@@ -208,14 +212,13 @@ fn table_name(context: &SessionContext, path: &LocationText) -> Result<String> {
 /// Parses the statements of `text`. A single word gets an error of its own.
 fn parse(text: &str) -> Result<VecDeque<Statement>> {
     row_format::parse(text).map_err(|error| match (text.trim(), error) {
-        (word, Error::Engine(source))
-            if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') =>
-        {
-            Error::Word { word: word.to_owned(), source }
+        (word, Error::Engine(_)) if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') => {
+            Error::Word(word.to_owned())
         }
-        (_, Error::Engine(source)) => match reserved_words(text, &source) {
-            Some(words) => Error::ReservedWords { words, source },
-            None => Error::Engine(source),
+        (_, Error::Engine(source)) => match (reserved_words(text, &source), misspelled(text, &source)) {
+            (Some(words), _) => Error::ReservedWords { words, source },
+            (None, Some(keyword)) => Error::Keyword { keyword, source },
+            (None, None) => Error::Engine(source),
         },
         (_, error) => error,
     })
@@ -241,8 +244,92 @@ fn reserved_words(text: &str, error: &DataFusionError) -> Option<Vec<String>> {
     None
 }
 
+/// Keywords that are looked for behind other spellings, and pairs of which the second word is easily left out.
+const KEYWORDS: [&str; 27] = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "GROUP BY",
+    "ORDER",
+    "ORDER BY",
+    "PARTITION",
+    "PARTITION BY",
+    "HAVING",
+    "LIMIT",
+    "OFFSET",
+    "JOIN",
+    "USING",
+    "UNION",
+    "DISTINCT",
+    "BETWEEN",
+    "AND",
+    "OR",
+    "NOT",
+    "LIKE",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "OVER",
+];
+
+/// Returns the keyword that makes valid SQL of the text, in the place of a similar word at or before the one that the parser
+/// rejected: a misspelled keyword is often taken for a name first.
+fn misspelled(text: &str, error: &DataFusionError) -> Option<&'static str> {
+    /// How many words before it are tried.
+    const BEFORE: usize = 2;
+    let message = error.to_string();
+    let end = match stumbled_over(text, &message) {
+        Some((start, word)) => start + word.len(),
+        None if message.contains("found: EOF") => text.len(),
+        None => offset(text, &message)?,
+    };
+    let mut words: Vec<_> = words(&text[..end]).collect();
+    words.reverse();
+    words.truncate(1 + BEFORE);
+    let candidates = words.into_iter().flat_map(|(start, word)| {
+        let upper = word.to_uppercase();
+        KEYWORDS.into_iter().filter_map(move |keyword| {
+            let first = keyword.split(' ').next().unwrap_or(keyword);
+            let distance = levenshtein(&upper, first);
+            let is_similar = distance * 2 <= word.len().min(first.len()) && (distance > 0 || keyword != first);
+            is_similar.then_some((start, word.len(), keyword))
+        })
+    });
+    candidates
+        .filter(|(start, len, keyword)| {
+            let mut corrected = text.to_owned();
+            corrected.replace_range(*start..start + len, keyword);
+            row_format::parse(&corrected).is_ok()
+        })
+        .map(|(_, _, keyword)| keyword)
+        .next()
+}
+
+/// The words of a text, and their byte offsets. Those in quotes are among them.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let ends_word = |c: char| !c.is_alphanumeric() && c != '_';
+    let mut next = 0;
+    let pieces = text.split_inclusive(ends_word).map(move |piece| {
+        let start = next;
+        next += piece.len();
+        (start, piece.trim_end_matches(ends_word))
+    });
+    pieces.filter(|(_, word)| !word.is_empty())
+}
+
 /// Returns the word that the parser did not expect, and its byte offset: `found: values at Line: 1, Column: 8`.
 fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
+    let start = offset(text, message)?;
+    let word = text.get(start..)?;
+    let end = word.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(word.len());
+    word.get(..end).filter(|word| !word.is_empty() && !word.starts_with(char::is_numeric)).map(|word| (start, word))
+}
+
+/// Returns the byte offset of the place that the parser's message names.
+fn offset(text: &str, message: &str) -> Option<usize> {
     let (_, place) = message.rsplit_once(" at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
     let column: usize = column.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
@@ -250,11 +337,7 @@ fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
     let lines = text.split_inclusive('\n');
     let before: usize = lines.clone().take(line.checked_sub(1)?).map(str::len).sum();
     let (offset, _) = lines.clone().nth(line - 1)?.char_indices().nth(column.checked_sub(1)?)?;
-    let word = text.get(before + offset..)?;
-    let end = word.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(word.len());
-    word.get(..end)
-        .filter(|word| !word.is_empty() && !word.starts_with(char::is_numeric))
-        .map(|word| (before + offset, word))
+    Some(before + offset)
 }
 
 /// Returns the options for reading a quoted path.

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
+use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::object_store;
@@ -21,7 +22,7 @@ use tfr_formats::PageTooLong;
 
 use super::{
     ClusterError, Error, ErrorDetails, RemoteError, TaskError, columns, files, foreign, formats, framing, listed,
-    planner, quoted, shards, sidecars, stores, tables,
+    planner, quoted, shards, sidecars, stores, syntax, tables,
 };
 
 /// An error as text: its causes from the outermost in, and a hint.
@@ -159,6 +160,11 @@ impl<'a> Link<'a> {
                 let hint = hint.or_else(|| foreign::message_hint(&text));
                 Self { text: Some(text), hint, source }
             }
+            DataFusionError::NotImplemented(text) if text.starts_with(UNKNOWN_TYPE) => Self {
+                text: Some(format!("there is no type {}", text.trim_start_matches(UNKNOWN_TYPE))),
+                hint: Some(foreign::TYPES.to_owned()),
+                source,
+            },
             DataFusionError::NotImplemented(text) => match foreign::syntax_hint(text) {
                 Some((text, hint)) => Self { text: Some(text), hint: Some(hint), source },
                 None => Self { text: Some(format!("not supported: {text}")), hint: None, source },
@@ -181,15 +187,8 @@ impl<'a> Link<'a> {
                 Self { text: Some("a task of the query was stopped".to_owned()), hint: None, source }
             }
             DataFusionError::SQL(error, _) => {
-                let text = sql_text(&error.to_string());
-                let hint = if text.contains("found: /") {
-                    Some("put a path in single quotes: FROM 'events/*.parquet'".to_owned())
-                } else if text.contains("value: \"DIV\"") {
-                    Some("write n / 2: of two whole numbers the quotient is one, cut towards zero".to_owned())
-                } else {
-                    None
-                };
-                Self { text: Some(text), hint, source: None }
+                let text = error.to_string();
+                Self { text: Some(syntax::message(&text)), hint: syntax::hint(&text), source: None }
             }
             // Wrappers that only add a prefix.
             _ => Self { text: None, hint: None, source },
@@ -237,8 +236,13 @@ impl<'a> Link<'a> {
 
     /// `engine_text` is the engine's own message. Its suggestion is used.
     fn unknown_column(engine_text: &str, field: &Column, valid_fields: &[Column]) -> Self {
-        let relations: BTreeSet<_> = valid_fields.iter().map(|column| &column.relation).collect();
-        let name = |column: &Column| column_name(column, relations.len() > 1);
+        // Beside the columns of tables, the names of a SELECT list are in scope. Those without AS are expressions.
+        let tables: BTreeSet<_> = valid_fields.iter().filter_map(|column| column.relation.as_ref()).collect();
+        let name = |column: &Column| column_name(column, tables.len() > 1);
+        let is_expression = |column: &Column| column.relation.is_none() && column.name.contains('(');
+        let mut names: Vec<_> = valid_fields.iter().filter(|column| !is_expression(column)).map(name).collect();
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
         let guess = engine_text
             .split_once("Did you mean '")
             .and_then(|(_, rest)| rest.split_once("'?"))
@@ -250,9 +254,13 @@ impl<'a> Link<'a> {
             None => format!("; a text has single quotes: '{}'", field.name),
         };
         let guess = guess.unwrap_or_default();
-        let hint = match valid_fields {
+        let hint = match names.as_slice() {
             [] => None,
-            columns => Some(format!("{guess}the columns are {}{text}", listed(columns.iter().map(name)))),
+            [column] if column.contains([';', '|', '\t']) => Some(format!(
+                "the only column is {column}: if that is a line with another delimiter, give it: --table \
+                 't=FILE,delimiter=;'"
+            )),
+            columns => Some(format!("{guess}the columns are {}{text}", listed(columns.iter().cloned()))),
         };
         Self { text: Some(format!("no column named {}", column_name(field, true))), hint, source: None }
     }
@@ -269,7 +277,9 @@ impl Error {
 
     fn transparent(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Engine(error) | Self::ReservedWords { source: error, .. } => Some(error),
+            Self::Engine(error) | Self::ReservedWords { source: error, .. } | Self::Keyword { source: error, .. } => {
+                Some(error)
+            }
             Self::Mapping(error) => Some(error),
             Self::Shards(error) => Some(error),
             Self::Sidecar(error) => Some(error),
@@ -299,6 +309,8 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(sidecars::hint))
         .flatten()
 }
+
+const UNKNOWN_TYPE: &str = "Unsupported SQL type ";
 
 fn memory_hint(text: &str) -> String {
     if text.contains("NestedLoopJoin") {
@@ -334,8 +346,15 @@ fn split_suggestion(text: &str) -> (String, Option<String>) {
         if let Some(hint) = foreign::call_hint(call) {
             return (format!("no function matches {}", one_line(call)), Some(hint));
         }
-        let candidates = one_line(candidates).replace("Candidate functions:", "the candidates are");
-        return (format!("no function matches {}", one_line(call)), Some(format!("cast the arguments: {candidates}")));
+        // Of a text, the engine does not read a number by itself.
+        let hint = match call.contains("Utf8") && candidates.contains("Float64") && !candidates.contains("Utf8") {
+            true => "it takes numbers: CAST(s AS DOUBLE) reads one from a text".to_owned(),
+            false => {
+                let candidates = one_line(candidates).replace("Candidate functions:", "the candidates are");
+                format!("cast the arguments: {candidates}")
+            }
+        };
+        return (format!("no function matches {}", one_line(call)), Some(hint));
     }
     match text.split_once("Did you mean ") {
         Some((text, guess)) => {
@@ -343,7 +362,13 @@ fn split_suggestion(text: &str) -> (String, Option<String>) {
             if let Some(hint) = name.and_then(|(name, _)| foreign::function_hint(name)) {
                 return (one_line(text).trim_end_matches('.').to_owned(), Some(hint));
             }
-            (one_line(text).trim_end_matches('.').to_owned(), Some(format!("did you mean {}", one_line(guess))))
+            // The engine guesses however little the names have in common.
+            let is_far = name.is_some_and(|(name, _)| {
+                let guess = guess.trim_matches(['\'', '?']);
+                levenshtein(name, guess) * 2 > name.chars().count().min(guess.chars().count())
+            });
+            let hint = (!is_far).then(|| format!("did you mean {}", one_line(guess)));
+            (one_line(text).trim_end_matches('.').to_owned(), hint)
         }
         None => (one_line(text), None),
     }
@@ -357,16 +382,11 @@ fn column_name(column: &Column, qualified: bool) -> String {
     }
 }
 
-fn sql_text(text: &str) -> String {
-    let text = text.trim_start_matches("sql parser error: ");
-    format!("SQL: {}", one_line(text))
-}
-
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

@@ -1,5 +1,10 @@
 //! Hints for files that do not form a table.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use datafusion::common::utils::datafusion_strsim::levenshtein;
+use datafusion_tfrecord::similar;
 use tfr_files::{Error, ErrorKind};
 
 use super::table_formats::way_out;
@@ -7,6 +12,9 @@ use super::table_formats::way_out;
 /// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
+        ErrorKind::NotFound { location } => {
+            similar_path(Path::new(location)).map(|similar| format!("did you mean {}?", similar.display()))
+        }
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
         ErrorKind::DanglingLink { .. } => {
@@ -77,6 +85,21 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
         _ => None,
     }
+}
+
+/// Returns the path of the most similar name in the same local directory, if one is similar enough.
+fn similar_path(path: &Path) -> Option<PathBuf> {
+    /// Names that are compared. A directory can have millions.
+    const MOST: usize = 10_000;
+    let name = path.file_name()?.to_str()?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).ok()?;
+    let names: Vec<_> = entries.take(MOST).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let shown = names.iter().map(String::as_str).filter(|name| !name.starts_with(['.', '_']));
+    // Of several that are as similar, the same one each time.
+    let mut shown: Vec<_> = shown.filter(|known| levenshtein(name, known) * 4 <= name.chars().count()).collect();
+    shown.sort_unstable();
+    similar(name, shown).map(|name| path.with_file_name(name))
 }
 
 /// Returns a hint for files whose values can all be converted to one declared type.

@@ -317,11 +317,6 @@ const MESSAGES: &[(&str, &str, &str)] = &[
     ("using format '", "yy", "formats are those of strftime: '%Y-%m-%d %H:%M:%S'"),
     ("UNION queries have different number of columns", "", "each SELECT must return as many columns as the first one"),
     (
-        "must appear in the GROUP BY clause",
-        "",
-        "write each column of the SELECT list after GROUP BY too, or inside an aggregate such as max(x)",
-    ),
-    (
         "Cannot coerce arithmetic expression",
         "Utf8",
         "a text is no number: CAST(s AS DOUBLE) reads one, and s || t joins two texts",
@@ -344,6 +339,10 @@ const SYNTAX: &[(&str, &str, &str)] = &[
     ),
     ("COUNT DISTINCT with multiple arguments", "count(DISTINCT a, b)", "write count(DISTINCT struct(n, s))"),
 ];
+
+/// The types to choose from, where another engine has more.
+pub(super) const TYPES: &str =
+    "types are BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, 2), VARCHAR, BYTEA, DATE, TIMESTAMP and INTERVAL";
 
 /// Returns the message and the hint for another engine's syntax that is not supported.
 pub(super) fn syntax_hint(text: &str) -> Option<(String, String)> {

@@ -27,6 +27,13 @@ pub(super) fn message(text: &str) -> Option<Reworded> {
             ),
         });
     }
+    if let Some((before, _)) = text.split_once(" must appear in the GROUP BY clause") {
+        let (_, column) = before.rsplit_once("column ")?;
+        return Some(Reworded {
+            text: format!("column {column} is neither in GROUP BY nor in an aggregate function"),
+            hint: "write it after GROUP BY too, or in an aggregate such as max(x)".to_owned(),
+        });
+    }
     let counts = text.strip_prefix("Source table contains ")?;
     let (columns, rest) = counts.split_once(" columns but only ")?;
     let (names, _) = rest.split_once(" names given as column alias")?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use tfrecord_shards::{AttemptError, Error, ErrorKind, Finding, FindingKind};
+use tfrecord_shards::{AttemptError, Error, ErrorKind, Finding, FindingKind, MANIFEST_NAME};
 
 use super::{columns, framing};
 
@@ -57,6 +57,9 @@ pub fn hint(error: &Error) -> Option<String> {
             _ => return None,
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
+        ErrorKind::NotEmpty { path, .. } if path.join(MANIFEST_NAME).is_file() => {
+            "it is a set already: --mode append adds to it, --mode overwrite replaces it"
+        }
         ErrorKind::NotEmpty { .. } => {
             "choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it"
         }
@@ -118,9 +121,18 @@ fn copied(directory: &Path) -> String {
 pub fn finding_hint(finding: &Finding) -> Option<&'static str> {
     match finding.kind {
         FindingKind::MissingParts(_) => Some("wait for the copy to end, or name the files by a pattern"),
+        FindingKind::Damage(damage) if damage.range.start == 0 && has_other_format(&finding.path) => {
+            Some("only TFRecord files can be checked")
+        }
         FindingKind::MissingSidecar | FindingKind::ChangedSidecar => Some("tfr-sql describe writes it again"),
         _ => None,
     }
+}
+
+/// Whether the name says that a file is a table of another format.
+fn has_other_format(path: &Path) -> bool {
+    const ENDINGS: [&str; 10] = ["arrow", "avro", "csv", "feather", "json", "jsonl", "ndjson", "orc", "parquet", "tsv"];
+    path.extension().is_some_and(|ending| ENDINGS.iter().any(|other| ending.eq_ignore_ascii_case(other)))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod limits;
 mod mapping;
 mod memory;
 mod messages;
+mod mistakes;
 mod names;
 mod pipes;
 mod print;

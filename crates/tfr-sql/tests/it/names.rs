@@ -187,7 +187,7 @@ fn missing_files_tables_and_columns_are_named() {
     assert_told!(bench.tell(&["SELECT 1 FROM data/trips.parquet"]), @r##"
     exit 1
     -- stderr
-    error: SQL: Expected: end of statement, found: / at Line: 1, Column: 19
+    error: SQL: line 1, column 19: expected the end of the query, found /
 
     hint: put a path in single quotes: FROM 'events/*.parquet'
     "##);
@@ -201,7 +201,9 @@ fn missing_files_tables_and_columns_are_named() {
     assert_told!(bench.tell(&["SELECT label FORM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
-    error: SQL: Expected: end of statement, found: 'events.parquet' at Line: 1, Column: 19
+    error: SQL: line 1, column 19: expected the end of the query, found 'events.parquet'
+
+    hint: did you mean FROM?
     "##);
 }
 

@@ -228,7 +228,6 @@ fn query_of_one_word_is_rejected_with_a_hint() {
     exit 2
     -- stderr
     error: not a query: shards/
-      cause: SQL: Expected: an SQL statement, found: shards at Line: 1, Column: 1
 
     hint: put the path into a query: tfr-sql "SELECT * FROM 'shards/'"
     "##);
@@ -236,7 +235,6 @@ fn query_of_one_word_is_rejected_with_a_hint() {
     exit 2
     -- stderr
     error: not a query: Verfy
-      cause: SQL: Expected: an SQL statement, found: Verfy at Line: 1, Column: 1
 
     hint: did you mean the tool? specify what to work on: verify PATH
     "##);
@@ -374,14 +372,14 @@ fn keyword_column_error_suggests_quotes() {
     assert_told!(bench.tell(&["SELECT label,\n  values, indices\nFROM 'x.libsvm'"]), @r##"
     exit 1
     -- stderr
-    error: SQL: Expected: end of statement, found: values at Line: 2, Column: 3
+    error: SQL: line 2, column 3: expected the end of the query, found values
 
     hint: put a column whose name is a keyword of SQL in double quotes: "values"
     "##);
     assert_told!(bench.tell(&["SELECT label, values, end FROM 'x.libsvm'"]), @r##"
     exit 1
     -- stderr
-    error: SQL: Expected: end of statement, found: values at Line: 1, Column: 15
+    error: SQL: line 1, column 15: expected the end of the query, found values
 
     hint: put a column whose name is a keyword of SQL in double quotes: "values", "end"
     "##);
@@ -389,7 +387,7 @@ fn keyword_column_error_suggests_quotes() {
     assert_told!(bench.tell(&["SELECT label FROM 'x.libsvm' LIMIT 1 values"]), @r##"
     exit 1
     -- stderr
-    error: SQL: Expected: end of statement, found: values at Line: 1, Column: 38
+    error: SQL: line 1, column 38: expected the end of the query, found values
     "##);
     let query = "SELECT label, \"values\" FROM 'x.libsvm'";
     assert_eq!(bench.tell(&[query, "--format", "jsonl"]), "exit 0\n-- stdout\n{\"label\":1.0,\"values\":[2.0,4.0]}\n");
