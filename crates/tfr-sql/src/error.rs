@@ -116,9 +116,6 @@ pub enum Error {
         /// The parser's error.
         source: DataFusionError,
     },
-    /// A query that returns no columns.
-    #[error("the query returns no columns")]
-    NoColumns,
     /// A statement that is not allowed before the query.
     #[error("only SET and CREATE EXTERNAL TABLE may precede the query, found: {0}")]
     Preamble(String),
@@ -434,7 +431,6 @@ impl Error {
                 Some(format!("put a column whose name is a keyword of SQL in double quotes: {}", quoted.join(", ")))
             }
             Self::Keyword { keyword, .. } => Some(format!("did you mean {keyword}?")),
-            Self::NoColumns => Some("name columns behind SELECT, or write SELECT * for all of them".to_owned()),
             Self::UnsupportedFormat(_) => {
                 Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
             }

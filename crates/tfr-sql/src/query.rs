@@ -125,9 +125,6 @@ impl Query {
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
         let text = redacted(&query.to_string()).into_owned();
         let logical = names::plan(context, query).await?;
-        if logical.schema().fields().is_empty() {
-            return Err(Error::NoColumns);
-        }
         let physical = context.state().create_physical_plan(&logical).await?;
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());

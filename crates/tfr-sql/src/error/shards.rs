@@ -119,7 +119,7 @@ fn copied(directory: &Path) -> String {
 
 /// Returns a hint for one finding about a file or directory.
 pub fn finding_hint(finding: &Finding) -> Option<&'static str> {
-    match finding.kind {
+    match &finding.kind {
         FindingKind::MissingParts(_) => Some("wait for the copy to end, or name the files by a pattern"),
         FindingKind::Damage(damage) if damage.range.start == 0 && has_other_format(&finding.path) => {
             Some("only TFRecord files can be checked")

@@ -27,7 +27,7 @@ fn reworded(what: &str) -> String {
     let word = what.strip_prefix("No infix parser for token Word(Word { value: \"");
     match word.and_then(|rest| rest.split_once('"')) {
         Some((word, _)) => format!("{word} is not an operator"),
-        None => super::explanation::one_line(what),
+        None => what.lines().map(str::trim).collect::<Vec<_>>().join(" "),
     }
 }
 
@@ -44,6 +44,8 @@ pub(super) fn hint(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::error::DataFusionError;
+
     use super::message;
 
     #[test]
@@ -55,14 +57,13 @@ mod tests {
             ("SELECT \"a", "SQL: line 1, column 8: this quote is not closed"),
             ("SELECT 7 DIV 2 DIV 1 + 2", "SQL: line 1, column 10: DIV is not an operator"),
         ] {
-            let error = datafusion_error(sql);
-            assert_eq!(message(&error), text, "{sql}");
+            assert_eq!(message(&parser_message(sql)), text, "{sql}");
         }
     }
 
-    fn datafusion_error(sql: &str) -> String {
-        match tfr_engine::parse(sql).expect_err(sql) {
-            datafusion::error::DataFusionError::SQL(error, _) => error.to_string(),
+    fn parser_message(sql: &str) -> String {
+        match tfr_engine::parse(sql).expect_err(sql).find_root() {
+            DataFusionError::SQL(error, _) => error.to_string(),
             other => other.to_string(),
         }
     }

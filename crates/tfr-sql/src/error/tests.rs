@@ -73,10 +73,10 @@ fn explanation_has_hints_for_functions_of_other_engines() {
 #[test]
 fn explanation_shortens_function_mismatches() {
     let text = "Internal error: Function 'sum' failed to match any signature, errors: Error during planning: ...\n\
-        No function matches the given name and argument types 'sum(Utf8)'. You might need to add explicit type casts.\n\
+        No function matches the given name and argument types 'sum(Date32)'. You might need to add explicit type casts.\n\
         \tCandidate functions:\n\tsum(Int64)\n\tsum(Float64)";
     let explanation = explain(DataFusionError::Plan(text.to_owned()));
-    assert_eq!(explanation.causes, ["no function matches 'sum(Utf8)'"]);
+    assert_eq!(explanation.causes, ["no function matches 'sum(Date32)'"]);
     assert_eq!(explanation.hint.unwrap(), "cast the arguments: the candidates are sum(Int64) sum(Float64)");
 }
 
