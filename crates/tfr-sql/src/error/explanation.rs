@@ -272,6 +272,7 @@ impl Error {
             Self::Engine(error) | Self::ReservedWords { source: error, .. } => Some(error),
             Self::Mapping(error) => Some(error),
             Self::Shards(error) => Some(error),
+            Self::Files(error) => Some(error),
             Self::Sidecar(error) => Some(error),
             Self::Cluster(ClusterError::Worker(error)) => Some(error),
             _ => None,

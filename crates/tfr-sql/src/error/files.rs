@@ -7,6 +7,10 @@ use super::table_formats::way_out;
 /// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
+        ErrorKind::NotAllowed { allowed, .. } => Some(match allowed.as_slice() {
+            [] => "--allow and TFR_SQL_ALLOW name what may be opened: nothing".to_owned(),
+            allowed => format!("--allow and TFR_SQL_ALLOW name what may be opened: {}", allowed.join(", ")),
+        }),
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
         ErrorKind::DanglingLink { .. } => {
