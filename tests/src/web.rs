@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderValue, IF_MATCH, RANGE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderValue, IF_MATCH, LOCATION, RANGE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -36,6 +36,7 @@ struct State {
     options: WebServerOptions,
     files: BTreeMap<String, Vec<u8>>,
     replacement: Mutex<Option<Replacement>>,
+    redirects: Mutex<BTreeMap<String, String>>,
     requests: Mutex<Vec<(String, HeaderMap)>>,
 }
 
@@ -53,7 +54,13 @@ impl WebServer {
     /// Serves files by their paths (`/a.csv`, percent-encoded).
     pub fn new<const N: usize>(options: WebServerOptions, files: [(&str, Vec<u8>); N]) -> Self {
         let files = files.into_iter().map(|(path, content)| (path.to_owned(), content)).collect();
-        let state = Arc::new(State { options, files, replacement: Mutex::default(), requests: Mutex::default() });
+        let state = Arc::new(State {
+            options,
+            files,
+            replacement: Mutex::default(),
+            redirects: Mutex::default(),
+            requests: Mutex::default(),
+        });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -64,6 +71,12 @@ impl WebServer {
     /// `127.0.0.1:PORT`.
     pub fn authority(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Answers requests for a path with a redirect.
+    pub fn redirect(&self, path: &str, location: &str) {
+        let mut redirects = self.state.redirects.lock().unwrap_or_else(PoisonError::into_inner);
+        redirects.insert(path.to_owned(), location.to_owned());
     }
 
     /// Replaces a file after so many GET requests for it from now on. Its answers have a strong entity tag, and the server
@@ -104,6 +117,12 @@ impl State {
         let is_head = request.method() == Method::HEAD;
         if !(request.method() == Method::GET || is_head && self.options.head) {
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            return response;
+        }
+        let redirects = self.redirects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(location) = redirects.get(request.uri().path()).and_then(|to| HeaderValue::from_str(to).ok()) {
+            *response.status_mut() = StatusCode::FOUND;
+            response.headers_mut().insert(LOCATION, location);
             return response;
         }
         let Some(file) = self.files.get(request.uri().path()) else {

@@ -320,6 +320,19 @@ pub enum ErrorKind {
         /// The directory.
         directory: String,
     },
+    /// A file or a URL is outside of what the run may open.
+    #[error(
+        "{name}: not allowed{}",
+        target.as_ref().map(|target| format!(": it leads to {}", target.display())).unwrap_or_default()
+    )]
+    NotAllowed {
+        /// The file or the URL, as the user wrote it.
+        name: String,
+        /// Where a link within an allowed directory leads.
+        target: Option<PathBuf>,
+        /// What is allowed, as the user wrote it.
+        allowed: Vec<String>,
+    },
     /// The session was stopped.
     #[error("stopped while files were listed")]
     Stopped,
@@ -415,6 +428,21 @@ impl fmt::Display for Skipped {
 }
 
 impl Error {
+    /// Returns the refusal of a [`Door`](crate::Door), if it is among `error` and its sources. Stores wrap it.
+    pub fn refusal_in(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let mut chain = std::iter::successors(Some(error), |&error| match error.downcast_ref::<std::io::Error>() {
+            Some(io) => io.get_ref().map(|inner| inner as _),
+            None => error.source(),
+        });
+        chain.find_map(|error| match error.downcast_ref::<Self>()?.kind() {
+            ErrorKind::NotAllowed { name, target, allowed } => {
+                let (name, target, allowed) = (name.clone(), target.clone(), allowed.clone());
+                Some(ErrorKind::NotAllowed { name, target, allowed }.into())
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the error that a file has changed, if it is among `error` and its sources. Readers take such a failure
     /// for damage.
     pub fn change_in(error: &(dyn StdError + 'static)) -> Option<Self> {

@@ -9,6 +9,7 @@
 //! | Implement another format | [`FileReader`], and [`ReaderFormat`] over it |
 //! | Access `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
 //! | Run `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
+//! | Refuse what is outside of some directories and URLs | [`Door`] on the session's configuration, and in its stores |
 //! | Report doubtful values before they are published | [`Findings`] on the session's configuration |
 //! | Limit the size of batches within a memory limit | [`memory`] |
 //!
@@ -33,6 +34,7 @@
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
 mod compressed_names;
+mod door;
 mod error;
 pub mod files;
 mod findings;
@@ -48,6 +50,7 @@ mod unchanged;
 mod used;
 
 pub use compressed_names::named_compression;
+pub use door::Door;
 pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
 pub use files::FilesFunction;
 pub use findings::{Finding, Findings};

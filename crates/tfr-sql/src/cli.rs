@@ -4,6 +4,7 @@
 //! the types of the library crates, so an invalid size, choice or level is rejected here, with exit code 2 and before
 //! anything is opened. The libraries provide the defaults.
 
+mod allow;
 mod declared;
 mod describe;
 mod display;
@@ -33,6 +34,7 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 
 use crate::version;
 
+pub use allow::AllowArgs;
 pub use declared::{Declared, Inference, Moving};
 pub use describe::{DescribeArgs, StatsArgs};
 pub use display::{Display, ReportFormat, When};
@@ -103,6 +105,9 @@ pub struct Cli {
 
     #[command(flatten)]
     pub display: Display,
+
+    #[command(flatten)]
+    pub allow: AllowArgs,
 }
 
 /// What the command does beside queries.

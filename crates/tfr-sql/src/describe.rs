@@ -9,6 +9,7 @@ use tfrecord_sidecars::describe::{DescribeOptions, Description, describe};
 use tfrecord_sidecars::stats::Detail;
 use tfrecord_sidecars::{EmittedSet, ErrorKind};
 
+use crate::access;
 use crate::cli::{DescribeArgs, is_remote};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -18,6 +19,10 @@ use crate::tool::Work;
 /// Reads the records and writes their sidecars.
 pub fn run(args: &DescribeArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let dir = local(&args.dir)?;
+    access::check_input(dir, &work.door)?;
+    if let Some(out) = &args.out {
+        access::check_output(out, &work.door)?;
+    }
     if !dir.is_dir() {
         let source = fs::read_dir(dir).err().unwrap_or_else(|| std::io::ErrorKind::NotADirectory.into());
         return Err(Error::Read { path: dir.to_owned(), source });

@@ -170,6 +170,37 @@ pub enum Error {
         /// The requested number of shards.
         shards: NonZeroUsize,
     },
+    /// An entry of `--allow` is no path or URL.
+    #[error("{from} cannot be used")]
+    Allow {
+        /// The option or the variable.
+        from: &'static str,
+        /// What is wrong with it.
+        source: tfr_files::Error,
+    },
+    /// The directory for temporary files is outside of `--allow`.
+    #[error("{}: not allowed for temporary files", path.display())]
+    SpillOutside {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The output is allowed, but not the directory in which it is prepared.
+    #[error("{}: not allowed as an output: it is prepared in its parent directory, which is not allowed", path.display())]
+    OutputParent {
+        /// The output.
+        path: PathBuf,
+    },
+    /// A file or a URL.
+    #[error(transparent)]
+    Files(#[from] tfr_files::Error),
+    /// A setting, in a run with `--allow`.
+    #[error("SET {name}: not allowed together with --allow")]
+    LockedSetting {
+        /// The setting.
+        name: String,
+        /// Those that can be set.
+        open: &'static [&'static str],
+    },
     /// The spill directory cannot be created.
     #[error("{}: cannot be used to spill into", path.display())]
     SpillDirectory {
@@ -367,6 +398,8 @@ impl Error {
             Self::EmptyQuery
                 | Self::Word { .. }
                 | Self::SpillDirectory { .. }
+                | Self::SpillOutside { .. }
+                | Self::Allow { .. }
                 | Self::Start { .. }
                 | Self::StandardInputTwice
                 | Self::ArrowOnTerminal
@@ -489,6 +522,11 @@ impl Error {
             Self::SpillLimit { .. } => {
                 Some("raise datafusion.runtime.max_temp_directory_size with SET, before the query".to_owned())
             }
+            Self::SpillOutside { .. } => {
+                Some("name a directory with --temp-dir that is within what --allow and TFR_SQL_ALLOW name".to_owned())
+            }
+            Self::OutputParent { .. } => Some("allow the directory that contains the output".to_owned()),
+            Self::LockedSetting { open, .. } => Some(format!("these can be set: {}", open.join(", "))),
             Self::SpillDirectory { .. } => Some("name a directory that can be written to with --temp-dir".to_owned()),
             Self::UnknownTable { similar: Some(similar), .. } => Some(format!("did you mean {similar}?")),
             Self::UnknownTable { known, .. } if known.is_empty() => Some(

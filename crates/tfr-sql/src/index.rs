@@ -11,7 +11,7 @@ use crate::tool::Work;
 
 /// Writes an index for each file, and reports its name.
 pub fn run(args: &IndexArgs, mut work: Work<'_>) -> Result<ExitStatus> {
-    let paths = inputs::expand(&args.paths)?;
+    let paths = inputs::expand(&args.paths, &work.door)?;
     let name = args.name();
     let written = work.with_progress(args.threads, move |progress, _| index(&paths, name, progress))?;
     let Indexing { indexes: written, findings, .. } = match written {

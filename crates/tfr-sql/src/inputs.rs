@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use tfr_files::LocationText;
+use tfr_files::{Door, LocationText};
 use tfrecord_shards::Input;
 
+use crate::access;
 use crate::cli::{StoreArgs, is_remote};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -20,14 +21,14 @@ pub fn open(paths: &[PathBuf], stores: &StoreArgs, work: &mut Work<'_>) -> Resul
             Some(url) => {
                 let stores = match &reached {
                     Some(stores) => stores,
-                    None => reached.insert(ObjectStores::new(stores.options(), work.reads.clone())?),
+                    None => reached.insert(ObjectStores::new(stores.options(&work.door), work.reads.clone())?),
                 };
                 match stores.find(&url, &work.interrupt)? {
                     Ok(found) => inputs.extend(found.into_iter().map(Input::from)),
                     Err(status) => return Ok(Err(status)),
                 }
             }
-            None => inputs.extend(expand(std::slice::from_ref(path))?.into_iter().map(Input::from)),
+            None => inputs.extend(expand(std::slice::from_ref(path), &work.door)?.into_iter().map(Input::from)),
         }
     }
     Ok(Ok(inputs))
@@ -49,7 +50,8 @@ pub fn url(path: &Path) -> Option<LocationText> {
 }
 
 /// Replaces each pattern by the paths that it matches, sorted by name. An existing path is not treated as a pattern.
-pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The door must allow all of them, and the targets of their links.
+pub fn expand(paths: &[PathBuf], door: &Door) -> Result<Vec<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     for path in paths {
         if let Some(url) = url(path) {
@@ -57,6 +59,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         match pattern(path) {
             Some(pattern) => {
+                access::check_pattern(pattern, door)?;
                 let before = expanded.len();
                 let found = glob::glob_with(pattern, OPTIONS)
                     .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), reason: error.msg })?;
@@ -73,6 +76,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             None => expanded.push(path.clone()),
         }
     }
+    expanded.iter().try_for_each(|path| access::check_input(path, door))?;
     Ok(expanded)
 }
 

@@ -5,8 +5,10 @@
 //! run, and its own [`Listener`], which receives rows, messages and progress. The command uses [`watch_signals`] and
 //! [`Terminal`], as [`command`] does.
 
+mod access;
 mod cli;
 pub mod cluster;
+mod confinement;
 mod describe;
 mod doctor;
 mod dry_run;
@@ -62,6 +64,8 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
+use tfr_files::Door;
+
 use crate::cli::{Cli, Generated};
 use crate::cluster::ClusterSupport;
 use crate::error::{Error, Explanation};
@@ -69,6 +73,7 @@ use crate::printer::Printer;
 use crate::time_limit::TimeLimit;
 
 pub use cli::{Display, MessageTarget, When};
+pub use confinement::{Confinement, confine};
 pub use error::{ErrorClass, ErrorDetails};
 pub use exit::ExitStatus;
 pub use interrupt::{EndProcess, Interrupt, watch_signals};
@@ -100,6 +105,17 @@ pub fn run_on(
     interrupt: impl FnOnce() -> io::Result<Interrupt>,
     listener: Arc<dyn Listener>,
 ) -> ExitStatus {
+    run_within(cluster, arguments, interrupt, listener, |_| {})
+}
+
+/// As [`run_on`]. `confine` is called with what the run may open, before it opens anything and starts a thread.
+fn run_within(
+    cluster: Option<ClusterSupport>,
+    arguments: impl IntoIterator<Item = OsString>,
+    interrupt: impl FnOnce() -> io::Result<Interrupt>,
+    listener: Arc<dyn Listener>,
+    confine: impl FnOnce(&Door),
+) -> ExitStatus {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let printer = Printer::new(listener, Secrets::in_arguments(&arguments));
     let interrupt = || interrupt().map_err(|source| Error::Start { what: "the watch for requests to stop", source });
@@ -120,6 +136,8 @@ pub fn run_on(
             }
         };
         printer.begin(&cli.display);
+        let door = access::door(&cli.allow)?;
+        confine(&door);
         let messages = cli.display.messages.clone();
         let mut time_limit = None;
         let interrupt = || {
@@ -134,8 +152,11 @@ pub fn run_on(
             Ok::<_, Error>(interrupt)
         };
         match cli.tool {
-            None => run::query(&cli.query, &arguments, cluster.map(|cluster| cluster.connect), &printer, interrupt),
-            Some(tool) => toolbox::run(tool, &printer, interrupt),
+            None => {
+                let connect = cluster.map(|cluster| cluster.connect);
+                run::query(&cli.query, &arguments, connect, &door, &printer, interrupt)
+            }
+            Some(tool) => toolbox::run(tool, door, &printer, interrupt),
         }
     }));
     match done.unwrap_or_else(|panic| Err(Error::panic(panic.as_ref()))) {

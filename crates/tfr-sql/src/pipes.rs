@@ -14,7 +14,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt as _;
-use tfr_files::{Location, LocationText};
+use tfr_files::{Door, Location, LocationText};
 use tfr_formats::{ArrowPipe, InputOptions, PipedFiles};
 use tokio::task::spawn_blocking;
 
@@ -35,6 +35,8 @@ pub struct Pipes<'a> {
     spill: &'a SpillDirectory,
     /// Whether the query text was read from standard input.
     is_query: bool,
+    /// What may be opened.
+    door: Door,
     /// Receives the copies of pipes, whose streams must be complete.
     piped: Arc<PipedFiles>,
     /// The copies, by the identity of the pipe: its device and inode.
@@ -57,8 +59,8 @@ struct Pipe {
 
 impl<'a> Pipes<'a> {
     /// Creates the state before anything is read.
-    pub fn new(spill: &'a SpillDirectory, is_query: bool, piped: Arc<PipedFiles>) -> Self {
-        Self { spill, is_query, piped, copies: HashMap::new(), streams: HashMap::new() }
+    pub fn new(spill: &'a SpillDirectory, is_query: bool, piped: Arc<PipedFiles>, door: Door) -> Self {
+        Self { spill, is_query, door, piped, copies: HashMap::new(), streams: HashMap::new() }
     }
 
     /// Returns the table at these locations if they are one pipe with an Arrow stream that is read without options.
@@ -147,6 +149,7 @@ impl<'a> Pipes<'a> {
             if self.is_query {
                 return Err(Error::StandardInputTwice);
             }
+            self.door.check_standard_input()?;
             let name = PathBuf::from("standard input");
             let metadata = standard_input().and_then(|file| file.metadata());
             let metadata = metadata.map_err(|source| Error::Read { path: name.clone(), source })?;
@@ -154,7 +157,9 @@ impl<'a> Pipes<'a> {
             return Ok(Some(Pipe { name, path: None, id, is_pipe: !metadata.is_file() }));
         }
         let path = Path::new(location);
-        let metadata = if is_remote(location) { None } else { fs::metadata(path).ok() };
+        // A pattern and what is no pipe are compared when they are listed.
+        let is_allowed = !is_remote(location) && self.door.check_path(path).is_ok();
+        let metadata = if is_allowed { fs::metadata(path).ok() } else { None };
         let fifo = metadata.filter(|metadata| metadata.file_type().is_fifo());
         Ok(fifo.map(|metadata| {
             let (name, path) = (path.to_owned(), Some(path.to_owned()));

@@ -9,7 +9,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use tfr_files::Door;
+
 use crate::cluster::ClusterSupport;
+use crate::confinement::confine;
 use crate::exit::ExitStatus;
 use crate::interrupt::{EndProcess, watch_signals};
 use crate::listener::{Event, Listener as _};
@@ -50,7 +53,12 @@ fn run(cluster: Option<ClusterSupport>) -> ExitStatus {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let terminal = Terminal::with_logger();
     let process = Process(terminal.clone());
-    crate::run_on(cluster, std::env::args_os(), || watch_signals(process), Arc::new(terminal))
+    let confine = |door: &Door| {
+        if door.is_limited() {
+            log::info!("--allow: {}", confine(door));
+        }
+    };
+    crate::run_within(cluster, std::env::args_os(), || watch_signals(process), Arc::new(terminal), confine)
 }
 
 /// This process.

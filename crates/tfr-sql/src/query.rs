@@ -55,7 +55,7 @@ impl Query {
     /// Parses `text`, registers the tables, runs the preceding statements and plans the query.
     pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str, spill: &SpillDirectory) -> Result<Self> {
         let reads_stdin = matches!(args.source(), QuerySource::Stdin);
-        let mut pipes = Pipes::new(spill, reads_stdin, session::piped_files(context));
+        let mut pipes = Pipes::new(spill, reads_stdin, session::piped_files(context), session::door(context));
         let mut statements = parse(text)?;
         let mut query = statements.pop_back().ok_or(Error::EmptyQuery)?;
         if !is_query(&query, args.output.target().is_none()) {
@@ -376,9 +376,22 @@ const FIXED_SETTINGS: [(&str, &str); 5] = [
 const LARGEST_SETTINGS: [(&str, u64); 2] =
     [("datafusion.execution.batch_size", 1 << 20), ("datafusion.execution.target_partitions", 1 << 16)];
 
+/// Settings that can be set in a run with `--allow`: how a query is computed and shown, never what it may use.
+const OPEN_SETTINGS: [&str; 6] = [
+    "datafusion.execution.time_zone",
+    "datafusion.optimizer.prefer_hash_join",
+    "datafusion.optimizer.repartition_aggregations",
+    "datafusion.optimizer.repartition_joins",
+    "datafusion.optimizer.repartition_sorts",
+    "datafusion.optimizer.repartition_windows",
+];
+
 /// Applies a `SET` statement, where the engine ignores it or would override our options. Returns whether it did.
 fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     let name = set.variable.to_lowercase();
+    if session::door(context).is_limited() && !OPEN_SETTINGS.contains(&name.as_str()) {
+        return Err(Error::LockedSetting { name, open: &OPEN_SETTINGS });
+    }
     if let Some((name, instead)) = FIXED_SETTINGS.into_iter().find(|(fixed, _)| *fixed == name) {
         return Err(Error::FixedSetting { name: name.to_owned(), instead });
     }

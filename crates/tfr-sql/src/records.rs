@@ -28,6 +28,7 @@ pub fn print(source: RecordSource, stores: &StoreArgs, limit: Option<u64>, mut w
     let mut inputs = Vec::with_capacity(source.files.len());
     for path in &source.files {
         if path.as_os_str() == "-" {
+            work.door.check_standard_input()?;
             inputs.push(Named::StandardInput);
             continue;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tfrecord_shards::{ErrorKind, Input, Preflight, Progress, RewriteOptions, SaveMode, preflight};
 
+use crate::access;
 use crate::cli::{Declared, Moving, ReportFormat, RewriteArgs};
 use crate::error::{Error, Result};
 use crate::exit::ExitStatus;
@@ -23,6 +24,7 @@ pub fn rewrite<T: Send + 'static>(
         Ok(inputs) => inputs,
         Err(status) => return Ok(Err(status)),
     };
+    access::check_output(&args.out, &work.door)?;
     let (out, mut options) = (args.out.clone(), rewrite_options(&args.shards));
     let mode = options.mode;
     if let Preflight::Ignore { found } = preflight(&out, mode, &inputs::local(&inputs))? {

@@ -10,9 +10,11 @@ use std::time::Instant;
 
 use chrono::Utc;
 use futures::FutureExt as _;
+use tfr_files::Door;
 use tfr_files::planned::PlannedTables;
 use tfr_files::threads;
 
+use crate::access;
 use crate::cli::{QueryArgs, QuerySource, ReportFormat};
 use crate::cluster::{self, Cluster, Connect};
 use crate::error::{Error, Result};
@@ -31,6 +33,7 @@ pub fn query(
     args: &QueryArgs,
     arguments: &[OsString],
     connect: Option<Connect>,
+    door: &Door,
     printer: &Printer,
     interrupt: impl FnOnce() -> Result<Interrupt>,
 ) -> Result<ExitStatus> {
@@ -39,6 +42,7 @@ pub fn query(
         (Some(address), Some(connect)) => Some(connect(address)?),
         (Some(_), None) => return Err(Error::NoCluster),
     };
+    access::check_arguments(args, door)?;
     // Read before Ctrl-C is handled: otherwise reading standard input could not be cancelled.
     let text = read_query(args.source())?;
     printer.hide_secrets_of(&text);
@@ -46,14 +50,14 @@ pub fn query(
     log::info!("{limits}");
     let interrupt = interrupt()?;
     // Created after Ctrl-C is handled and before anything can spill, so that it is removed last on every exit path.
-    let spill = SpillDirectory::create(args.resources.temp_dir.as_deref())?;
+    let spill = SpillDirectory::create(args.resources.temp_dir.as_deref(), door)?;
     let runtime = threads::start("query", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the query's threads", source })?;
     let started = Instant::now();
     let run = async {
         // Dropped before the threads end.
         let interrupt = interrupt;
-        let context = session::open(limits, &spill, args.stores.options(), Utc::now(), interrupt.stop())?;
+        let context = session::open(limits, &spill, args.stores.options(door), Utc::now(), interrupt.stop())?;
         let (text, spill, interrupt) = (&text, &spill, &interrupt);
         let job = Job { args, arguments, text, limits, context, spill, printer, interrupt, started };
         job.run(cluster).await

@@ -24,8 +24,8 @@ const FILL_IN: &str =
 /// Opens the table and prints its columns.
 pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     let limits = Limits::new(&Resources { threads: None, partitions: None, memory_limit: None, temp_dir: None })?;
-    let spill = SpillDirectory::create(None)?;
-    let context = session::open(limits, &spill, args.stores.options(), Utc::now(), work.interrupt.stop())?;
+    let spill = SpillDirectory::none();
+    let context = session::open(limits, &spill, args.stores.options(&work.door), Utc::now(), work.interrupt.stop())?;
     let runtime = threads::start("schema", limits.threads.get(), session::WORKER_STACK)
         .map_err(|source| Error::Start { what: "the threads that read", source })?;
     let (state, mut options) = (context.state(), input_options(&args.inference));

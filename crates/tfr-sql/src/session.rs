@@ -19,10 +19,9 @@ use datafusion_tfrecord::TemporaryDirectory;
 use rlimit::Resource;
 use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
-use tfr_files::FilesFunction;
-use tfr_files::Findings;
 use tfr_files::memory::{ReadBounds, batch_bytes};
 use tfr_files::stores::{StoreOptions, Stores};
+use tfr_files::{Door, FilesFunction, Findings};
 use tfr_formats::PipedFiles;
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +130,7 @@ fn free_addresses(threads: NonZeroUsize) -> Option<u64> {
 /// The time of the queries of a session: what `now()` returns.
 struct QueryTime(DateTime<Utc>);
 
-/// Creates a session with our formats and stores and without tables. It spills into the directory `spill`, and stops
+/// Creates a session with our formats and stores and without tables, which opens what the door of `stores` allows. It spills into the directory `spill`, and stops
 /// planning once `stop` is cancelled. `now()` is `time`.
 pub fn open(
     limits: Limits,
@@ -140,11 +139,13 @@ pub fn open(
     time: DateTime<Utc>,
     stop: CancellationToken,
 ) -> Result<SessionContext> {
+    let door = stores.door.clone();
     let stores = Stores::new(stores);
     let files = Arc::new(spill.files());
     let config = SessionConfig::new().with_target_partitions(limits.partitions.get());
     let mut config = datafusion_tfrecord::reproducible(config)
         .with_extension(Arc::clone(stores.uploads()))
+        .with_extension(Arc::new(door))
         .with_extension(Arc::new(Findings::default()))
         .with_extension(Arc::new(PipedFiles::default()))
         .with_extension(Arc::new(QueryTime(time)))
@@ -186,6 +187,11 @@ pub fn open(
     tfr_engine::at_time(&mut state, time)?;
     state.register_udtf(FilesFunction::NAME, Arc::new(FilesFunction::until(stop)));
     Ok(SessionContext::new_with_state(state))
+}
+
+/// Returns what the session may open.
+pub fn door(context: &SessionContext) -> Door {
+    Door::of(context.state_ref().read().config())
 }
 
 /// Returns the findings of the session's scans.

@@ -14,7 +14,9 @@ pub use copy::copy_pipe;
 pub use files::SpillFiles;
 pub use place::SpillPlace;
 
-use crate::error::Result;
+use tfr_files::Door;
+
+use crate::error::{Error, Result};
 
 /// The temporary directory of one run. It is removed when the run ends, even if tasks of the engine are still running.
 ///
@@ -27,14 +29,25 @@ impl SpillDirectory {
     /// Describes a directory in `parent`, or in the system's temporary directory. Removes the leftovers of killed runs.
     ///
     /// The directory is created when something needs it. But a `parent` that cannot be used is an error at once, since
-    /// the user has named it.
-    pub fn create(parent: Option<&Path>) -> Result<Self> {
-        let place = SpillPlace::new(parent.map_or_else(system_directory, Path::to_owned));
+    /// the user has named it, and so is one that the door does not allow: the query could need it after hours.
+    pub fn create(parent: Option<&Path>, door: &Door) -> Result<Self> {
+        let named = parent.map_or_else(system_directory, Path::to_owned);
+        if door.check_path(&named).is_err() {
+            return Err(Error::SpillOutside { path: named });
+        }
+        let place = SpillPlace::new(named);
         leftovers::remove_leftovers(place.parent());
         if parent.is_some() {
             place.directory()?;
         }
         Ok(Self(Arc::new(place)))
+    }
+
+    /// Describes the directory of a run that has no temporary files.
+    pub fn none() -> Self {
+        let place = SpillPlace::new(system_directory());
+        place.end();
+        Self(Arc::new(place))
     }
 
     /// Returns the parent directory.

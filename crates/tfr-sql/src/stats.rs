@@ -8,6 +8,7 @@ use tempfile::NamedTempFile;
 use tfrecord_sidecars::describe::{DescribeOptions, describe};
 use tfrecord_sidecars::stats::{FeatureStatistics, Statistics, Vocabularies};
 
+use crate::access;
 use crate::cli::StatsArgs;
 use crate::describe::local;
 use crate::error::{Error, Result};
@@ -25,6 +26,10 @@ const MOST_FREQUENT: usize = 3;
 /// Reads the records and prints their statistics.
 pub fn run(args: &StatsArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let path = local(&args.path)?.to_owned();
+    access::check_input(&path, &work.door)?;
+    for file in [&args.html, &args.proto].into_iter().flatten() {
+        access::check_output(file, &work.door)?;
+    }
     fs::metadata(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
     let description = match work.until_signal(move || Ok(describe(&path, &DescribeOptions::default())?))? {
         Ok(description) => description,

@@ -42,8 +42,9 @@ pub struct ObjectStores {
 impl ObjectStores {
     /// Sends no requests yet. Waiting callers get an error once `stop` is cancelled.
     pub fn new(options: StoreOptions, stop: CancellationToken) -> Result<Self> {
+        let door = Arc::new(options.door.clone());
         let registry = Arc::new(Stores::new(options));
-        let config = SessionConfig::new().with_extension(Arc::clone(registry.uploads()));
+        let config = SessionConfig::new().with_extension(Arc::clone(registry.uploads())).with_extension(door);
         let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
         let session = SessionContext::new_with_config_rt(config, environment).state();
         // Its tasks only pass bytes on.

@@ -32,6 +32,7 @@ use tfr_files::stores::StoreOptions;
 use tfr_files::threads;
 use tfrecord_shards::{AttemptError, Manifest};
 
+use crate::access;
 use crate::cli::{AbandonArgs, CutArgs, FinishArgs, ReportFormat, Resources, TaskArgs, TaskResources};
 use crate::error::{Error, Result, TaskError, may_go_away};
 use crate::exit::ExitStatus;
@@ -141,6 +142,7 @@ pub async fn plan(
 /// `task`: runs an attempt of a task.
 pub fn run(args: &TaskArgs, work: Work<'_>) -> Result<ExitStatus> {
     let index = args.index;
+    work.door.check_path(&args.plan)?;
     let plan = plan_file::read_plan(&args.plan).map_err(try_again)?;
     if (plan.query.tasks()..=last_index(plan.query.partitions())).contains(&index) {
         // A job array has as many tasks as were asked for.
@@ -170,6 +172,7 @@ fn last_index(partitions: NonZeroUsize) -> u32 {
 
 /// `cut`: decides where shards begin.
 pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
+    work.door.check_path(&args.plan)?;
     let plan = plan_file::read_plan(&args.plan).map_err(try_again)?;
     let cut = with_plan(&plan, Files::None, &args.resources, &work, async |commit, context| {
         if !commit.sorts_in_tasks()? {
@@ -189,6 +192,7 @@ pub fn cut(args: &CutArgs, work: Work<'_>) -> Result<ExitStatus> {
 /// `finish`: publishes the set. Says so if it is published already.
 pub fn finish(args: &FinishArgs, work: Work<'_>) -> Result<ExitStatus> {
     let path = plan_file::absolute(&args.plan)?;
+    work.door.check_path(&path)?;
     let plan = match plan_file::read(&path).map_err(try_again)? {
         Content::Plan(plan) => plan,
         Content::Published(published) => return say_published(args, &published, &work),
@@ -284,6 +288,7 @@ fn print_report(args: &FinishArgs, json: &str, work: &Work<'_>) -> Result<()> {
 pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     const MEMORY: NonZeroU64 = NonZeroU64::new(64 << 20).unwrap();
     let path = plan_file::absolute(&args.plan)?;
+    work.door.check_path(&path)?;
     let plan = match plan_file::read(&path).map_err(try_again)? {
         Content::Plan(plan) => plan,
         Content::Published(published) => {
@@ -295,12 +300,11 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     let options = &plan.options;
     let one = Some(NonZeroUsize::MIN);
     let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
-    let spill = SpillDirectory::create(None)?;
-    let stores = if plan.staging.is_in_store() {
-        plan.query.arguments_there()?.0.stores.options()
-    } else {
-        StoreOptions::default()
-    };
+    let spill = SpillDirectory::none();
+    let (args, _, door) = plan.query.arguments_there()?;
+    let door = door.and(&work.door);
+    plan.check_places(&door)?;
+    let stores = if plan.staging.is_in_store() { args.stores.options(&door) } else { StoreOptions::default() };
     let abandoned =
         with_session(Limits::new(&resources)?, &spill, stores, plan.query.time(), &work, async |context| {
             let task = context.task_ctx();
@@ -332,9 +336,17 @@ fn with_plan<T>(
 ) -> Result<Result<T, ExitStatus>> {
     let limits = Limits::new(&resources.with_partitions(plan.query.partitions()))?;
     log::info!("{limits}");
-    let spill = SpillDirectory::create(resources.temp_dir.as_deref()).map_err(try_again)?;
-    let (args, text) = plan.query.arguments_there()?;
-    let (stores, time) = (args.stores.options(), plan.query.time());
+    // Before the directory is changed, which relative paths refer to.
+    let spill = SpillDirectory::create(resources.temp_dir.as_deref(), &work.door).map_err(try_again)?;
+    let temporary = plan_file::absolute(spill.parent())?;
+    let (args, text, door) = plan.query.arguments_there()?;
+    let door = door.and(&work.door);
+    if door.check_path(&temporary).is_err() {
+        return Err(Error::SpillOutside { path: temporary });
+    }
+    access::check_arguments(&args, &door)?;
+    plan.check_places(&door)?;
+    let (stores, time) = (args.stores.options(&door), plan.query.time());
     with_session(limits, &spill, stores, time, work, async |context| {
         let interrupt = &work.interrupt;
         if let Some(scans) = plan.scans() {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use futures::executor::block_on;
 use futures::future::{Either, select};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use tfr_files::Door;
 use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ use crate::progress::ShownProgress;
 pub struct Work<'a> {
     /// Receives notes and warnings.
     pub printer: &'a Printer,
+    /// What the tool may open.
+    pub door: Door,
     /// The caller's request to stop.
     pub interrupt: Interrupt,
     /// Cancels the requests that the job waits for, after it was asked to stop.
@@ -35,8 +38,8 @@ pub struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// Creates work that starts now.
-    pub fn new(printer: &'a Printer, interrupt: Interrupt) -> Self {
-        Self { printer, interrupt, reads: CancellationToken::new(), started: Instant::now() }
+    pub fn new(printer: &'a Printer, door: Door, interrupt: Interrupt) -> Self {
+        Self { printer, door, interrupt, reads: CancellationToken::new(), started: Instant::now() }
     }
 
     /// Runs a job that leaves nothing behind. A signal ends the wait for it at any point.

@@ -1,5 +1,7 @@
 //! Dispatches to the tools.
 
+use tfr_files::Door;
+
 use crate::cli::Tool;
 use crate::error::Result;
 use crate::exit::ExitStatus;
@@ -9,8 +11,13 @@ use crate::tool::Work;
 use crate::{describe, doctor, index, records, reshard, salvage, schema, stats, tasks, verify};
 
 /// Runs a tool.
-pub fn run(tool: Tool, printer: &Printer, interrupt: impl FnOnce() -> Result<Interrupt>) -> Result<ExitStatus> {
-    let work = Work::new(printer, interrupt()?);
+pub fn run(
+    tool: Tool,
+    door: Door,
+    printer: &Printer,
+    interrupt: impl FnOnce() -> Result<Interrupt>,
+) -> Result<ExitStatus> {
+    let work = Work::new(printer, door, interrupt()?);
     match tool {
         Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
         Tool::Cat(args) => records::print(args.source, &args.stores, args.limit, work),

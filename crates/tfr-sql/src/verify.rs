@@ -8,6 +8,7 @@ use tfrecord_shards::{
     Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, leftovers, remove_leftovers, verify,
 };
 
+use crate::access;
 use crate::cli::{TableTarget, VerifyArgs};
 use crate::error::finding_hint;
 use crate::error::{Error, Result};
@@ -21,6 +22,10 @@ use crate::tool::Work;
 /// Checks files and shard sets.
 pub fn run(args: &VerifyArgs, mut work: Work<'_>) -> Result<ExitStatus> {
     let removes = args.remove_leftovers;
+    for path in args.paths.iter().filter(|path| removes && inputs::url(path).is_none()) {
+        // What is left behind is in its parent, too.
+        access::check_output(path, &work.door)?;
+    }
     let Cleared { mut removed, left } = if removes {
         match remove_in_stores(args, &work)? {
             Ok(cleared) => cleared,
@@ -101,7 +106,7 @@ fn remove_in_stores(args: &VerifyArgs, work: &Work<'_>) -> Result<Result<Cleared
             }
             let stores = match &stores {
                 Some(stores) => stores,
-                None => stores.insert(ObjectStores::new(args.stores.options(), work.reads.clone())?),
+                None => stores.insert(ObjectStores::new(args.stores.options(&work.door), work.reads.clone())?),
             };
             let found = match stores.remove_leftovers(&url, &work.interrupt)? {
                 Ok(found) => found,

@@ -9,6 +9,7 @@
     reason = "a test may panic and print"
 )]
 
+mod allow;
 mod array_forms;
 mod ballista;
 mod calendar;

@@ -14,7 +14,7 @@ use super::known::KnownFile;
 use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
-use tfr_files::{Findings, FoundFiles, find_files};
+use tfr_files::{Door, Findings, FoundFiles, find_files};
 use tfr_files::{Listing, Location, OwnedFiles, named_compression};
 
 /// A shard set, some or all of whose files belong to the table.
@@ -61,6 +61,7 @@ impl TableFiles {
 /// has the listed size.
 pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
+    let door = Door::of(session.config());
     let mut sets = Vec::new();
     let mut known = HashMap::new();
     let mut members_of = HashMap::new();
@@ -68,11 +69,11 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
     let mut unreadable = Vec::new();
     let mut owners = Vec::new();
     for location in locations {
-        let mut found_files = find_files(store.as_ref(), location, owned).await?;
+        let mut found_files = find_files(store.as_ref(), &door, location, owned).await?;
         found_files.check_names(session)?;
         owners.append(&mut found_files.owners);
         let mut files = found_files.take_files();
-        let manifests = manifests(&store, location, &found_files, &files, &mut unreadable).await?;
+        let manifests = manifests(&store, &door, location, &found_files, &files, &mut unreadable).await?;
         let mut whole = Vec::new();
         for set in manifests {
             // Parents come first. The manifest of a set lists all that is below its directory.
@@ -186,6 +187,7 @@ pub async fn is_set(session: &dyn Session, locations: &[Location]) -> Result<boo
 /// latter manifests may be unreadable.
 async fn manifests(
     store: &Arc<dyn ObjectStore>,
+    door: &Door,
     location: &Location,
     found_files: &FoundFiles,
     files: &[ObjectMeta],
@@ -204,6 +206,8 @@ async fn manifests(
         let is_seen = |directory: &Path| directories.iter().any(|seen| directory.prefix_matches(seen));
         others.extend(beside.into_iter().filter(|directory| !is_seen(directory)));
     }
+    // A manifest above the location may be outside.
+    others.retain(|directory| door.allows(location, directory));
     directories.extend(others);
     directories.sort();
     directories.dedup();

@@ -1,5 +1,7 @@
 //! [`SharedWrite`]: what another process must know to carry on a write by tasks.
 
+use std::path::Path;
+
 use datafusion_common::{DataFusionError, Result, exec_err};
 use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
@@ -30,6 +32,15 @@ impl SharedWrite {
     /// Whether the shards are uploaded to an object store.
     pub fn is_in_store(&self) -> bool {
         matches!(self.shards, SharedPlace::Store(_))
+    }
+
+    /// Returns the local directories in which tasks create files, or that they remove.
+    pub fn directories(&self) -> Vec<&Path> {
+        let shards = match &self.shards {
+            SharedPlace::Directory(at) => Some(at),
+            SharedPlace::Store(_) => None,
+        };
+        shards.into_iter().chain(&self.scratch).flat_map(SharedStaging::places).collect()
     }
 
     /// Returns the manifest of the set if it is published and in a directory, and removes what the run has left there.

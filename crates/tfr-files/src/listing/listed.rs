@@ -10,6 +10,7 @@ use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
+use crate::door::Door;
 use crate::error::{ErrorKind, Result};
 use crate::listing::location::{FileNames, Location};
 use crate::listing::owner::OwnedFiles;
@@ -62,10 +63,11 @@ impl Listing {
     /// Same as [`Self::list`]; files of a table format are an error only with [`OwnedFiles::Refuse`].
     pub async fn list_with(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<Self> {
         let (store_url, store) = store_of(session, locations)?;
+        let door = Door::of(session.config());
         let mut found = Vec::with_capacity(locations.len());
         let (mut owners, mut unfinished) = (Vec::new(), Vec::new());
         for location in locations {
-            let mut found_files = find_files(store.as_ref(), location, owned).await?;
+            let mut found_files = find_files(store.as_ref(), &door, location, owned).await?;
             found_files.check_names(session)?;
             owners.append(&mut found_files.owners);
             unfinished.append(&mut found_files.unfinished);
@@ -215,7 +217,7 @@ impl fmt::Debug for Listing {
     }
 }
 
-/// Returns the store that contains all of `locations`.
+/// Returns the store that contains all of `locations`, which the session's [`Door`] must allow.
 pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
     let first = locations
         .first()
@@ -225,6 +227,8 @@ pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(Object
         let reason = format!("it is in another store than {first}");
         return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
     }
+    let door = Door::of(session.config());
+    locations.iter().try_for_each(|location| door.check_location(location))?;
     let store = session
         .runtime_env()
         .object_store(&store_url)

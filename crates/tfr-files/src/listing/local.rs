@@ -12,6 +12,9 @@ use std::time::SystemTime;
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 
+use crate::door::{Door, refused_io};
+use crate::error::Error;
+
 /// The contents of a directory.
 pub(super) struct LocalDirectory {
     pub(super) listed: ListResult,
@@ -33,6 +36,8 @@ pub(super) enum Reason {
     Failed(io::Error),
     /// Its name has a control character or is not UTF-8.
     Name,
+    /// It is a link that leads outside of what may be opened.
+    Refused(Error),
 }
 
 /// An entry of a directory.
@@ -48,18 +53,19 @@ impl LocalDirectory {
     /// Lists a directory. A directory that does not exist is empty. Blocks the thread.
     ///
     /// # Errors
-    /// The directory cannot be read.
-    pub(super) fn list(directory: &Path) -> io::Result<Self> {
+    /// The directory cannot be read, or is outside of what the door allows.
+    pub(super) fn list(directory: &Path, door: &Door) -> io::Result<Self> {
+        let resolved = door.check_path(FsPath::new(&format!("/{directory}"))).map_err(refused_io)?;
         let listed = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
         let mut found = Self { listed, unreadable: Vec::new() };
-        let entries = match fs::read_dir(format!("/{directory}")) {
+        let entries = match fs::read_dir(resolved) {
             Ok(entries) => entries,
             Err(error) if is_missing(&error) => return Ok(found),
             Err(error) => return Err(error),
         };
         for entry in entries {
             let entry = entry?;
-            match Entry::of(directory, &entry) {
+            match Entry::of(directory, &entry, door) {
                 Entry::Directory(path) => found.listed.common_prefixes.push(path),
                 Entry::File(meta) => found.listed.objects.push(meta),
                 Entry::Unreadable(reason) => {
@@ -78,8 +84,12 @@ impl LocalDirectory {
 }
 
 impl Entry {
-    fn of(directory: &Path, entry: &DirEntry) -> Self {
+    fn of(directory: &Path, entry: &DirEntry, door: &Door) -> Self {
         let path = entry.path();
+        let is_link = door.is_limited() && entry.file_type().map_or(true, |kind| kind.is_symlink());
+        if is_link && let Err(error) = door.check_path(&path) {
+            return Self::Unreadable(Reason::Refused(error));
+        }
         let metadata = match metadata(&path) {
             Ok(metadata) => metadata,
             Err(Reason::Failed(error)) if error.kind() == io::ErrorKind::NotFound => return Self::None,
@@ -125,7 +135,7 @@ fn is_of_upload(path: &Path) -> bool {
 }
 
 /// Returns the metadata as the store returns it for a single file.
-fn meta(location: Path, metadata: &Metadata, modified: SystemTime) -> ObjectMeta {
+pub(crate) fn meta(location: Path, metadata: &Metadata, modified: SystemTime) -> ObjectMeta {
     let since_epoch = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let e_tag = format!("{:x}-{:x}-{:x}", metadata.ino(), since_epoch.as_micros(), metadata.len());
     ObjectMeta { location, last_modified: modified.into(), size: metadata.len(), e_tag: Some(e_tag), version: None }
@@ -160,15 +170,15 @@ mod tests {
         symlink("sub/z", dir.path().join("z"))?;
         let path = Path::from_absolute_path(dir.path())?;
         let expected = LocalFileSystem::new().list_with_delimiter(Some(&path)).await?;
-        let found = LocalDirectory::list(&path)?;
+        let found = LocalDirectory::list(&path, &Door::default())?;
         assert_eq!(found.listed.common_prefixes, expected.common_prefixes);
         let mut objects = expected.objects;
         objects.sort_by(|left, right| left.location.cmp(&right.location));
         assert_eq!(found.listed.objects, objects);
         assert_eq!(found.listed.objects.len(), 4);
         assert!(found.unreadable.is_empty());
-        assert!(LocalDirectory::list(&path.clone().join("none"))?.listed.objects.is_empty());
-        assert!(LocalDirectory::list(&path.clone().join("a"))?.listed.objects.is_empty());
+        assert!(LocalDirectory::list(&path.clone().join("none"), &Door::default())?.listed.objects.is_empty());
+        assert!(LocalDirectory::list(&path.clone().join("a"), &Door::default())?.listed.objects.is_empty());
         Ok(())
     }
 
@@ -179,7 +189,7 @@ mod tests {
         symlink("2", dir.path().join("2"))?;
         fs::write(dir.path().join("3\n"), "")?;
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"4\xff")), "")?;
-        let found = LocalDirectory::list(&Path::from_absolute_path(dir.path())?)?;
+        let found = LocalDirectory::list(&Path::from_absolute_path(dir.path())?, &Door::default())?;
         let reasons: Vec<_> = found.unreadable.iter().map(|file| (file.name.as_str(), &file.reason)).collect();
         assert!(matches!(reasons[0], ("1", Reason::Dangling(target)) if target.ends_with("none/such")));
         assert!(matches!(reasons[1], ("2", Reason::Failed(_))), "a link to itself");

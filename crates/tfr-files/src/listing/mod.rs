@@ -1,7 +1,7 @@
 //! Lists files and reads the columns in their paths.
 
 pub(crate) mod listed;
-mod local;
+pub(crate) mod local;
 pub(crate) mod location;
 pub(crate) mod location_text;
 pub(crate) mod objects;

@@ -8,6 +8,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 use url::Url;
 
+use crate::door::Door;
 use crate::error::{ErrorKind, Result};
 use crate::listing::listed::{Listing, store_of};
 use crate::listing::location::Location;
@@ -48,11 +49,12 @@ impl Objects {
     /// Nothing exists there, or it cannot be listed; its store cannot be reached.
     pub async fn find(session: &dyn Session, location: &Location) -> Result<Self> {
         let (store_url, store) = store_of(session, std::slice::from_ref(location))?;
+        let door = Door::of(session.config());
         let unchanged = |store, files: &[ObjectMeta]| -> Arc<dyn ObjectStore> {
             Arc::new(UnchangedFiles::new(store, &store_url, location.file_names().clone(), files.into()))
         };
         if !location.is_directory
-            && let Some(meta) = head(store.as_ref(), location, &location.literal).await?
+            && let Some(meta) = head(store.as_ref(), &door, location, &location.literal).await?
         {
             let store = unchanged(store, std::slice::from_ref(&meta));
             return Ok(Self { store, found: FoundObjects::File(meta) });

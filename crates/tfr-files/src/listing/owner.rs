@@ -87,7 +87,7 @@ pub(crate) async fn owners(traversal: &Traversal<'_>) -> Result<Vec<Owner>> {
             false => directories.extend(place.ancestors()),
         }
     }
-    directories.retain(|directory| !is_shared(traversal, directory));
+    directories.retain(|directory| !is_shared(traversal, directory) && is_allowed(traversal, directory));
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
     let inspected: Vec<_> = directories.iter().map(|directory| inspect(traversal, directory).boxed()).collect();
     let inspected: Vec<_> = stream::iter(inspected).buffered(REQUESTS).try_collect().await?;
@@ -232,6 +232,11 @@ fn ask(directory: &Path) -> Vec<Sign> {
         }
     }
     names.signs(directory)
+}
+
+/// Whether the names in a directory may be read. Those above the named one may be outside.
+fn is_allowed(traversal: &Traversal<'_>, directory: &Path) -> bool {
+    traversal.door.check_key(traversal.location.object_store().as_ref(), directory, directory.as_ref()).is_ok()
 }
 
 /// Whether a local directory is shared by many users or tools. It is not a table, whatever it contains, unless it is

@@ -6,6 +6,7 @@ use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
+use crate::door::Door;
 use crate::error::{Error, ErrorKind, Result};
 use crate::findings::Findings;
 use crate::listing::location::Location;
@@ -59,14 +60,24 @@ impl FoundFiles {
 }
 
 /// Returns the file at `path`, if it exists. Errors name `location`.
-pub async fn head(store: &dyn ObjectStore, location: &Location, path: &Path) -> Result<Option<ObjectMeta>> {
-    Traversal::new(store, location).head(path).await
+pub async fn head(
+    store: &dyn ObjectStore,
+    door: &Door,
+    location: &Location,
+    path: &Path,
+) -> Result<Option<ObjectMeta>> {
+    Traversal::new(store, door, location).head(path).await
 }
 
 /// Finds the files at `location`. All listings of tables use this function, so it also detects files of table
-/// formats.
-pub async fn find_files(store: &dyn ObjectStore, location: &Location, owned: OwnedFiles) -> Result<FoundFiles> {
-    let mut traversal = Traversal::new(store, location);
+/// formats. Local directories are listed as far as the door allows.
+pub async fn find_files(
+    store: &dyn ObjectStore,
+    door: &Door,
+    location: &Location,
+    owned: OwnedFiles,
+) -> Result<FoundFiles> {
+    let mut traversal = Traversal::new(store, door, location);
     traversal.find().await?;
     let owners = if owned == OwnedFiles::Ignore || traversal.is_file { Vec::new() } else { owners(&traversal).await? };
     if owned == OwnedFiles::Refuse

@@ -10,6 +10,7 @@ use tfrecord_shards::{SUCCESS_NAME, is_hidden, is_record_file, is_sidecar_of_tab
 use url::Url;
 
 use crate::compressed_names::named_compression;
+use crate::door::Door;
 use crate::error::{ErrorKind, Result, SkipReason, Skipped};
 use crate::listing::local::{LocalDirectory, Reason, Unreadable, dangling_target};
 use crate::listing::location::{Location, Segment};
@@ -33,6 +34,7 @@ fn asks_for_ending(pattern: &glob::Pattern, name: &str) -> bool {
 /// A traversal of a store.
 pub(crate) struct Traversal<'a> {
     pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) door: &'a Door,
     pub(crate) location: &'a Location,
     pub(crate) found: BTreeMap<Path, ObjectMeta>,
     /// Whether the location is the full name of a file.
@@ -159,13 +161,14 @@ fn signs_in(directory: &Path, listed: &ListResult) -> Vec<Sign> {
 }
 
 impl<'a> Traversal<'a> {
-    pub(crate) fn new(store: &'a dyn ObjectStore, location: &'a Location) -> Self {
+    pub(crate) fn new(store: &'a dyn ObjectStore, door: &'a Door, location: &'a Location) -> Self {
         let (found, passed) = (BTreeMap::new(), BTreeMap::new());
         let url: &Url = location.object_store().as_ref();
         let is_flat = FLAT.contains(&url.scheme());
         let (skipped, known) = (Skipped::default(), BTreeMap::new());
         Self {
             store,
+            door,
             location,
             found,
             is_file: false,
@@ -284,8 +287,8 @@ impl<'a> Traversal<'a> {
     /// Lists a directory that is not cached.
     pub(super) async fn list(&self, directory: &Path) -> object_store::Result<LocalDirectory> {
         if self.is_local() {
-            let path = directory.clone();
-            let listed = SpawnedTask::spawn_blocking(move || LocalDirectory::list(&path)).join().await?;
+            let (path, door) = (directory.clone(), self.door.clone());
+            let listed = SpawnedTask::spawn_blocking(move || LocalDirectory::list(&path, &door)).join().await?;
             return listed.map_err(|error| object_store::Error::Generic { store: "local", source: error.into() });
         }
         let prefix = (!directory.as_ref().is_empty()).then_some(directory);
@@ -306,7 +309,9 @@ impl<'a> Traversal<'a> {
         for Unreadable { name, reason } in unreadable {
             // What is below a directory is matched later. Links without a target are usually those of files.
             let is_in_passing = segment.is_none() && !takes_files;
-            if is_in_passing && !matches!(reason, Reason::Failed(_)) || !self.takes(&name, None, segment, Some(1)) {
+            if is_in_passing && !matches!(reason, Reason::Failed(_) | Reason::Refused(_))
+                || !self.takes(&name, None, segment, Some(1))
+            {
                 continue;
             }
             let file = format!("{}/{name}", directory.trim_end_matches('/'));
@@ -317,6 +322,7 @@ impl<'a> Traversal<'a> {
             return Err(match reason {
                 Reason::Dangling(target) => ErrorKind::DanglingLink { file, target },
                 Reason::Failed(source) => ErrorKind::Examine { file, source },
+                Reason::Refused(error) => return Err(error),
                 Reason::Name => ErrorKind::FileName { file },
             }
             .into());
@@ -428,6 +434,8 @@ impl<'a> Traversal<'a> {
         if path.as_ref().is_empty() {
             return Ok(None);
         }
+        let name = self.location.file_names().name(path);
+        self.door.check_key(self.location.object_store().as_ref(), path, &name)?;
         self.location.check_file(path)?;
         match self.store.head(path).await {
             Ok(meta) => Ok(Some(meta)),

@@ -15,6 +15,7 @@ use super::error::SettingsProblem;
 use super::profile::Profile;
 use super::service::Service;
 use super::wire::{Wire, innermost};
+use crate::door::Door;
 
 /// A store, with its endpoint and the source of its credentials for messages.
 pub(super) struct Built<S> {
@@ -34,12 +35,12 @@ type Result<S> = std::result::Result<Built<S>, SettingsProblem>;
 /// Creates the store of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`,
 /// `AWS_ENDPOINT_URL` and the profile's. Keys are taken from the environment, then the profile, then those provided
 /// to the machine.
-pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -> Result<AmazonS3> {
+pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment, door: &Door) -> Result<AmazonS3> {
     let mut builder = AmazonS3Builder::new()
         .with_url(url.as_str())
         .with_client_options(client_options())
         .with_retry(retries())
-        .with_http_connector(Wire { service: Service::S3 });
+        .with_http_connector(Wire::new(Service::S3, door));
     for (name, value) in environment.with_prefix("AWS_") {
         if let Ok(key) = AmazonS3ConfigKey::from_str(&name) {
             builder = builder.with_config(key, value);
@@ -97,12 +98,12 @@ pub(super) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment) -
 const NOBODY: &str = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
 
 /// Creates the store of a `gs` URL. `STORAGE_EMULATOR_HOST` works as in Google's clients.
-pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudStorage> {
+pub(super) fn gcs(url: &Url, environment: &Environment, door: &Door) -> Result<GoogleCloudStorage> {
     let mut builder = GoogleCloudStorageBuilder::new()
         .with_bucket_name(url.host_str().unwrap_or_default())
         .with_client_options(client_options())
         .with_retry(retries())
-        .with_http_connector(Wire { service: Service::Gcs });
+        .with_http_connector(Wire::new(Service::Gcs, door));
     for (name, value) in environment.with_prefix("GOOGLE_") {
         if let Ok(key) = GoogleConfigKey::from_str(&name) {
             builder = builder.with_config(key, value);
@@ -137,13 +138,13 @@ pub(super) fn gcs(url: &Url, environment: &Environment) -> Result<GoogleCloudSto
 
 /// Creates the store of an `az` or `abfss` URL. In addition to the variables of `object_store`, those of Azure's own
 /// tools are supported: `AZURE_STORAGE_ACCOUNT`, `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`.
-pub(super) fn azure(url: &Url, environment: &Environment) -> Result<MicrosoftAzure> {
+pub(super) fn azure(url: &Url, environment: &Environment, door: &Door) -> Result<MicrosoftAzure> {
     check_container(url)?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_url(url.as_str())
         .with_client_options(client_options())
         .with_retry(retries())
-        .with_http_connector(Wire { service: Service::Azure });
+        .with_http_connector(Wire::new(Service::Azure, door));
     let mut settings: Vec<(AzureConfigKey, String)> = Vec::new();
     if let Some(text) = environment.get("AZURE_STORAGE_CONNECTION_STRING") {
         settings.extend(connection_string(text));
@@ -243,7 +244,9 @@ mod tests {
         let keys = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_CONFIG_FILE", "/none")];
         let summary = |endpoint, more: [(&str, &str); 2]| {
             let all: [(&str, &str); 5] = [keys[0], keys[1], keys[2], more[0], more[1]];
-            s3(&url("s3://b/"), endpoint, &all.into()).map(|built| built.summary).map_err(|problem| problem.to_string())
+            s3(&url("s3://b/"), endpoint, &all.into(), &Door::default())
+                .map(|built| built.summary)
+                .map_err(|problem| problem.to_string())
         };
         let both = [("AWS_ENDPOINT_URL", "http://general:1"), ("AWS_ENDPOINT_URL_S3", "http://special:1")];
         for (endpoint, more, expected) in [
@@ -266,10 +269,14 @@ mod tests {
     fn azure_store_reads_the_variables_of_azure_tools() {
         let text = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=c2VjcmV0;\
                     BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;";
-        let built = azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into()).expect("a store");
+        let built = azure(&url("az://files/"), &[("AZURE_STORAGE_CONNECTION_STRING", text)].into(), &Door::default())
+            .expect("a store");
         assert_eq!(built.summary, "http://127.0.0.1:10000/devstoreaccount1, credentials of the environment");
-        let problem = azure(&url("az://files/"), &Environment::default()).err().expect("no account");
+        let problem = azure(&url("az://files/"), &Environment::default(), &Door::default()).err().expect("no account");
         assert_eq!(problem.to_string(), "Account must be specified");
-        assert!(azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default()).is_ok());
+        assert!(
+            azure(&url("abfss://files@account.dfs.core.windows.net/"), &Environment::default(), &Door::default())
+                .is_ok()
+        );
     }
 }

@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod checked_client;
 mod cloud;
 mod connection;
 mod environment;
@@ -37,7 +38,7 @@ mod hdfs;
 mod parts;
 mod profile;
 mod remote;
-mod service;
+pub(crate) mod service;
 mod uploads;
 mod web;
 mod wire;
@@ -47,6 +48,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::LocationText;
+use crate::door::{Door, DoorStore, DoorUploads};
 use datafusion_common::DataFusionError;
 use datafusion_execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use object_store::ObjectStore;
@@ -70,12 +72,14 @@ pub struct StoreOptions {
     pub s3_endpoint: Option<String>,
     /// Credentials and settings.
     pub environment: Environment,
+    /// The files and URLs that may be opened.
+    pub door: Door,
 }
 
 impl StoreOptions {
     /// Reads the settings from this process's environment.
     pub fn from_environment() -> Self {
-        Self { s3_endpoint: None, environment: Environment::of_process() }
+        Self { environment: Environment::of_process(), ..Self::default() }
     }
 }
 
@@ -109,7 +113,7 @@ impl Stores {
         };
         let store = LocationText::from(&url[..Position::BeforePath]).to_string();
         let origin = Origin { store: store.as_str().into(), service };
-        let environment = &self.options.environment;
+        let StoreOptions { environment, door, .. } = &self.options;
         if matches!(service, Service::S3 | Service::Gcs | Service::Azure)
             && let Some(name) = environment.unfit()
         {
@@ -117,16 +121,16 @@ impl Stores {
             return Err(ErrorKind::Settings { store, service, problem }.into());
         }
         let built = match service {
-            Service::File => return Ok(Arc::new(LocalFileSystem::new())),
-            Service::S3 => cloud::s3(url, self.options.s3_endpoint.as_deref(), environment)
+            Service::File => return Ok(self.behind_door(Arc::new(LocalFileSystem::new()), url)),
+            Service::S3 => cloud::s3(url, self.options.s3_endpoint.as_deref(), environment, door)
                 .map(|built| self.with_uploads(url, &origin, built)),
-            Service::Gcs => cloud::gcs(url, environment).map(|built| self.with_uploads(url, &origin, built)),
-            Service::Azure => cloud::azure(url, environment).map(|built| self.with_uploads(url, &origin, built)),
-            Service::Http => web::web(url).map(|built| remote(&origin, built) as _),
+            Service::Gcs => cloud::gcs(url, environment, door).map(|built| self.with_uploads(url, &origin, built)),
+            Service::Azure => cloud::azure(url, environment, door).map(|built| self.with_uploads(url, &origin, built)),
+            Service::Http => web::web(url, door).map(|built| self.behind_door(remote(&origin, built), url)),
             #[cfg(feature = "hdfs")]
             Service::Hdfs => {
                 log::warn!("{store}: the client for HDFS may return wrong bytes if one replica of a block is damaged");
-                hdfs::hdfs(url).map(|built| remote(&origin, built) as _)
+                hdfs::hdfs(url).map(|built| self.behind_door(remote(&origin, built), url))
             }
             #[cfg(not(feature = "hdfs"))]
             Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
@@ -140,10 +144,24 @@ impl Stores {
     {
         let store = remote(origin, built);
         // The key was made from such a URL.
-        if let Ok(url) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) {
-            self.uploads.register(url, Arc::clone(&store) as _);
+        if let Ok(key) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) {
+            let uploads: Arc<dyn MultipartStore> = Arc::clone(&store) as _;
+            let door = &self.options.door;
+            self.uploads.register(
+                key,
+                match door.is_limited() {
+                    true => Arc::new(DoorUploads::new(uploads, door.clone(), url)),
+                    false => uploads,
+                },
+            );
         }
-        store
+        self.behind_door(store, url)
+    }
+
+    /// Returns the store at `url`, of which only what is allowed can be reached.
+    fn behind_door(&self, store: Arc<dyn ObjectStore>, url: &Url) -> Arc<dyn ObjectStore> {
+        let door = &self.options.door;
+        if door.is_limited() { Arc::new(DoorStore::new(store, door.clone(), url)) } else { store }
     }
 }
 
@@ -177,6 +195,7 @@ impl ObjectStoreRegistry for Stores {
         if let Some(store) = stores.get(&url[..Position::BeforePath]) {
             return Ok(Arc::clone(store));
         }
+        self.options.door.check_store(url)?;
         let mut root = url.clone();
         root.set_path("/");
         root.set_query(None);

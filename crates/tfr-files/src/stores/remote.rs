@@ -59,6 +59,9 @@ impl Origin {
             Client::NotModified { path, .. } => Client::NotModified { path, source: answered(304) },
             Client::NotImplemented { .. } | Client::InvalidPath { .. } | Client::JoinError { .. } => error,
             error => {
+                if let Some(refusal) = crate::Error::refusal_in(&error) {
+                    return Client::PermissionDenied { path: self.store.to_string(), source: Box::new(refusal) };
+                }
                 let explained = Error::from(self.tell(&error));
                 match explained.kind() {
                     ErrorKind::Denied { .. } => {

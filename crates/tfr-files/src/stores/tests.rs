@@ -14,7 +14,7 @@ fn stores() -> Stores {
         ("AZURE_STORAGE_ACCOUNT_KEY", "aHVudGVyMg=="),
         ("GOOGLE_SKIP_SIGNATURE", "true"),
     ];
-    Stores::new(StoreOptions { s3_endpoint: None, environment: environment.into() })
+    Stores::new(StoreOptions { environment: environment.into(), ..StoreOptions::default() })
 }
 
 #[test]
@@ -49,6 +49,7 @@ fn store_error_explains_invalid_settings() {
     let stores = Stores::new(StoreOptions {
         s3_endpoint: Some("localhost:9000".to_owned()),
         environment: [("AWS_CONFIG_FILE", "/none"), ("GOOGLE_APPLICATION_CREDENTIALS", "/none/adc.json")].into(),
+        ..StoreOptions::default()
     });
     let message_of = |text: &str| {
         let error = stores.get_store(&url(text)).expect_err(text);
@@ -79,7 +80,7 @@ fn store_error_explains_invalid_settings() {
 fn azure_key_error_does_not_show_the_key() {
     for name in ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"] {
         let environment = [("AZURE_STORAGE_ACCOUNT", "account"), (name, "hunter2-hunter2-hunter2")].into();
-        let error = Stores::new(StoreOptions { s3_endpoint: None, environment }).get_store(&url("az://files/"));
+        let error = Stores::new(StoreOptions { environment, ..StoreOptions::default() }).get_store(&url("az://files/"));
         let DataFusionError::External(error) = error.expect_err("no base64") else { panic!("another error") };
         let error = error.downcast::<Error>().expect("an error of stores");
         assert_eq!(error.to_string(), "az://files: the account key is not base64");

@@ -1,5 +1,6 @@
 //! Files of a web server, and directories if it supports WebDAV.
 
+use crate::door::Door;
 use crate::{query_of_store, user_of_store};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,28 +15,26 @@ use super::service::Service;
 use super::wire::Wire;
 
 /// Opens the server at `url`. The user and password become a header, and the query is sent with every request.
-pub(super) fn web(url: &Url) -> Result<Built<HttpStore>, SettingsProblem> {
+pub(super) fn web(url: &Url, door: &Door) -> Result<Built<HttpStore>, SettingsProblem> {
     let mut base = url.clone();
     // These fail for a URL that cannot have a host; this one has a host.
     let _ = base.set_username("").and_then(|()| base.set_password(None));
     let summary =
         format!("{}, {}", base.as_str(), if *url == base { "no credentials" } else { "credentials of the URL" });
-    let mut options = web_options().with_allow_http(true);
+    let mut headers = HeaderMap::new();
     if let Some(query) = query_of_store(url) {
         base.set_query(Some(&query));
     } else if let Some(user) = user_of_store(url) {
         let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(user)))
             .map_err(|_| SettingsProblem::from("the user of the URL fits into no header".to_owned()))?;
         value.set_sensitive(true);
-        let mut headers = HeaderMap::new();
         headers.insert("authorization", value);
-        options = options.with_default_headers(headers);
     }
     let store = HttpBuilder::new()
         .with_url(base.as_str())
-        .with_client_options(options)
+        .with_client_options(web_options().with_allow_http(true).with_default_headers(headers.clone()))
         .with_retry(retries())
-        .with_http_connector(Wire { service: Service::Http })
+        .with_http_connector(Wire::new(Service::Http, door).with_headers(headers))
         .build()?;
     Ok(Built { store, summary })
 }

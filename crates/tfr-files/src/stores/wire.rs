@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use crate::door::Door;
 use crate::redacted;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -17,13 +18,27 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, HeaderMap, HeaderValue};
 
+use super::checked_client;
 use super::error::Answer;
 use super::service::Service;
 
 /// Creates the HTTP clients of a store.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Wire {
-    pub(super) service: Service,
+    service: Service,
+    door: Door,
+    /// Sent with every request. They are in the options, too, which do not return them.
+    headers: HeaderMap,
+}
+
+impl Wire {
+    pub(super) fn new(service: Service, door: &Door) -> Self {
+        Self { service, door: door.clone(), headers: HeaderMap::new() }
+    }
+
+    pub(super) fn with_headers(self, headers: HeaderMap) -> Self {
+        Self { headers, ..self }
+    }
 }
 
 /// An unsuccessful response; the innermost source of the client's error.
@@ -45,7 +60,10 @@ pub(super) enum Refusal {
 
 impl HttpConnector for Wire {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = ReqwestConnector::default().connect(options)?;
+        let inner = match self.door.is_limited() {
+            true => HttpClient::new(checked_client::client(self.service, options, &self.headers, &self.door)?),
+            false => ReqwestConnector::default().connect(options)?,
+        };
         Ok(HttpClient::new(Judge { service: self.service, inner }))
     }
 }

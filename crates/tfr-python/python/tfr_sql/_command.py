@@ -109,7 +109,7 @@ class Command:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()
         messages, messages_in = os.pipe()
         pipes: dict[str, tuple[int, int]] = {}
-        mapping = None if map_file is None else _file_of(map_file)
+        mapping = None if map_file is None else _file_of(map_file, _value_of("--temp-dir", arguments))
         try:
             pipes = {name: os.pipe() for name in tables or {}}
             command = [program, *arguments, f"--messages=fd:{messages_in}"]
@@ -117,6 +117,8 @@ class Command:
             for name, (read, write) in pipes.items():
                 _enlarge(write)
                 command.append(f"--table={name}=/dev/fd/{read},format=arrow")
+                if _value_of("--allow", arguments) is not None:
+                    command.append(f"--allow=/dev/fd/{read}")
             if mapping is not None:
                 command.append(f"--map-file=/dev/fd/{mapping.fileno()}")
             files = [] if mapping is None else [mapping.fileno()]
@@ -429,9 +431,14 @@ class _Progress:
             self._bar = None
 
 
-def _file_of(text: str) -> IO[bytes]:
-    """Returns a file without a name that has this text."""
-    file = tempfile.TemporaryFile()
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Returns the first value of an option, if it is among the arguments."""
+    return next((found.partition("=")[2] for found in arguments if found.startswith(f"{option}=")), None)
+
+
+def _file_of(text: str, directory: str | None) -> IO[bytes]:
+    """Returns a file without a name that has this text. It is where the command may open files."""
+    file = tempfile.TemporaryFile(dir=directory)
     file.write(text.encode())
     file.flush()
     file.seek(0)
@@ -461,7 +468,11 @@ def arguments_of(options: Mapping[str, Any], known: Mapping[str, str], function:
         elif isinstance(value, bool):
             raise UsageError(f"{function}: {name}={value!r}, expected a value")
         else:
-            arguments += [f"{flag}={text}" for text in _texts(value, kind)]
+            texts = [f"{flag}={text}" for text in _texts(value, kind)]
+            if name == "allow" and not texts:
+                # Without an entry, the command would open everything.
+                raise UsageError(f"{function}: allow={value!r}, expected a path or a URL")
+            arguments += texts
     return arguments
 
 

@@ -14,6 +14,7 @@ Value = Union[str, int, float, "os.PathLike[str]"]
 Values = Union[Value, Sequence[Value], Mapping[str, Value]]
 
 QUERY: dict[str, str] = {
+    "allow": "repeat",
     "infer_files": "value",
     "infer_records": "value",
     "memory_limit": "value",
@@ -25,6 +26,8 @@ QUERY: dict[str, str] = {
 
 
 class QueryOptions(TypedDict, total=False):
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: Number of TFRecord files, or all, that determine the columns of shards without a schema [default: 256]
     infer_files: Values | None
     #: Number of records of each of these files, or all [default: 1000]
@@ -42,6 +45,7 @@ class QueryOptions(TypedDict, total=False):
 
 WRITING: dict[str, str] = {
     "add_columns": "flag",
+    "allow": "repeat",
     "compression": "value",
     "emit": "repeat",
     "hosts": "value",
@@ -80,6 +84,8 @@ WRITING: dict[str, str] = {
 class WriteOptions(TypedDict, total=False):
     #: With append, add new columns, which are null in the existing rows
     add_columns: bool | None
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
     #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index
@@ -166,6 +172,8 @@ READING: dict[str, str] = {
 
 
 class ReadOptions(TypedDict, total=False):
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: true reads the files of a table format as they are, deleted rows too, with a warning
     bare_files: Values | None
     #: auto, none, gzip or zlib
@@ -210,6 +218,7 @@ class ReadOptions(TypedDict, total=False):
     vocabulary: Values | None
 
 RESHARD: dict[str, str] = {
+    "allow": "repeat",
     "compression": "value",
     "hosts": "value",
     "level": "value",
@@ -225,6 +234,8 @@ RESHARD: dict[str, str] = {
 
 
 class ReshardOptions(TypedDict, total=False):
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
@@ -249,6 +260,7 @@ class ReshardOptions(TypedDict, total=False):
     timeout: Values | None
 
 SALVAGE: dict[str, str] = {
+    "allow": "repeat",
     "compression": "value",
     "hosts": "value",
     "level": "value",
@@ -264,6 +276,8 @@ SALVAGE: dict[str, str] = {
 
 
 class SalvageOptions(TypedDict, total=False):
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
@@ -288,6 +302,7 @@ class SalvageOptions(TypedDict, total=False):
     timeout: Values | None
 
 DESCRIBE: dict[str, str] = {
+    "allow": "repeat",
     "emit": "repeat",
     "replace": "flag",
     "timeout": "value",
@@ -295,6 +310,8 @@ DESCRIBE: dict[str, str] = {
 
 
 class DescribeOptions(TypedDict, total=False):
+    #: Open only this path or URL, and what is below it; repeatable
+    allow: Values | None
     #: Write these files: tfds, tfmd, parse-fn, stats, index [default: tfmd,parse-fn,stats, and tfds if possible]
     emit: Values | None
     #: Replace existing files with these names that other tools wrote

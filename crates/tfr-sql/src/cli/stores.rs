@@ -1,6 +1,7 @@
 //! Options for object stores.
 
 use clap::Args;
+use tfr_files::Door;
 use tfr_files::stores::StoreOptions;
 
 const S3_ENDPOINT_HELP: &str = "\
@@ -34,10 +35,11 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// Returns the store options, with those from the environment.
-    pub fn options(&self) -> StoreOptions {
+    /// Returns the store options, with those from the environment, of a run that may open what `door` allows.
+    pub fn options(&self, door: &Door) -> StoreOptions {
         let mut options = StoreOptions::from_environment();
         options.s3_endpoint.clone_from(&self.s3_endpoint);
+        options.door = door.clone();
         options
     }
 }

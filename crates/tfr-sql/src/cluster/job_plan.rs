@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tfr_files::Door;
 
 use crate::error::{Error, Result};
 use crate::tasks::plan_file::PlanFile;
@@ -25,6 +26,17 @@ impl JobPlan {
         match self {
             Self::Write(plan) => &plan.query,
             Self::Values(query) | Self::Count(query) => query,
+        }
+    }
+
+    /// Checks that the door allows the places that are written to.
+    ///
+    /// # Errors
+    /// One of them is outside.
+    pub fn check_places(&self, door: &Door) -> Result<()> {
+        match self {
+            Self::Write(plan) => plan.check_places(door),
+            Self::Values(_) | Self::Count(_) => Ok(()),
         }
     }
 

@@ -15,7 +15,7 @@ use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::SharedWrite;
 use futures::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use tfr_files::threads;
+use tfr_files::{Door, threads};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -25,7 +25,8 @@ use super::fragments::{Fragment, Fragments};
 use super::input::{ExchangeFailure, FragmentInput};
 use super::job_plan::JobPlan;
 use super::planning::{self, Planned, Purpose};
-use crate::cli::Resources;
+use crate::access;
+use crate::cli::{AllowArgs, Resources};
 use crate::error::{Error, RemoteError, Result, TaskError};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
@@ -53,6 +54,8 @@ pub struct WorkerOptions {
 #[derive(Debug)]
 pub struct Worker {
     options: WorkerOptions,
+    /// What the environment of this process allows.
+    door: Door,
     spill: SpillDirectory,
     /// Has threads with large stacks. `None` once it is dropped.
     runtime: Option<Runtime>,
@@ -99,13 +102,15 @@ impl Worker {
     /// The directory for temporary files cannot be used, or threads cannot be started.
     pub fn start(options: WorkerOptions) -> Result<Arc<Self>, RemoteError> {
         let start = || {
-            let spill = SpillDirectory::create(options.temp_dir.as_deref())?;
+            let door = access::door(&AllowArgs::default())?;
+            let spill = SpillDirectory::create(options.temp_dir.as_deref(), &door)?;
             let number = options.threads.map_or_else(thread::available_parallelism, Ok);
             let runtime = number
                 .and_then(|number| threads::start("fragments", number.get(), session::WORKER_STACK))
                 .map_err(|source| Error::Start { what: "the threads of a worker", source })?;
             Ok::<_, Error>(Arc::new(Self {
                 options: options.clone(),
+                door,
                 spill,
                 runtime: Some(runtime),
                 plans: Mutex::default(),
@@ -221,8 +226,11 @@ impl Worker {
         let limits =
             Limits::new(&Resources { threads, partitions: Some(plan.query().partitions()), memory_limit, temp_dir })?;
         let _directory = self.directory.lock().await;
-        let (args, text) = plan.query().arguments_anywhere()?;
-        let (stores, time) = (args.stores.options(), plan.query().time());
+        let (args, text, door) = plan.query().arguments_anywhere()?;
+        let door = door.and(&self.door);
+        access::check_arguments(&args, &door)?;
+        plan.check_places(&door)?;
+        let (stores, time) = (args.stores.options(&door), plan.query().time());
         let context = session::open(limits, &self.spill, stores, time, CancellationToken::new())?;
         let (sender, receiver) = oneshot::channel();
         let (runtime, worker) = (runtime::Handle::current(), Arc::clone(self));

@@ -241,6 +241,7 @@ impl ErrorDetails {
             | FilesKind::Read { file, .. }
             | FilesKind::Changed { file, .. }
             | FilesKind::FileTooLong { file, .. } => self.of_file(ErrorClass::Data, file),
+            FilesKind::NotAllowed { name, .. } => self.file = Some(name.clone()),
             FilesKind::Row { file, .. } | FilesKind::Expression { file, .. } | FilesKind::NotAFile { file } => {
                 self.file = Some(file.clone());
             }

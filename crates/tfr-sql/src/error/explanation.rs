@@ -282,6 +282,7 @@ impl Error {
             }
             Self::Mapping(error) => Some(error),
             Self::Shards(error) => Some(error),
+            Self::Files(error) => Some(error),
             Self::Sidecar(error) => Some(error),
             Self::Cluster(ClusterError::Worker(error)) => Some(error),
             _ => None,

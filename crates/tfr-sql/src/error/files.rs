@@ -15,6 +15,10 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::NotFound { location } => {
             similar_path(Path::new(location)).map(|similar| format!("did you mean {}?", similar.display()))
         }
+        ErrorKind::NotAllowed { allowed, .. } => Some(match allowed.as_slice() {
+            [] => "--allow and TFR_SQL_ALLOW name what may be opened: nothing".to_owned(),
+            allowed => format!("--allow and TFR_SQL_ALLOW name what may be opened: {}", allowed.join(", ")),
+        }),
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
         ErrorKind::DanglingLink { .. } => {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use datafusion::execution::TempFileFactory as _;
 use tempfile::tempdir;
+use tfr_files::Door;
 
 use super::names::LOCK;
 use super::*;
@@ -33,7 +34,7 @@ fn spill_directory_is_created_on_first_use() {
 #[test]
 fn spill_files_are_private_to_the_user() {
     let parent = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(parent.path())).unwrap();
+    let spill = SpillDirectory::create(Some(parent.path()), &Door::default()).unwrap();
     let file = spill.files().create_temp_file("rows").unwrap();
     let path = file.path().unwrap();
     let live = path.parent().unwrap();
@@ -46,7 +47,7 @@ fn spill_files_are_private_to_the_user() {
 #[test]
 fn spill_directory_is_removed_while_a_task_still_writes() {
     let parent = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(parent.path())).unwrap();
+    let spill = SpillDirectory::create(Some(parent.path()), &Door::default()).unwrap();
     let (table, files) = (spill.table().unwrap(), spill.files());
     fs::write(&table, "a table").unwrap();
     let file = files.create_temp_file("rows").unwrap();
@@ -86,7 +87,7 @@ fn spill_cleanup_removes_only_leftovers_of_killed_runs() {
     make("tfr-sql-backup", &["live/rows"], 1000);
     make("tfr-sql-notes0", &["lock", "notes.txt"], 1000);
     make("other", &["lock"], 1000);
-    let alive = SpillDirectory::create(Some(parent.path())).unwrap();
+    let alive = SpillDirectory::create(Some(parent.path()), &Door::default()).unwrap();
     let own = alive.0.directory().unwrap();
     let names = || -> Vec<_> {
         let entries = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -97,7 +98,7 @@ fn spill_cleanup_removes_only_leftovers_of_killed_runs() {
     let expected = ["other", "tfr-sql-backup", "tfr-sql-new000", "tfr-sql-new001", "tfr-sql-notes0"];
     let expected = expected.map(|name| parent.path().join(name));
     assert_eq!(names(), expected);
-    let another = SpillDirectory::create(Some(parent.path())).unwrap();
+    let another = SpillDirectory::create(Some(parent.path()), &Door::default()).unwrap();
     assert!(own.join(LOCK).exists());
     drop(another);
     assert_eq!(names(), expected);

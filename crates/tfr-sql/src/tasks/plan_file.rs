@@ -19,10 +19,12 @@ use datafusion_tfrecord::write::SharedWrite;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::NamedTempFile;
+use tfr_files::Door;
 use tfr_files::planned::PlannedScans;
 use tfrecord_framing::crc32c;
 
 use super::stored_query::StoredQuery;
+use crate::access;
 use crate::error::{Result, TaskError};
 use crate::version::{COMMIT, RELEASE, build};
 
@@ -153,6 +155,18 @@ impl PlanFile {
     /// Returns the tables and scans, if tasks need not read them all again.
     pub fn scans(&self) -> Option<&PlannedScans> {
         self.scans.as_ref()
+    }
+
+    /// Checks that the door allows the places that are written to. They could be others than those of the arguments.
+    ///
+    /// # Errors
+    /// One of them is outside.
+    pub fn check_places(&self, door: &Door) -> Result<()> {
+        access::check_target(&self.options.out, door)?;
+        for directory in self.staging.directories() {
+            door.check_tree(directory)?;
+        }
+        Ok(())
     }
 
     /// Returns the encoded files of a file group.

@@ -10,10 +10,11 @@ use chrono::{DateTime, Utc};
 use clap::error::ErrorKind as UsageKind;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
-use tfr_files::redacted;
+use tfr_files::{Door, redacted};
 
 use super::planned_rows::Rows;
 use super::rows_digest::RowsDigest;
+use crate::access;
 use crate::cli::{Cli, QueryArgs};
 use crate::error::{Result, TaskError};
 
@@ -25,6 +26,8 @@ pub struct StoredQuery {
     directory: PathBuf,
     /// The arguments of the command, without the program name.
     arguments: Vec<String>,
+    /// What the environment of the process that planned allowed, if it did not allow everything.
+    allow: Option<Vec<String>>,
     /// The SQL text.
     sql: String,
     /// The time of the query, which `now()` returns.
@@ -68,7 +71,8 @@ impl StoredQuery {
         }
         let here = |source| TaskError::Directory { path: PathBuf::from("."), source };
         let directory = env::current_dir().map_err(here)?;
-        Ok(Self { directory, arguments, sql: sql.to_owned(), time, partitions, rows })
+        let allow = access::environment()?;
+        Ok(Self { directory, arguments, allow, sql: sql.to_owned(), time, partitions, rows })
     }
 
     /// Checks that a plan has the rows of this one. With `is_planned`, the files of scans that are replayed are not compared.
@@ -99,8 +103,8 @@ impl StoredQuery {
         self.partitions
     }
 
-    /// Changes to the directory of the query, and returns its arguments and its text.
-    pub fn arguments_there(&self) -> Result<(QueryArgs, String)> {
+    /// Changes to the directory of the query, and returns its arguments and its text, and what it was allowed to open.
+    pub fn arguments_there(&self) -> Result<(QueryArgs, String, Door)> {
         let of_directory = |source| TaskError::Directory { path: self.directory.clone(), source };
         env::set_current_dir(&self.directory).map_err(of_directory)?;
         self.arguments()
@@ -108,12 +112,12 @@ impl StoredQuery {
 
     /// Like [`arguments_there`](Self::arguments_there), but the directory need not exist here: only relative paths need
     /// it.
-    pub fn arguments_anywhere(&self) -> Result<(QueryArgs, String)> {
+    pub fn arguments_anywhere(&self) -> Result<(QueryArgs, String, Door)> {
         let _missing = env::set_current_dir(&self.directory);
         self.arguments()
     }
 
-    fn arguments(&self) -> Result<(QueryArgs, String)> {
+    fn arguments(&self) -> Result<(QueryArgs, String, Door)> {
         let arguments = ["tfr-sql"].into_iter().chain(self.arguments.iter().map(String::as_str)).map(OsString::from);
         let cli = Cli::parse(arguments.collect(), None).map_err(|error| {
             let what = match error.kind() {
@@ -122,6 +126,8 @@ impl StoredQuery {
             };
             TaskError::NotStored { what }
         })?;
-        Ok((cli.query, self.sql.clone()))
+        let of_environment = access::door_to(self.allow.as_deref().unwrap_or_default())?;
+        let door = access::door_to(&cli.allow.entries)?.and(&of_environment);
+        Ok((cli.query, self.sql.clone(), door))
     }
 }

@@ -34,6 +34,11 @@ impl SharedStaging {
         &self.run
     }
 
+    /// Returns the target, and the parents that were created for it.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.out).chain(&self.made).map(PathBuf::as_path)
+    }
+
     /// Returns the target's path with links resolved.
     pub fn out(&self) -> &Path {
         &self.out

@@ -22,6 +22,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::join_all;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tempfile::{TempDir, tempdir};
+use tfr_files::Door;
 use tfr_files::stores::StoreOptions;
 use tokio_util::sync::CancellationToken;
 
@@ -143,7 +144,7 @@ const ROWS: &str =
 /// Runs a query that spills. Returns the number of rows, or the messages of its error.
 fn run(operator: &'static str, query: &str, damage: Damage) -> Result<usize, String> {
     let dir = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(dir.path())).unwrap();
+    let spill = SpillDirectory::create(Some(dir.path()), &Door::default()).unwrap();
     // One partition, so that nothing is exchanged.
     let limits = Limits { threads: NonZeroUsize::MIN, partitions: NonZeroUsize::MIN, memory: 8 << 20 };
     let opened = session::open(limits, &spill, StoreOptions::default(), Utc::now(), CancellationToken::new()).unwrap();
@@ -202,7 +203,7 @@ fn damage_to_the_files_of_an_aggregation_is_found() {
 /// rows, or the messages of the error.
 async fn run_without_memory(operator: &'static str, damage: Damage, plan: &dyn ExecutionPlan) -> Result<usize, String> {
     let dir = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(dir.path())).unwrap();
+    let spill = SpillDirectory::create(Some(dir.path()), &Door::default()).unwrap();
     let number = Arc::<AtomicUsize>::default();
     let meddler = Arc::new(Meddler { files: spill.files(), operator, damage, number: Arc::clone(&number) });
     let runtime = RuntimeEnvBuilder::new()
@@ -269,7 +270,7 @@ async fn damage_to_the_files_of_an_exchange_is_found() {
 #[tokio::test]
 async fn spill_file_is_readable_while_written() {
     let dir = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(dir.path())).unwrap();
+    let spill = SpillDirectory::create(Some(dir.path()), &Door::default()).unwrap();
     let file = spill.files().create_temp_file("rows").unwrap();
     let mut writer = file.open_writer().unwrap();
     let mut stream = file.read_stream().unwrap();
@@ -296,7 +297,7 @@ async fn spill_file_is_readable_while_written() {
 #[test]
 fn spill_limit_counts_files_while_they_exist() {
     let dir = tempdir().unwrap();
-    let spill = SpillDirectory::create(Some(dir.path())).unwrap();
+    let spill = SpillDirectory::create(Some(dir.path()), &Door::default()).unwrap();
     let files = spill.files();
     files.set_limit(10);
     let create = || files.create_temp_file("rows").unwrap();
