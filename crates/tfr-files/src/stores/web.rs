@@ -1,6 +1,6 @@
 //! Files of a web server, and directories if it supports WebDAV.
 
-use crate::{query_of_store, user_of_store};
+use crate::listing::location::{query_of_store, user_of_store};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use object_store::http::{HttpBuilder, HttpStore};
