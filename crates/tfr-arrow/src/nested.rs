@@ -182,6 +182,7 @@ pub fn map_array<E: From<ArrowError>>(
 }
 
 /// The lists of an array of lists of any layout, or the entries of maps.
+#[derive(Debug)]
 pub struct Lists<'a> {
     items: &'a dyn Array,
     nulls: Option<&'a NullBuffer>,
@@ -189,6 +190,7 @@ pub struct Lists<'a> {
 }
 
 /// Where the items of each row are.
+#[derive(Debug)]
 enum Ranges<'a> {
     Offsets32(&'a [i32]),
     Offsets64(&'a [i64]),
@@ -315,6 +317,7 @@ pub fn elements(array: &dyn Array) -> Option<Result<ArrayRef, ArrowError>> {
 }
 
 /// The values of a dictionary or of runs, and where those of each row are.
+#[derive(Debug)]
 pub struct Encoded<'a> {
     values: &'a ArrayRef,
     /// [`usize::MAX`] for null keys.

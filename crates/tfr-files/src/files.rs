@@ -9,7 +9,7 @@
 //!
 //! Columns of `key=value` directories follow. Files are found by [`Listing`], as for any table. Queries that the
 //! listing can answer read no file: a filter that does not use the content, a `LIMIT`, a `count(*)`.
-//! [`FilesFunction`] is the function, [`FilesTable`] its result, and [`FilesSource`] the scan.
+//! [`FilesFunction`] is the function, and [`FilesTable`] its result.
 
 mod read;
 mod source;
@@ -36,9 +36,8 @@ use datafusion_session::Session;
 use tokio::runtime;
 use tokio_util::sync::CancellationToken;
 
-pub use source::FilesSource;
-
 use read::{Place, Run};
+use source::FilesSource;
 
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;

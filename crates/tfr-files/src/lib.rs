@@ -51,17 +51,15 @@ mod used;
 
 pub use compressed_names::named_compression;
 pub use door::Door;
-pub use error::{Error, ErrorKind, Result, SkipReason, Skipped};
+pub use error::{Error, ErrorKind, Result, Skipped};
 pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
     FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, find_files, mistyped_url, query_of_store, redacted, store_of, text_of_length, user_of_store,
+    TableFormat, find_files, mistyped_url, redacted, store_of, text_of_length,
 };
-pub use scan::{FileReader, GuardedSource, ReadAhead, ReaderFormat, ScanHooks};
-pub use schema::{
-    ExactAdapterFactory, NamesByCase, names_by_case, unreadable, unreadable_field, warn_of_names_by_case,
-};
+pub use scan::{FileReader, GuardedSource, ReaderFormat, ScanHooks};
+pub use schema::{ExactAdapterFactory, unreadable, unreadable_field, warn_of_names_by_case};
 pub use table::DirectoryTable;
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

@@ -61,4 +61,3 @@ pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use piped::PipedFiles;
 pub use spec::TableSpec;
-pub use tfr_files::UsedColumns;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 /// The command's exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExitStatus {
     /// The rows were written or printed. Also returned when the reader of standard output closed the pipe.
     Done,

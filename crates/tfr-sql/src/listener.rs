@@ -73,6 +73,7 @@ pub enum Event<'a> {
 
 /// The progress of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Progress {
     /// The finished fraction of the work, from 0 to 1, if its size is known.
     pub share: Option<f64>,

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use tfr_formats::UsedColumns;
+use tfr_files::UsedColumns;
 
 /// Returns the columns that the statements in `text` may refer to, or `None` if they may use all columns of a table:
 /// there is a `*`, a NATURAL join, or a query without SELECT, such as `FROM t`.

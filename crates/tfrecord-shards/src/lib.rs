@@ -51,7 +51,7 @@
 //! The crate is synchronous and writes to the local file system only. [`objects`] makes the decisions of a commit to an
 //! object store; the caller does the input and output.
 
-pub mod commit;
+mod commit;
 mod error;
 mod set;
 pub mod sort;
@@ -71,6 +71,8 @@ pub use commit::settling::Settling;
 pub use commit::shard_file::ShardFile;
 pub use commit::shared_staging::SharedStaging;
 pub use commit::staging_area::StagingArea;
+#[doc(hidden)]
+pub use commit::step::Step;
 pub use commit::table::{TableCommit, TableFiles};
 pub use commit::target::{Preflight, check, preflight};
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};

@@ -43,6 +43,7 @@ pub struct DescribeOptions {
 
 /// The description of a data set.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Description {
     /// The columns and their features.
     pub mapping: Arc<Mapping>,
@@ -58,6 +59,7 @@ pub struct Description {
 
 /// The contents of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Observed {
     /// Number of records.
     pub rows: u64,

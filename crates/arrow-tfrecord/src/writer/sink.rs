@@ -67,6 +67,7 @@ impl WriterBuilder {
 ///
 /// Batches are written immediately. [`finish`](Self::finish) ends the compressed stream, if any, and returns the sink.
 /// Dropping a writer without it may leave a truncated file.
+#[derive(Debug)]
 pub struct Writer<W: Write> {
     encoder: Encoder,
     records: RecordBuffer,

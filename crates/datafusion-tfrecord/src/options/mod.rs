@@ -9,7 +9,8 @@ pub(crate) mod sql;
 mod tables;
 pub mod values;
 
-pub use rules::{DEFAULT_SEED, parse_columns, parse_rule, parse_rules, parse_split_shards};
+pub(crate) use rules::parse_columns;
+pub use rules::{DEFAULT_SEED, parse_rule, parse_rules};
 pub use tables::{MAPPING, READING, STRICT, WRITING};
 
 /// An option that is set on a `T`.
@@ -96,7 +97,7 @@ impl OptionText {
 }
 
 /// Sets the option `key`. Returns `None` if no such option is declared.
-pub fn set_option<T>(
+fn set_option<T>(
     declared: &[OptionDeclaration<T>],
     options: &mut T,
     key: &str,

@@ -27,6 +27,7 @@ use crate::error::ErrorKind;
 
 /// How rows are stored in files.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct RecordForm {
     /// How columns are stored in the records.
     pub mapping: MappingOptions,

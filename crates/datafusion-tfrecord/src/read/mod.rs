@@ -82,7 +82,6 @@ mod written;
 pub use blocks::Blocks;
 pub(crate) use files::RecordFiles;
 pub use files::RecordForm;
-pub use known::KnownFile;
 pub use open::open;
 pub use options::ReadOptions;
 pub use sets::is_set;

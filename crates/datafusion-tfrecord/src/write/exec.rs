@@ -114,7 +114,7 @@ impl TfRecordWriteExec {
 
     /// Returns the number of input partitions. Equal rows in the same number of partitions give equal shards. Returns
     /// 1 if the number does not matter.
-    pub fn source_partitions(&self) -> usize {
+    pub(super) fn source_partitions(&self) -> usize {
         if matches!(&self.assignment, ShardAssignment::Sorted { arrangement, .. } if arrangement.ignores_partitions()) {
             return 1;
         }

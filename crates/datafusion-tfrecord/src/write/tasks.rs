@@ -59,6 +59,7 @@ pub enum Detached {
 
 /// What a task has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskOutcome {
     /// The step of the run.
     pub step: TaskStep,

@@ -25,7 +25,7 @@ pub struct DoubleLiteral;
 
 impl DoubleLiteral {
     /// Whether a number token has an exponent.
-    pub fn is_double(digits: &str) -> bool {
+    pub(crate) fn is_double(digits: &str) -> bool {
         digits.contains(['e', 'E']) && !digits.starts_with("0x")
     }
 

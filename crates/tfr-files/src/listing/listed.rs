@@ -172,11 +172,6 @@ impl Listing {
         &self.names
     }
 
-    /// Returns the size of all files in bytes.
-    pub fn total_bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.size).sum()
-    }
-
     /// Returns the store that contains the files. It returns them only as they were listed.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store

@@ -12,7 +12,7 @@ pub(crate) mod table_format;
 mod traversal;
 
 pub use listed::{Listing, store_of};
-pub use location::{FileNames, Location, query_of_store, user_of_store};
+pub use location::{FileNames, Location};
 pub use location_text::{LocationText, mistyped_url, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;

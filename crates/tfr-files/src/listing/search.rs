@@ -15,6 +15,7 @@ use crate::listing::table_format::Owner;
 use crate::listing::traversal::Traversal;
 
 /// The contents of one location.
+#[derive(Debug)]
 pub struct FoundFiles {
     /// The files to read, sorted by path. If there is none, the error for a table of this location.
     files: Result<Vec<ObjectMeta>>,

@@ -9,6 +9,5 @@ pub(crate) mod store;
 
 pub use guard::GuardedSource;
 pub use hooks::ScanHooks;
-pub use read_ahead::ReadAhead;
 pub use reader::{Batches, Division, FileReader, FilterUse, ReaderFormat, Scan};
 pub use store::store_of_scan;

@@ -61,7 +61,8 @@ impl ReadAhead {
     pub const FILES: usize = 64;
 
     /// Creates a store for a scan of these file groups, one for each partition.
-    pub fn new(store: Arc<dyn ObjectStore>, groups: &[FileGroup]) -> Self {
+    #[cfg(test)]
+    fn new(store: Arc<dyn ObjectStore>, groups: &[FileGroup]) -> Self {
         Self::part_of(store, groups, groups.len())
     }
 

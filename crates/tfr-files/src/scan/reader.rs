@@ -102,6 +102,7 @@ pub enum FilterUse {
 
 /// How to divide the files of a scan.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Division {
     /// Number of partitions.
     pub partitions: usize,
@@ -116,6 +117,7 @@ pub struct Division {
 }
 
 /// The scan of one partition.
+#[derive(Debug)]
 pub struct Scan<'a> {
     /// The columns of the files and of their paths.
     pub table: &'a TableSchema,

@@ -267,7 +267,7 @@ pub(crate) fn names_of(schemas: &[SchemaRef]) -> Vec<Vec<&str>> {
 /// ways.
 ///
 /// `files` contains the column names of each file. Returns each such pair with the first file of each name.
-pub fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
+fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
     let mut first_seen: HashMap<String, Vec<(&'a str, usize)>> = HashMap::new();
     let mut order = Vec::new();
     for (file, names) in files.iter().enumerate() {
@@ -296,19 +296,19 @@ pub fn names_by_case<'a>(files: &[Vec<&'a str>]) -> Vec<NamesByCase<'a>> {
 }
 
 /// Two column names that differ only by case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamesByCase<'a> {
+struct NamesByCase<'a> {
     /// The name that was found first.
-    pub first: &'a str,
+    first: &'a str,
     /// The first file with it.
-    pub first_file: usize,
+    first_file: usize,
     /// The other name.
-    pub second: &'a str,
+    second: &'a str,
     /// The first file with the other name.
-    pub second_file: usize,
+    second_file: usize,
 }
 
-/// Logs a warning for each pair of [`names_by_case`].
+/// Logs a warning for each two column names that differ only by case and are never in the same file: most likely one
+/// column, spelled in two ways. `files` contains the column names of each file.
 pub fn warn_of_names_by_case(files: &[Vec<&str>], file_name: impl Fn(usize) -> String) {
     for NamesByCase { first, first_file, second, second_file } in names_by_case(files) {
         log::warn!(

@@ -8,5 +8,5 @@ pub(crate) mod unreadable;
 
 pub use adapter::ExactAdapterFactory;
 pub use extension::only_extension;
-pub use merge::{Joining, NamesByCase, check_path_columns, merge, names_by_case, warn_of_names_by_case};
+pub use merge::{Joining, check_path_columns, merge, warn_of_names_by_case};
 pub use unreadable::{unreadable, unreadable_field};

@@ -1,7 +1,7 @@
 //! Files of a web server, and directories if it supports WebDAV.
 
 use crate::door::Door;
-use crate::{query_of_store, user_of_store};
+use crate::listing::location::{query_of_store, user_of_store};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use object_store::http::{HttpBuilder, HttpStore};

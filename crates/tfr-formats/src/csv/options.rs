@@ -12,6 +12,7 @@ pub(crate) const MAX_RECORD_LIMIT: usize = 256 << 20;
 
 /// The dialect of a CSV file and the conversion of its cells to values.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CsvOptions {
     /// The cell delimiter; `None`: a comma, or a tab if the file's extension is `.tsv` or `.tab`.
     pub delimiter: Option<u8>,

@@ -5,6 +5,7 @@ use crate::text::{Compression, Encoding};
 
 /// The dialect of Hive text files and their columns.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct HiveTextOptions {
     /// The cell delimiter (`field.delim`): one byte, or several as in Hive's MultiDelimitSerDe.
     pub delimiter: Vec<u8>,

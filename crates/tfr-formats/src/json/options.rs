@@ -6,6 +6,7 @@ use crate::text::{Compression, Encoding, Layout};
 
 /// Options for JSON files and for the conversion of their values to columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JsonOptions {
     /// The encoding of the text.
     pub encoding: Encoding,

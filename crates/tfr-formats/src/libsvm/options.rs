@@ -4,6 +4,7 @@ use crate::text::{Compression, Encoding};
 
 /// Options for libsvm files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct LibSvmOptions {
     /// The index of the first feature.
     pub index_base: IndexBase,

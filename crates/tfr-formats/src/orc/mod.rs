@@ -35,6 +35,7 @@ pub use types::TimestampUnit;
 
 /// Options for ORC files.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct OrcOptions {
     /// The unit of timestamps; `None`: nanoseconds, except for columns whose file statistics exceed their range.
     pub timestamps: Option<TimestampUnit>,

@@ -72,6 +72,7 @@ pub use pages::PageTooLong;
 
 /// Options for Parquet files.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ParquetOptions {
     /// The unit of INT96 timestamps; `None`: nanoseconds, or microseconds for columns with values beyond their range.
     pub timestamps: Option<TimestampUnit>,

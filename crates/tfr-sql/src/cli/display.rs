@@ -11,6 +11,7 @@ use super::values;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Display")]
 #[group(skip)]
+#[non_exhaustive]
 pub struct Display {
     /// Show progress: auto (on a terminal), always or never
     #[arg(

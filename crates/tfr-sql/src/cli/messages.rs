@@ -46,7 +46,7 @@ impl MessageTarget {
     }
 
     /// Returns the target in arguments that could not be parsed, if it can be opened.
-    pub fn of_arguments(arguments: &[OsString]) -> Option<Self> {
+    pub(crate) fn of_arguments(arguments: &[OsString]) -> Option<Self> {
         let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
         let target = loop {
             let argument = arguments.next()?;
@@ -61,7 +61,7 @@ impl MessageTarget {
     }
 
     /// Stops waiting for a reader of the messages once `interrupt` asks the run to stop.
-    pub fn stop_at(&self, interrupt: Interrupt) {
+    pub(crate) fn stop_at(&self, interrupt: Interrupt) {
         // A run has one interrupt.
         let _ = self.0.interrupt.set(interrupt);
     }

@@ -1,6 +1,7 @@
 //! Publishes a shard set or a table atomically: readers find all of it or nothing. Contains the decisions
-//! ([`Publication`] for directories, [`objects`] for object stores), the local file system, staging directories, and
-//! leftovers of killed runs. Tasks in other processes join a run in a [`StagingArea`](staging_area::StagingArea).
+//! ([`Publication`](publication::Publication) for directories, [`objects`] for object stores), the local file system,
+//! staging directories, and leftovers of killed runs. Tasks in other processes join a run in a
+//! [`StagingArea`](staging_area::StagingArea).
 
 pub(crate) mod attempt_id;
 pub(crate) mod destination;
@@ -23,7 +24,4 @@ pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod uncached;
 
-pub use publication::{
-    Leftover, Publication, SaveMode, SetState, Setting, StagedShard, StagedUpload, Staging, Store, check_prefix,
-};
-pub use step::{Outcome, Place, Spot, Step, Target};
+pub use publication::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix};

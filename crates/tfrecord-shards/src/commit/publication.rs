@@ -278,23 +278,12 @@ pub struct Publication {
 
 impl Publication {
     /// Publishes the shards in the order of their groups, partition and sequence, and returns the resulting manifest.
+    /// `sidecars` produces the sidecars once the names of the shards are known. A set that is appended to gets none,
+    /// and the sidecars that describe the old set are removed.
     ///
     /// # Errors
     /// If two shards have the same partition and sequence, the prefix, the splits or the partition values do not give
-    /// valid names, or the shards cannot be appended to the existing set.
-    pub fn new(
-        setting: Setting<'_>,
-        shards: Vec<StagedShard>,
-        description: SetDescription,
-    ) -> Result<(Self, Manifest)> {
-        Self::with_sidecars(setting, shards, description, |_| Ok(Vec::new()))
-    }
-
-    /// Same as [`new`](Self::new), with sidecars, which `sidecars` produces once the names of the shards are known. A
-    /// set that is appended to gets none, and the sidecars that describe the old set are removed.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), and those of `sidecars`.
+    /// valid names, or the shards cannot be appended to the existing set; and those of `sidecars`.
     pub fn with_sidecars(
         setting: Setting<'_>,
         shards: Vec<StagedShard>,

@@ -26,6 +26,7 @@ use crate::error::Result;
 /// # Ok::<(), tfrecord_shards::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SchemaDescription {
     /// The columns, in order.
     pub fields: Vec<FieldDescription>,
@@ -35,6 +36,7 @@ pub struct SchemaDescription {
 
 /// One column of a [`SchemaDescription`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FieldDescription {
     /// Its name.
     pub name: String,

@@ -25,6 +25,7 @@ pub struct Sidecar {
 
 /// A sidecar as listed in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SidecarEntry {
     /// Its path relative to the set's directory, with `/`.
     pub path: String,

@@ -67,7 +67,7 @@ pub struct OpenShard(ShardWriter<Box<dyn ShardSink>>);
 impl OpenShards {
     /// Maximum number of pieces appended at once while earlier shards are still to be completed. Otherwise, shards of
     /// one row each would need a file handle per row.
-    pub const MAX_PIECES: usize = 16;
+    pub(crate) const MAX_PIECES: usize = 16;
 
     /// Creates a value without open shards for this write partition.
     pub fn new(destination: Arc<dyn Destination>, partition: u32, compression: Compression, level: Level) -> Self {
@@ -138,7 +138,7 @@ impl OpenShards {
     ///
     /// # Errors
     /// As [`append`](Self::append).
-    pub fn append_all(&mut self, buffers: &[(&RecordBuffer, &[Piece])]) -> Result<()> {
+    pub(crate) fn append_all(&mut self, buffers: &[(&RecordBuffer, &[Piece])]) -> Result<()> {
         let mut ranges: BTreeMap<usize, Vec<RecordRange<'_>>> = BTreeMap::new();
         let mut bytes = 0;
         for (records, pieces) in buffers {

@@ -74,6 +74,7 @@ impl PlannedSet {
 }
 
 /// Writes shards of a [`PlannedSet`], one after the other, until all are taken.
+#[derive(Debug)]
 pub struct PlannedWriter {
     open: OpenShards,
     /// Maximum number of shards open at the same time, for shards of a few rows each.
@@ -82,6 +83,7 @@ pub struct PlannedWriter {
 }
 
 /// A task being written.
+#[derive(Debug)]
 struct TaskWrite {
     records: TaskRecords,
     /// Records that were read and not appended, and the number of their pieces that were.

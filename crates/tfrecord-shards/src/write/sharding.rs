@@ -377,7 +377,7 @@ impl ShardRule {
     }
 
     /// Whether a shard is complete once records go to a later one.
-    pub fn is_sequential(&self) -> bool {
+    pub(crate) fn is_sequential(&self) -> bool {
         !matches!(self, Self::Deal(_))
     }
 }

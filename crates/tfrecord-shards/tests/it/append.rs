@@ -6,10 +6,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use arrow_array::RecordBatch;
-use tfrecord_shards::commit::Step;
 use tfrecord_shards::{
     Capabilities, ErrorKind, LocalCommit, Preflight, Progress, RewriteOptions, RunId, SaveMode, SetState,
-    ShardedWriterBuilder, check, leftovers, preflight, remove_leftovers, reshard, verify,
+    ShardedWriterBuilder, Step, check, leftovers, preflight, remove_leftovers, reshard, verify,
 };
 
 use crate::support::{

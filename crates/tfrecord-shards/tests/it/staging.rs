@@ -7,9 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tfrecord_framing::{Compression, Level};
-use tfrecord_shards::commit::Step;
 use tfrecord_shards::{
-    Capabilities, ErrorKind, LocalCommit, RunId, SaveMode, SetState, ShardStats, ShardWriter, check, leftovers,
+    Capabilities, ErrorKind, LocalCommit, RunId, SaveMode, SetState, ShardStats, ShardWriter, Step, check, leftovers,
 };
 
 use crate::support::{IN_PLACE, SET, begin, describe, encode, ids, names, stage, whole, write};

@@ -11,6 +11,7 @@ use crate::write::sharding::Sharding;
 
 /// A run that appended shards to a set, with the options that may differ between runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AppendedRun {
     /// The run. The names of its shards contain it.
     pub run: String,

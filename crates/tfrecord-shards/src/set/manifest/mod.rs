@@ -157,6 +157,7 @@ impl SetDescription {
 
 /// Totals over all shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Number of shards.
     pub shards: u64,
@@ -189,6 +190,7 @@ impl Totals {
 
 /// One shard of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ShardEntry {
     /// Its path relative to the set's directory, with `/`.
     pub path: String,
@@ -268,6 +270,7 @@ impl fmt::Display for Disagreement {
 /// Equal inputs and options give equal manifests, except for [`run`](Self::run) and [`created`](Self::created), also
 /// those of [appended runs](Self::appended), whose shard names contain the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Manifest {
     /// Version of the manifest's format.
     pub format_version: FormatVersion,
@@ -547,7 +550,7 @@ impl Manifest {
     }
 
     /// Returns the sidecars in this manifest that are not in the manifest of the grown set.
-    pub fn stale_beside(&self, grown: &Self) -> Vec<String> {
+    pub(crate) fn stale_beside(&self, grown: &Self) -> Vec<String> {
         let is_kept = |path: &String| grown.sidecars.iter().any(|kept| kept.path == *path);
         self.sidecars.iter().map(|sidecar| sidecar.path.clone()).filter(|path| !is_kept(path)).collect()
     }

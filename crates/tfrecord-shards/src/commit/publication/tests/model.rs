@@ -248,7 +248,7 @@ impl Writer {
         }
         let setting = Setting { out: Path::new("shards"), staging, mode, standing: standing.as_ref(), run: &run };
         let description = if is_grouped { grouped() } else { SetDescription::of_records() };
-        let (publication, _) = Publication::new(setting, shards, description)?;
+        let (publication, _) = Publication::with_sidecars(setting, shards, description, |_| Ok(Vec::new()))?;
         Ok(Self {
             which,
             run,
