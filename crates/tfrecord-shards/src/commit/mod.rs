@@ -12,6 +12,7 @@ pub mod objects;
 pub(crate) mod publication;
 pub(crate) mod put_sidecars;
 pub(crate) mod report;
+pub(crate) mod save_mode;
 pub(crate) mod settling;
 pub(crate) mod shard_file;
 pub(crate) mod shared_staging;
@@ -24,6 +25,7 @@ pub(crate) mod target;
 pub(crate) mod uncached;
 
 pub use publication::{
-    Leftover, Publication, SaveMode, SetState, Setting, StagedShard, StagedUpload, Staging, Store, check_prefix,
+    Leftover, Publication, SetState, Setting, StagedShard, StagedUpload, Staging, Store, check_prefix,
 };
+pub use save_mode::SaveMode;
 pub use step::{Outcome, Place, Spot, Step, Target};
