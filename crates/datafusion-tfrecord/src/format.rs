@@ -75,7 +75,7 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.prefix` | prefix of file names, unless there are splits | `part` |
 /// | `tfrecord.compression` | `none`, `gzip`, `zlib` | `none` |
 /// | `tfrecord.level` | 0 to 9 | `6` |
-/// | `tfrecord.mode` | `error`, `overwrite`, `append`, `ignore` | `error` |
+/// | `tfrecord.mode` | `error`, `overwrite`, `overwrite-partitions`, `append`, `ignore` | `error` |
 /// | `tfrecord.add_columns` | `true` adds columns to the set that is appended to, null in its existing rows | `false` |
 /// | `tfrecord.record_type` | `example`, `sequence-example`, `bytes` | `example` |
 /// | `tfrecord.null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` | `absent` |

@@ -151,6 +151,23 @@ def test_errors_have_types_and_places(tmp_path: Path) -> None:
         tfr.write_tfrecord([1, 2], tmp_path / "other")
 
 
+def test_partitions_are_overwritten(tmp_path: Path) -> None:
+    def days(days: list[str], version: int) -> pa.Table:
+        return pa.table({"day": days, "version": [version] * len(days)})
+
+    def write(rows: pa.Table, **options: str) -> tfr.Report:
+        return tfr.write_tfrecord(rows, tmp_path / "set", partition_by="day", **options)
+
+    write(days(["a", "b"], 1))
+    report = write(days(["b", "c"], 2), mode="overwrite-partitions")
+    assert report.rows == 2 and report["replaced_partitions"] == 1
+    found = pa.table(tfr.sql(f"SELECT day, version FROM '{tmp_path}/set' ORDER BY day")).to_pydict()
+    assert found == {"day": ["a", "b", "c"], "version": [1, 2, 2]}
+    assert tfr.verify(tmp_path / "set").findings == []
+    with pytest.raises(tfr.UsageError, match='mode="overwrite-partitions" needs partition_by='):
+        tfr.write_tfrecord(days(["a"], 3), tmp_path / "set", mode="overwrite-partitions")
+
+
 def test_losses_are_warnings_that_can_be_errors(tmp_path: Path) -> None:
     rows = pa.table({"x": [0.1]})
     with pytest.warns(tfr.LossWarning, match='"x" loses information') as found:

@@ -98,6 +98,9 @@ pub struct ShardsReport {
     /// Partition directories written to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<u64>,
+    /// Directories of the set whose shards these replace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_partitions: Option<NonZeroU64>,
     /// Bytes of framed records, before compression.
     pub framed_bytes: u64,
     /// Bytes of the shards on disk.
@@ -235,6 +238,9 @@ impl ShardsReport {
             empty: sum(|shard| u64::from(shard.rows == 0)),
             splits: manifest.splits.iter().map(|described| split(&described.name)).collect(),
             partitions: manifest.partition_columns.is_some().then_some(directories.len() as u64),
+            replaced_partitions: NonZeroU64::new(
+                manifest.appended.last().map_or(0, |last| last.replaced_partitions.len() as u64),
+            ),
             framed_bytes: sum(|shard| shard.framed_bytes),
             file_bytes: sum(|shard| shard.file_bytes),
             damaged_records: NonZeroU64::new(
@@ -264,6 +270,8 @@ impl ShardsReport {
             Some(directories) => format!(" of {} directories", grouped(directories)),
             None => String::new(),
         };
+        let replaced = self.replaced_partitions.map(|number| format!(" ({} replaced)", grouped(number.get())));
+        let directories = directories + &replaced.unwrap_or_default();
         format!("{}{splits} in {}{directories}, {size}", counted(self.rows, rows), counted(self.shards, "shard"))
     }
 }

@@ -242,6 +242,19 @@ pub enum ErrorKind {
         /// Its value in the rows to append.
         found: String,
     },
+    /// The rows are to replace partitions, and have other partition columns than the existing set.
+    #[error("{}: none of its partitions is replaced: partitioning is {found}, in the set it is {expected}", path.display())]
+    OtherPartitions {
+        /// The set.
+        path: PathBuf,
+        /// The partition columns of the set.
+        expected: String,
+        /// The partition columns of the rows.
+        found: String,
+    },
+    /// The rows are to replace partitions, and have no partition columns.
+    #[error("rows without partition columns cannot replace partitions")]
+    NoPartitionColumns,
     /// The rows to append have columns that the existing set does not have.
     #[error("{}: not appended to: the set does not have {}", path.display(), named(columns))]
     NewColumns {

@@ -39,6 +39,7 @@ mod object_tables;
 mod options;
 mod pages;
 mod peers;
+mod replaced_partitions;
 mod round_trip;
 mod salvaged;
 mod schema_beside;

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::slice;
 
-use arrow_tfrecord::MappingOptions;
-use datafusion_common::Result;
-use tfrecord_shards::SaveMode;
-
 use super::{MAPPING, OptionText, READING, STRICT, WRITING, set_option};
 use crate::error::ErrorKind;
 use crate::read::ReadOptions;
 use crate::write::WriteOptions;
+use arrow_tfrecord::MappingOptions;
+use datafusion_common::Result;
 
 /// Prefixes of our options. The engine adds the second to options written without a dot.
 const PREFIXES: [&str; 2] = ["tfrecord.", "format."];
@@ -56,7 +54,7 @@ pub(crate) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
     }
     check(&given)?;
     if write.add_columns
-        && write.mode != SaveMode::Append
+        && !write.mode.keeps_set()
         && let Some(Given { option, value, .. }) = given.iter().find(|given| given.key == "add_columns")
     {
         return Err(invalid(option, value, "'tfrecord.mode' 'append' as well".to_owned()).into());
@@ -112,7 +110,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use tfrecord_framing::Compression;
-    use tfrecord_shards::Sharding;
+    use tfrecord_shards::{SaveMode, Sharding};
 
     use super::super::DEFAULT_SEED;
     use super::*;
@@ -169,7 +167,7 @@ mod tests {
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a whole number, 1 or more, or train=256,val=16"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);
-        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, append or ignore"##);
+        insta::assert_snapshot!(message(&[("tfrecord.mode", "merge")]), @r##"External error: option tfrecord.mode: found "merge", expected error, overwrite, overwrite-partitions, append or ignore"##);
         insta::assert_snapshot!(message(&[("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
         insta::assert_snapshot!(message(&[("tfrecord.shuffle", "false"), ("tfrecord.seed", "7")]), @r##"External error: option tfrecord.seed: found "7", expected 'tfrecord.shuffle' as well"##);
         insta::assert_snapshot!(message(&[("tfrecord.add_columns", "true"), ("tfrecord.mode", "overwrite")]), @r##"External error: option tfrecord.add_columns: found "true", expected 'tfrecord.mode' 'append' as well"##);

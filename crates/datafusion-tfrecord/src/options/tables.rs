@@ -58,20 +58,26 @@ pub static WRITING: [Writing; 17] = [
     })
     .help("the compression level, from 0 (fast) to 9 (small)", "6"),
     Writing::new("mode", "MODE", |write, value| {
-        use SaveMode::{Append, Error, Ignore, Overwrite};
-        let modes = [("error", Error), ("overwrite", Overwrite), ("append", Append), ("ignore", Ignore)];
+        use SaveMode::{Append, Error, Ignore, Overwrite, OverwritePartitions};
+        let modes = [
+            ("error", Error),
+            ("overwrite", Overwrite),
+            ("overwrite-partitions", OverwritePartitions),
+            ("append", Append),
+            ("ignore", Ignore),
+        ];
         // Spark has two names for it.
         let is_spark = value.trim().eq_ignore_ascii_case("errorifexists");
         set(&mut write.mode, one_of(if is_spark { "error" } else { value }, &modes))
     })
     .help(
         "if [output exists](writing-shards.md#an-output-that-already-exists): `error`, \
-                 `overwrite`, `append` or `ignore`",
+                 `overwrite`, `append`, `ignore`, …",
         "`error`",
     ),
     Writing::new("add_columns", "", |write, value| set(&mut write.add_columns, boolean(value)))
         .help(
-            "with `append`, add [new columns](writing-shards.md#an-output-that-already-exists), which are null in the \
+            "with `append` or `overwrite-partitions`, add [new columns](writing-shards.md#an-output-that-already-exists), which are null in the \
              existing rows",
             "",
         )

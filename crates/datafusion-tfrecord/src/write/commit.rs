@@ -340,6 +340,7 @@ impl CommitTask {
             };
             Ok(options.emit.files(&set)?)
         };
+        let replaces = self.options.mode == SaveMode::OverwritePartitions && run.staging.standing().is_some();
         let outcome = Arc::clone(&self.outcome);
         let keep = move |manifest: Manifest| {
             let written = WriteOutcome::Written(Arc::new(manifest));
@@ -357,7 +358,13 @@ impl CommitTask {
                 *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteOutcome::Ignored { found });
                 Ok(0)
             }
-            published => published.map(|()| rows),
+            published => published.map(|()| {
+                if rows == 0 && replaces {
+                    let out = &self.options.out;
+                    warn!("{out}: no partition is replaced, for there are no rows");
+                }
+                rows
+            }),
         }
     }
 

@@ -5,7 +5,7 @@ use arrow_tfrecord::Mapping;
 use datafusion_common::{Result, internal_datafusion_err};
 use serde_json::json;
 use tfrecord_framing::Compression;
-use tfrecord_shards::{SchemaDescription, SetDescription, SplitDescription};
+use tfrecord_shards::{SaveMode, SchemaDescription, SetDescription, SplitDescription};
 
 use super::observe::snapshot;
 use super::options::{Layout, SplitOptions, WriteOptions};
@@ -32,6 +32,7 @@ impl SetForm<'_> {
             }
         };
         description.add_columns = options.add_columns;
+        description.replace_partitions = options.mode == SaveMode::OverwritePartitions;
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;

@@ -85,6 +85,9 @@ fn plan(
     session: &dyn Session,
     planning: Planning,
 ) -> Result<Arc<TfRecordCommitExec>> {
+    if options.mode == SaveMode::OverwritePartitions && options.partition_by.is_empty() {
+        return Err(shards_error(tfrecord_shards::ErrorKind::NoPartitionColumns.into()));
+    }
     let rows = input.schema();
     let is_ordered = options.ordered && options.shuffle.is_none() && has_order(&input);
     if let Some(SplitOptions::Rows(splits)) = &options.splits {
@@ -174,7 +177,7 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
         () if options.out.local().is_none() => "goes to a local directory",
         () if order.is_some() => "is not shuffled, split, partitioned, or cut into more shards than can be open",
         () if shards.is_none() || is_ordered => "has a number of shards, and one if its rows are in order",
-        () if options.mode == SaveMode::Append => "cannot be appended to",
+        () if options.mode.keeps_set() => "cannot be appended to",
         () if !options.emit.is_empty() => "has no sidecar files",
         () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
         () => return Ok(()),

@@ -82,7 +82,7 @@ WRITING: dict[str, str] = {
 
 
 class WriteOptions(TypedDict, total=False):
-    #: With append, add new columns, which are null in the existing rows
+    #: With append or overwrite-partitions, add new columns, which are null in the existing rows
     add_columns: bool | None
     #: Open only this path or URL, and what is below it; repeatable
     allow: Values | None
@@ -108,7 +108,7 @@ class WriteOptions(TypedDict, total=False):
     map_file: Values | None
     #: Limit the memory of the query before it spills [default: 60% of memory]
     memory_limit: Values | None
-    #: If output exists: error, overwrite, append or ignore [default: error]
+    #: If output exists: error, overwrite, append, ignore, … [default: error]
     mode: Values | None
     #: Null values: absent, unset, empty, error, mask or drop [default: absent]
     null: Values | None
@@ -242,7 +242,7 @@ class ReshardOptions(TypedDict, total=False):
     hosts: Values | None
     #: The compression level, from 0 (fast) to 9 (small) [default: 6]
     level: Values | None
-    #: If output exists: error, overwrite, append or ignore [default: error]
+    #: If output exists: error, overwrite, append, ignore, … [default: error]
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
@@ -284,7 +284,7 @@ class SalvageOptions(TypedDict, total=False):
     hosts: Values | None
     #: The compression level, from 0 (fast) to 9 (small) [default: 6]
     level: Values | None
-    #: If output exists: error, overwrite, append or ignore [default: error]
+    #: If output exists: error, overwrite, append, ignore, … [default: error]
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None

@@ -232,7 +232,8 @@ const MORE: [(&str, &str); 12] = [
     (
         "mode",
         "overwrite replaces the existing output, once the new output is complete. append adds shards to an existing \
-         set with the same columns, mapping and compression. ignore writes nothing if output exists, and reports \
+         set with the same columns, mapping and compression. overwrite-partitions, of a query with --partition-by, \
+         replaces the directories of such a set that the rows name, and keeps the others. ignore writes nothing if output exists, and reports \
          that. A directory with other files than an output of tfr-sql is neither replaced nor appended to. errorifexists \
          is another name of error.",
     ),

@@ -98,8 +98,9 @@ impl EmitArgs {
         if write.compression == Compression::Zlib {
             return refuse("--compression zlib: tf.data.Dataset.load knows none or gzip; it");
         }
-        if write.mode == SaveMode::Append {
-            return refuse("--mode append");
+        if write.mode.keeps_set() {
+            let replaces = write.mode == SaveMode::OverwritePartitions;
+            return refuse(if replaces { "--mode overwrite-partitions" } else { "--mode append" });
         }
         match mapping.options().nulls {
             NullPolicy::Error | NullPolicy::Mask => Ok(()),

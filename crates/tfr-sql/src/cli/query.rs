@@ -252,10 +252,11 @@ impl QueryArgs {
             )));
         }
         if let Some(Target::Table(table)) = &self.output.target
-            && write.mode == SaveMode::Append
+            && write.mode.keeps_set()
         {
+            let mode = if write.mode == SaveMode::Append { "append" } else { "overwrite-partitions" };
             return Err(Misuse::conflict(format!(
-                "--mode append is for TFRecord shards and cannot be used with '--out {}', {table}\n\n\
+                "--mode {mode} is for TFRecord shards and cannot be used with '--out {}', {table}\n\n\
                  hint: write it to a directory of its own, and read both with a pattern",
                 table.path.display()
             )));

@@ -28,8 +28,14 @@ pub(super) fn writing_needs_a_target(option: Arg) -> Arg {
 pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
     let write = given.options();
     check_level(given.has("level"), &write)?;
-    if write.add_columns && write.mode != SaveMode::Append {
-        return Err(Misuse::missing("--add-columns needs --mode append"));
+    if write.add_columns && !write.mode.keeps_set() {
+        return Err(Misuse::missing("--add-columns needs --mode append or --mode overwrite-partitions"));
+    }
+    if write.mode == SaveMode::OverwritePartitions && write.partition_by.is_empty() {
+        return Err(Misuse::missing(
+            "--mode overwrite-partitions needs --partition-by, whose directories it replaces\n\n\
+             hint: name the columns that the set is partitioned by, or replace all of it with --mode overwrite",
+        ));
     }
     if given.has("split_by") && matches!(write.splits, Some(SplitOptions::Rows(_))) {
         return Err(Misuse::conflict("--split-by cannot be used with exact numbers of rows, which would divide keys"));
@@ -53,6 +59,9 @@ pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
 /// Checks the options of a tool, which does not support splits.
 pub(super) fn check_tool(given: &Declared<Moving>) -> Result<(), Misuse> {
     let write = given.options();
+    if write.mode == SaveMode::OverwritePartitions {
+        return Err(Misuse::value("--mode overwrite-partitions is for a query with --partition-by"));
+    }
     match write.split_shards.keys().next() {
         Some(split) => Err(Misuse::value(format!("--shards {split}=… is for a query with --split"))),
         None => check_level(given.has("level"), &write),

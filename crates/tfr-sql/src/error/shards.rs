@@ -84,6 +84,13 @@ pub fn hint(error: &Error) -> Option<String> {
             "write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes \
              a column's type, NULL AS name adds a column that may be null); or write it to another directory"
         }
+        ErrorKind::OtherPartitions { .. } => {
+            "name the columns that the set is partitioned by with --partition-by; a set without partitions is replaced as a \
+             whole, with --mode overwrite"
+        }
+        ErrorKind::NoPartitionColumns => {
+            "name the columns that the set is partitioned by, or replace all of it with --mode overwrite"
+        }
         ErrorKind::NewColumns { .. } => {
             "add --add-columns to the query, and they are null in the existing rows; or leave them out"
         }

@@ -296,6 +296,58 @@ fn append_mode_adds_rows_to_a_set() {
 }
 
 #[test]
+fn overwrite_partitions_mode_replaces_directories() {
+    let bench = Workbench::new();
+    let write = |query: &str, arguments: &[&str]| {
+        let mode = ["--partition-by", "day", "--mode", "overwrite-partitions"];
+        bench.run(&[&[query, "--out", "set"], &mode[..], arguments].concat())
+    };
+    let days = "SELECT id, id % 3 AS day FROM 'many.parquet'";
+    assert_told!(tell(&write(&format!("{days} WHERE id < 30"), &[])), @r##"
+    exit 0
+    -- stderr
+    30 rows in 3 shards of 3 directories, 930 B, [seconds]: set
+    "##);
+    let two = format!("SELECT id, id % 2 + 2 AS day FROM ({days}) WHERE id >= 100 AND id < 120");
+    assert_told!(tell(&write(&two, &[])), @r##"
+    exit 0
+    -- stderr
+    20 rows in 2 shards of 2 directories (1 replaced), 620 B, [seconds]: set, now 40 rows in 4 shards
+    "##);
+    assert_eq!(
+        rows(&bench, "SELECT day, count(*), min(id) FROM 'set/' GROUP BY day ORDER BY day"),
+        ["0,10,0", "1,10,1", "2,10,100", "3,10,101"]
+    );
+    let output = write(&two, &["--report", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", tell(&output)));
+    check_report(&report);
+    assert_eq!((&report["partitions"], &report["replaced_partitions"]), (&json!(2), &json!(2)));
+    assert_eq!((&report["rows"], &report["set"]["rows"]), (&json!(20), &json!(40)));
+    assert_eq!(tell(&bench.run_tool(&["verify", "set", "--quiet"])), "exit 0\n");
+
+    let plain = |query: &str, out: &str, arguments: &[&str]| {
+        let told = bench.tell(&[&[query, "--out", out, "--mode", "overwrite-partitions"], arguments].concat());
+        told.split("\n\nUsage").next().unwrap().to_owned()
+    };
+    assert_told!(plain(days, "set", &[]), @r##"
+    exit 2
+    -- stderr
+    error: --mode overwrite-partitions needs --partition-by, whose directories it replaces
+
+    hint: name the columns that the set is partitioned by, or replace all of it with --mode overwrite
+    "##);
+    assert_told!(plain(days, "x.parquet", &[]), @r##"
+    exit 2
+    -- stderr
+    error: --mode overwrite-partitions is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
+
+    hint: write it to a directory of its own, and read both with a pattern
+    "##);
+    let told = tell(&bench.run_tool(&["reshard", "set", "--out", "again", "--mode", "overwrite-partitions"]));
+    assert!(told.contains("error: --mode overwrite-partitions is for a query with --partition-by\n"), "{told}");
+}
+
+#[test]
 fn ignore_mode_keeps_existing_output() {
     let bench = Workbench::new();
     let write =

@@ -48,19 +48,30 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
     let is_whole = matches!(state, SetState::Whole(_));
     // While this lock is held, no appending run has shards in the set that the manifest does not list yet.
     let lock = if is_whole { lock_set(&out, None) } else { None };
-    let found = staging::all(&out)?;
-    let (orphans, directories) = orphans(&out, &found)?;
+    remove_unlisted(&out, &state, lock.is_some())
+}
+
+/// Removes what killed runs left behind next to and in the set at `out`, which this run has changed. Without the lock of the
+/// set, shards of other runs are retained.
+pub(crate) fn remove_from_set(out: &Path, is_locked: bool) -> Result<()> {
+    remove_unlisted(out, &check(out)?, is_locked).map(drop)
+}
+
+fn remove_unlisted(out: &Path, state: &SetState, is_locked: bool) -> Result<RemovedLeftovers> {
+    let is_whole = matches!(state, SetState::Whole(_));
+    let found = staging::all(out)?;
+    let (orphans, directories) = orphans(out, &found)?;
     let has_live = found.iter().any(|leftover| leftover.live);
     let mut result = RemovedLeftovers::default();
     for leftover in found {
         // A set or table moved aside to be replaced is retained until the target is complete.
         let is_replaced = (is_whole || !staging::keeps_replaced(&leftover))
             && (!matches!(state, SetState::Absent) || !staging::keeps_replaced_table(&leftover));
-        let removed = !leftover.live && is_replaced && staging::remove(&out, &leftover)?;
+        let removed = !leftover.live && is_replaced && staging::remove(out, &leftover)?;
         if removed { &mut result.removed } else { &mut result.kept }.push(leftover);
     }
     // Without a lock, only the running runs show that one may be appending.
-    let is_safe = is_whole && (lock.is_some() || !has_live);
+    let is_safe = is_whole && (is_locked || !has_live);
     for orphan in orphans {
         let is_hidden = orphan.path.file_name().and_then(OsStr::to_str).and_then(staging_names::hidden_run).is_some();
         if (is_safe || is_hidden) && !orphan.live {
@@ -71,13 +82,14 @@ pub fn remove_leftovers(out: impl AsRef<Path>) -> Result<RemovedLeftovers> {
         }
     }
     if is_safe {
-        remove_empty(&out, &directories);
+        remove_empty(out, &directories);
     }
     Ok(result)
 }
 
 /// Returns shards in the set at `out` that its manifest does not list and whose names contain the id of an appending
-/// run; files that were about to replace others; and the directories of partitions.
+/// run; files that the last run has replaced and not removed; files that were about to replace others; and the
+/// directories of partitions.
 fn orphans(out: &Path, staged: &[Leftover]) -> Result<(Vec<Leftover>, Vec<String>)> {
     // Without a readable manifest, only files with hidden names are known to be ours.
     let Some(manifest) = Manifest::read(out).ok() else {
@@ -86,10 +98,14 @@ fn orphans(out: &Path, staged: &[Leftover]) -> Result<(Vec<Leftover>, Vec<String
         return Ok((with_lives(names.filter_map(|name| hidden(out, &name)).collect(), staged), Vec::new()));
     };
     let runs = staged.iter().map(|leftover| leftover.run.clone()).collect();
-    let ours = Ours { listed: manifest.file_names(), has_manifest: true, runs };
+    let (listed, own) = (manifest.file_names(), manifest.own_names());
+    let ours = Ours { listed: own, has_manifest: true, runs };
     let scan = DirectoryScan::of(out, &ours)?;
     let orphan = |path: &String| {
-        let shard = || Some(Leftover { path: out.join(path), run: ours.orphan(path)?.to_owned(), live: false });
+        // What a manifest records as replaced, its last run has replaced: each run removes that of the one before.
+        let is_replaced = ours.listed.contains(path) && !listed.contains(path);
+        let run = || if is_replaced { Some(manifest.last_run()) } else { ours.orphan(path) };
+        let shard = || Some(Leftover { path: out.join(path), run: run()?.to_owned(), live: false });
         hidden(out, path).or_else(shard)
     };
     Ok((with_lives(scan.ours.iter().filter_map(orphan).collect(), staged), scan.directories))

@@ -14,7 +14,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::commit::leftovers::leftovers;
-use crate::commit::publication::{Leftover, Publication, SaveMode, Setting, StagedShard, Staging, Store};
+use crate::commit::publication::{Leftover, Publication, Setting, StagedShard, Staging, Store};
+use crate::commit::save_mode::SaveMode;
 use crate::commit::settling::Settling;
 use crate::commit::shard_file::{ShardFile, ShardHome};
 use crate::commit::staging::{MadeDirectories, remove_if_empty};
@@ -102,8 +103,8 @@ struct StagedSet {
     made: Vec<PathBuf>,
     /// The set that existed when the run began.
     standing: Option<Box<Manifest>>,
-    /// The lock that prevents concurrent publications.
-    claim: Mutex<Option<File>>,
+    /// The locks that prevent concurrent publications: of the manifest at the target, and of the one that replaces it.
+    claim: Mutex<Vec<File>>,
     /// The lock that marks this run as live. `None` if another process has gone on with the run.
     lock: Option<File>,
     /// Whether other processes may stage shards.
@@ -192,7 +193,7 @@ impl LocalCommit {
             Target::Occupied { manifest, .. } => manifest,
             Target::Standing(manifest) => Some(manifest),
         };
-        if let Some(standing) = set.appends_to()
+        if let Some(standing) = set.adds_to()
             && standing.runs().any(|run| run == set.run.as_str())
         {
             let why = format!("run {} has written shards of it before", set.run);
@@ -212,10 +213,10 @@ impl LocalCommit {
         self.indexed
     }
 
-    /// Returns the existing set that shards are appended to, in [`SaveMode::Append`]. Check with
+    /// Returns the existing set that shards are added to, in a mode that [keeps](SaveMode::keeps_set) it. Check with
     /// [`Manifest::check_append`] that its record format matches before writing a row.
     pub fn standing(&self) -> Option<&Manifest> {
-        self.set.appends_to()
+        self.set.adds_to()
     }
 
     /// Returns what earlier runs left behind, and what other runs were working on, when this run began.
@@ -265,7 +266,7 @@ impl LocalCommit {
         IndexFile::uncached(path, Arc::clone(&self.set.uncached))
     }
 
-    /// Publishes a set of these shards, or appends them to the existing set. Every [`ShardFile`] must be sealed or
+    /// Publishes a set of these shards, or adds them to the existing set. Every [`ShardFile`] must be sealed or
     /// dropped first. Returns the manifest of the whole set.
     ///
     /// # Errors
@@ -390,8 +391,8 @@ impl Removal {
 }
 
 impl StagedSet {
-    fn appends_to(&self) -> Option<&Manifest> {
-        self.standing.as_deref().filter(|_| self.mode == SaveMode::Append)
+    fn adds_to(&self) -> Option<&Manifest> {
+        self.standing.as_deref().filter(|_| self.mode.keeps_set())
     }
 
     fn setting(&self) -> Setting<'_> {

@@ -13,6 +13,7 @@ pub mod objects;
 pub(crate) mod publication;
 pub(crate) mod put_sidecars;
 pub(crate) mod report;
+pub(crate) mod save_mode;
 pub(crate) mod settling;
 pub(crate) mod shard_file;
 pub(crate) mod shared_staging;
@@ -24,4 +25,5 @@ pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod uncached;
 
-pub use publication::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix};
+pub use publication::{Leftover, SetState, StagedShard, StagedUpload, check_prefix};
+pub use save_mode::SaveMode;

@@ -11,6 +11,7 @@
 //! | a set of ours | the uploads, with the run id in their names; `_SUCCESS`, if it is missing; `_manifest.json`, replacing exactly the one that was inspected; the sidecars, whose names do not contain the run id. Then the old files are removed | old or new |
 //! | a set of ours without a manifest | as with nothing, with the run id in the names. Then the old files are removed | incomplete or new |
 //! | a set that is appended to | the uploads, with the run id in their names; `_manifest.json`, replacing exactly the one that the run began with | old or new |
+//! | a set, some of whose partitions are replaced | the same. Then the old shards of these partitions are removed | old or new |
 //!
 //! If there is no manifest, it is put first. It shows readers that the set is incomplete until `_SUCCESS` exists, and
 //! shows the next run which files are ours. It is also a claim: of two runs that put the first manifest, the store
@@ -26,15 +27,15 @@
 //! |---|---|---|---|
 //! | before the first step | open uploads, which are invisible and expire by a lifecycle rule of the bucket | sees the previous contents | finds the previous contents |
 //! | without a previous manifest, before `_SUCCESS` | a manifest and some of its shards | rejects the set as incomplete | rejects it, or replaces it in an overwrite |
-//! | with a previous manifest, before it is exchanged | shards that no manifest lists, next to the old set | sees the old set | removes them in an overwrite |
-//! | after that | old shards, which the manifest lists as [`replaced`](Manifest::replaced) | sees the new set | removes them in an overwrite |
+//! | with a previous manifest, before it is exchanged | shards that no manifest lists, next to the old set | sees the old set | removes them in an overwrite, also of partitions |
+//! | after that | old shards, which the manifest lists as [`replaced`](Manifest::replaced) | sees the new set | removes them if it changes the set |
 //!
 //! A reader that matches names by patterns and ignores the manifest sees shards as their uploads are completed.
 
 mod control;
+mod prefix_scan;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::ControlFlow;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -44,11 +45,11 @@ pub use self::control::{
     AttemptChoice, ControlName, ParseControlNameError, SharedUploads, UploadIntent, control_directory, control_object,
     may_be_live, withdrawal,
 };
-use crate::commit::publication::{SaveMode, StagedShard, check_names, in_order};
-use crate::commit::target::{NAMES_SHOWN, is_hidden};
+pub use self::prefix_scan::PrefixScan;
+use crate::commit::publication::{StagedShard, check_description, in_order};
 use crate::error::{ErrorKind, Result, SidecarsError};
 use crate::set::manifest::{Manifest, SetDescription, ShardEntry};
-use crate::set::names::{ObjectNames, RunId, run_id_in};
+use crate::set::names::{RunId, run_id_in};
 use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex, index_path};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 
@@ -75,8 +76,13 @@ pub struct StoredManifest {
 pub enum Occupant {
     /// Nothing.
     Vacant,
-    /// A complete set, to be appended to.
-    Standing(Box<StoredManifest>),
+    /// A complete set, to be added to.
+    Standing {
+        /// Its manifest.
+        stored: Box<StoredManifest>,
+        /// Shards of killed runs that no manifest lists. Only in [`SaveMode::OverwritePartitions`], which removes them.
+        orphans: Vec<String>,
+    },
     /// Some files, so that nothing is written: the mode is [`SaveMode::Ignore`].
     Ignored {
         /// Up to three files.
@@ -91,113 +97,6 @@ pub enum Occupant {
         /// The paths relative to the prefix of all other files, including missing ones that the manifest lists.
         files: BTreeSet<String>,
     },
-}
-
-/// Scans the files under a prefix, path by path, and rejects those that the mode does not replace or append to.
-///
-/// Files of ours are those that the manifest lists, those that it records as replaced, and those with a run id in their
-/// names. A run that was killed, failed or was superseded may have completed the latter without a manifest.
-#[derive(Debug)]
-pub struct PrefixScan {
-    mode: SaveMode,
-    manifest: Option<StoredManifest>,
-    /// The files that the manifest lists or records as replaced.
-    listed: BTreeSet<String>,
-    replaced: BTreeSet<String>,
-    success: bool,
-    /// Files of ours, with their lengths.
-    ours: BTreeMap<String, u64>,
-    /// Up to three files of other tools.
-    foreign: Vec<String>,
-    /// Up to three hidden ones, which a message names last.
-    hidden: Vec<String>,
-}
-
-impl PrefixScan {
-    /// Starts a scan. The manifest under the prefix must be read before the files are listed.
-    pub fn new(mode: SaveMode, manifest: Option<&StoredManifest>) -> Self {
-        Self {
-            mode,
-            manifest: manifest.cloned(),
-            listed: manifest.map(|stored| stored.manifest.file_names()).unwrap_or_default(),
-            replaced: manifest.map(|stored| stored.manifest.replaced.iter().cloned().collect()).unwrap_or_default(),
-            success: false,
-            ours: BTreeMap::new(),
-            foreign: Vec::new(),
-            hidden: Vec::new(),
-        }
-    }
-
-    /// Whether a file is replaced or appended to. Next to a set that is appended to, files of other tools are allowed.
-    fn is_ours(&self, path: &str) -> bool {
-        match self.mode {
-            SaveMode::Error | SaveMode::Ignore => false,
-            SaveMode::Append => self.listed.contains(path),
-            SaveMode::Overwrite => {
-                self.listed.contains(path) || self.replaced.contains(path) || ObjectNames::has_run_id(path)
-            }
-        }
-    }
-
-    /// Adds a file, by its path relative to the prefix and its length. Breaks if the result is decided. Skips
-    /// [control objects](ControlName).
-    pub fn add(&mut self, path: String, bytes: u64) -> ControlFlow<()> {
-        if control_object(&path).is_some() {
-            return ControlFlow::Continue(());
-        }
-        if !self.is_ours(&path) {
-            if self.mode != SaveMode::Append || self.manifest.is_none() {
-                match is_hidden(&path) {
-                    false => self.foreign.push(path),
-                    true if self.hidden.len() < NAMES_SHOWN => self.hidden.push(path),
-                    true => {}
-                }
-            }
-        } else if path == SUCCESS_NAME {
-            self.success = true;
-        } else if path != MANIFEST_NAME {
-            self.ours.insert(path, bytes);
-        }
-        if self.foreign.len() < NAMES_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-
-    /// Returns the contents of the prefix `out`, which errors name.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotEmpty`], [`ErrorKind::ForeignFiles`] or [`ErrorKind::NotAppendable`].
-    pub fn finish(mut self, out: &Path) -> Result<Occupant> {
-        let path = out.to_owned();
-        self.foreign.append(&mut self.hidden);
-        self.foreign.truncate(NAMES_SHOWN);
-        match self.mode {
-            SaveMode::Error if !self.foreign.is_empty() => {
-                Err(ErrorKind::NotEmpty { path, found: self.foreign }.into())
-            }
-            SaveMode::Overwrite | SaveMode::Append if !self.foreign.is_empty() => {
-                Err(ErrorKind::ForeignFiles { path, files: self.foreign }.into())
-            }
-            SaveMode::Ignore if !self.foreign.is_empty() => Ok(Occupant::Ignored { found: self.foreign }),
-            SaveMode::Append => {
-                let Some(stored) = self.manifest else { return Ok(Occupant::Vacant) };
-                match stored.manifest.disagreement(|path| self.ours.get(path).copied(), self.success) {
-                    Some(disagreement) => {
-                        let why = format!("the set is not complete: {disagreement}");
-                        Err(ErrorKind::NotAppendable { path, why }.into())
-                    }
-                    None => Ok(Occupant::Standing(Box::new(stored))),
-                }
-            }
-            _ if self.manifest.is_none() && self.ours.is_empty() => Ok(Occupant::Vacant),
-            _ => {
-                // Includes listed files that are missing. Otherwise, a file being completed right now for a manifest
-                // about to be replaced would have no owner.
-                let listed = self.listed.into_iter().filter(|path| path != SUCCESS_NAME && path != MANIFEST_NAME);
-                let files = listed.chain(self.ours.into_keys()).collect();
-                let manifest = self.manifest.map(|stored| stored.version);
-                Ok(Occupant::Ours { manifest, success: self.success, files })
-            }
-        }
-    }
 }
 
 /// The condition for putting a manifest.
@@ -292,7 +191,7 @@ pub struct ObjectPublication {
     indexes: Indexes,
     /// The other sidecars.
     sidecars: Vec<Sidecar>,
-    /// Sidecars that an append makes outdated.
+    /// Sidecars that the new shards make outdated, and shards of partitions that they replace.
     stale: Vec<String>,
     manifest: Manifest,
     ahead: VecDeque<ObjectStep>,
@@ -316,7 +215,7 @@ impl ObjectPublication {
         Self::of(own_names, None, shards, indexes, Manifest::new(description, entries, run))
     }
 
-    /// Appends the shards, whose names must contain the run id, to the set that existed at `out` when the run began.
+    /// Adds the shards, whose names must contain the run id, to the set that existed at `out` when the run began.
     ///
     /// # Errors
     /// As [`new`](Self::new), and if the shards cannot be appended: see [`Manifest::check_append`].
@@ -352,7 +251,7 @@ impl ObjectPublication {
             crc32c: index.crc32c,
         }));
         manifest.refuse_contradiction(Path::new(""))?;
-        let stale = standing.as_ref().map(|stored| stored.manifest.stale_beside(&manifest)).unwrap_or_default();
+        let stale = manifest.replaced.clone();
         Ok(Self {
             own_names,
             standing,
@@ -445,10 +344,12 @@ impl ObjectPublication {
                 self.committed |= self.commits(step);
                 Ok(())
             }
-            (ObjectOutcome::Found(Occupant::Standing(found)), Some(standing)) if found == standing => {
-                self.plan_to_append(found.version)
+            (ObjectOutcome::Found(Occupant::Standing { stored, orphans }), Some(standing)) if stored == standing => {
+                self.plan_to_append(*stored, orphans)
             }
-            (ObjectOutcome::Found(_), Some(_)) | (ObjectOutcome::Found(Occupant::Standing(_)), None) => superseded(),
+            (ObjectOutcome::Found(_), Some(_)) | (ObjectOutcome::Found(Occupant::Standing { .. }), None) => {
+                superseded()
+            }
             (ObjectOutcome::Found(Occupant::Ignored { .. }), None) => superseded(),
             (ObjectOutcome::Found(occupant), None) if !self.own_names && occupant != Occupant::Vacant => superseded(),
             (ObjectOutcome::Found(Occupant::Vacant), None) => self.plan_for(None, false, BTreeSet::new()),
@@ -500,15 +401,20 @@ impl ObjectPublication {
         files.into_iter().chain(manifest).collect()
     }
 
-    /// Plans the remaining steps of an append to the set with this manifest version.
-    fn plan_to_append(&mut self, version: ObjectVersion) -> Result<()> {
+    /// Plans the remaining steps of an append to this set. Its runs may have left `orphans`.
+    fn plan_to_append(&mut self, standing: StoredManifest, orphans: Vec<String>) -> Result<()> {
         let content = self.manifest.to_json()?;
-        let condition = Condition::Unchanged(version);
+        let condition = Condition::Unchanged(standing.version);
+        // The new manifest does not name them any more.
+        self.plan_to_remove(standing.manifest.replaced);
         self.ahead.push_back(ObjectStep::Complete);
         self.plan_to_put(true, false);
         self.ahead.push_back(ObjectStep::PutManifest { content, condition });
+        let own = self.manifest.file_names();
+        let orphans = orphans.into_iter().filter(|path| !own.contains(path));
+        // A live run whose shards are among them began with the manifest that is replaced now, so it does not publish them.
         let stale = std::mem::take(&mut self.stale);
-        self.ahead.extend((!stale.is_empty()).then_some(ObjectStep::Remove { files: stale }));
+        self.plan_to_remove(stale.into_iter().chain(orphans).collect());
         Ok(())
     }
 
@@ -567,7 +473,7 @@ type Indexes = Vec<(StagedIndex, String)>;
 
 /// Returns the manifest entries of uploads, in order.
 fn entries(shards: Vec<StagedShard>, description: &SetDescription) -> Result<(Vec<ShardEntry>, Indexes)> {
-    check_names(description)?;
+    check_description(description)?;
     let mut indexes = Vec::new();
     let entry = |shard: StagedShard| {
         let path = shard.staged.clone();

@@ -13,11 +13,15 @@
 //! | the same, without exchange | the target is renamed aside, the staging directory is renamed to the target | old, absent or new |
 //! | cannot be renamed itself | `_SUCCESS` and the old files are moved aside, then the shards are moved in, then `_manifest.json`, and `_SUCCESS` last | old, incomplete or new |
 //! | a set of ours that is appended to | shards with the run id in their names are moved in, then the new manifest replaces the old one | old or new |
+//! | a set of ours, some of whose partitions are replaced | the same; then the old shards of these partitions are removed | old or new |
+//!
+//! Files that a manifest no longer lists are in its [`replaced`](Manifest::replaced). If a run is killed before it has
+//! removed them, the next run that adds to the set does so first, and one that replaces the set treats them as its files.
 //!
 //! # Concurrent runs
 //! The first step on the target is a lock. It lasts until the publication ends, and the system releases it if the run
-//! dies. Then the target is inspected. An append continues only if the manifest is the one that it began with, and an
-//! overwrite only if that set has not grown. So of two appends, or of an append and an overwrite, that begin with the
+//! dies. Then the target is inspected. An append or a replacement of partitions continues only if the manifest is the one
+//! that it began with, and an overwrite only if that set has not grown. So of two appends, or of an append and an overwrite, that begin with the
 //! same set, one is [superseded](ErrorKind::Superseded). Of two overwrites the later one wins. An absent target cannot
 //! be locked, but only one directory can be renamed onto it.
 
@@ -26,6 +30,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::commit::save_mode::SaveMode;
 use crate::commit::step::{Outcome, Place, Spot, Step, Target};
 use crate::error::{Error, ErrorKind, Result, SidecarsError};
 use crate::set::file_names::is_hidden;
@@ -35,23 +40,6 @@ use crate::set::names::{ObjectNames, RunId};
 use crate::set::sidecar::{Sidecar, SidecarEntry, StagedIndex};
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::write::shard_writer::ShardStats;
-
-/// How to proceed if the target exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum SaveMode {
-    /// Fail, unless the target is an empty directory.
-    #[default]
-    Error,
-    /// Replace the existing set once the new one is complete.
-    Overwrite,
-    /// Append to the existing set, which must be complete and have the same record format. Write a new set if the
-    /// target is empty.
-    Append,
-    /// Do nothing, unless the target is absent or an empty directory.
-    Ignore,
-}
 
 /// A shard that is written and synced, but not yet published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -264,8 +252,10 @@ pub struct Publication {
     standing: Option<Box<Manifest>>,
     /// The shards of the new set, or the appended shards, and the sidecars.
     files: Vec<String>,
-    /// Sidecars that an append makes outdated.
+    /// Sidecars that the new shards make outdated, and shards of partitions that they replace.
     stale: Vec<String>,
+    /// Files that an earlier run has replaced in the same way, and perhaps not removed, because it was killed.
+    earlier: Vec<String>,
     /// The files of the old set.
     replaced: Vec<String>,
     ahead: VecDeque<Step>,
@@ -291,22 +281,23 @@ impl Publication {
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
     ) -> Result<(Self, Manifest)> {
         let Setting { out, staging, mode, standing, run } = setting;
-        let appends_to = standing.filter(|_| mode == SaveMode::Append);
+        let adds_to = standing.filter(|_| mode.keeps_set());
+        let description = SetDescription { replace_partitions: mode == SaveMode::OverwritePartitions, ..description };
         let names = ObjectNames {
             prefix: description.prefix.clone(),
             total: None,
-            suffix: appends_to.map_or(description.compression.suffix(), Manifest::suffix),
-            run: appends_to.map(|_| run.clone()),
+            suffix: adds_to.map_or(description.compression.suffix(), Manifest::suffix),
+            run: adds_to.map(|_| run.clone()),
         };
-        check_names(&description)?;
+        check_description(&description)?;
         let StagedFiles { entries, indexes, names } =
             numbered(in_order(shards, &description.splits)?, &names, description.layout);
-        let mut manifest = match appends_to {
+        let mut manifest = match adds_to {
             Some(standing) => standing.with_appended(description, entries, run, out)?,
             None => Manifest::new(description, entries, run),
         };
         manifest.sidecars.extend(indexes);
-        let sidecars = match appends_to {
+        let sidecars = match adds_to {
             Some(_) => Vec::new(),
             None => sidecars(&manifest).map_err(ErrorKind::Sidecars)?,
         };
@@ -331,7 +322,7 @@ impl Publication {
             files.push(path.clone());
             ahead.push_back(Step::Write { name: path, content });
         }
-        if appends_to.is_none() {
+        if adds_to.is_none() {
             ahead.push_back(Step::Write { name: SUCCESS_NAME.to_owned(), content: Vec::new() });
             lengths.push((SUCCESS_NAME.to_owned(), 0));
         }
@@ -347,7 +338,8 @@ impl Publication {
             mode,
             standing: standing.cloned().map(Box::new),
             files,
-            stale: appends_to.map(|standing| standing.stale_beside(&manifest)).unwrap_or_default(),
+            stale: manifest.replaced.clone(),
+            earlier: adds_to.map(|standing| standing.replaced.clone()).unwrap_or_default(),
             replaced: Vec::new(),
             ahead,
             undo: Vec::new(),
@@ -410,7 +402,7 @@ impl Publication {
     /// Records that a step failed after the commit. What was replaced is then retained, because the new set may not be
     /// on disk. After an append nothing was replaced, so outdated sidecars are still removed.
     pub fn failed_after_commit(&mut self) {
-        if !self.appends {
+        if !self.appends || self.mode != SaveMode::Append {
             self.ahead.clear();
         }
     }
@@ -423,13 +415,13 @@ impl Publication {
 
     /// Plans the remaining steps once the target's contents are known.
     fn plan_for(&mut self, target: Target) -> Result<()> {
-        let appends_to = if self.mode == SaveMode::Append { self.standing.take() } else { None };
+        let adds_to = if self.mode.keeps_set() { self.standing.take() } else { None };
         match (self.staging, target) {
-            (_, Target::Standing(found)) => match appends_to {
+            (_, Target::Standing(found)) => match adds_to {
                 Some(standing) if found == standing => self.plan_to_append(),
                 _ => return Err(self.superseded()),
             },
-            _ if appends_to.is_some() => return Err(self.superseded()),
+            _ if adds_to.is_some() => return Err(self.superseded()),
             (Staging::Beside, Target::Vacant) => self.ahead.extend([install(), Step::SyncName]),
             (Staging::Inside, Target::Vacant) => self.plan_file_by_file(Vec::new(), Vec::new()),
             (staging, Target::Occupied { manifest, files, directories }) => {
@@ -481,11 +473,18 @@ impl Publication {
     /// Names with the run id are unique, and no reader opens the shards before the manifest lists them.
     fn plan_to_append(&mut self) {
         self.appends = true;
+        let earlier = std::mem::take(&mut self.earlier);
+        self.ahead.extend((!earlier.is_empty()).then_some(Step::RemoveReplaced { files: earlier }));
         let touched = directories(&self.files);
         self.plan_to_bring_files(touched);
-        self.ahead.extend([Step::Confirm, Step::ReplaceManifest, sync_target()]);
         let stale = std::mem::take(&mut self.stale);
+        self.ahead.push_back(Step::Confirm);
+        // What is removed from the target afterwards might by then be of a set that another run has put there.
+        self.ahead.extend((!stale.is_empty()).then_some(Step::LockManifest));
+        self.ahead.extend([Step::ReplaceManifest, sync_target()]);
         self.ahead.extend((!stale.is_empty()).then_some(Step::RemoveStale { files: stale }));
+        // As long as the set is locked.
+        self.ahead.extend((self.mode == SaveMode::OverwritePartitions).then_some(Step::RemoveLeftovers));
         self.ahead.push_back(Step::RemoveStaging);
     }
 
@@ -507,7 +506,7 @@ impl Publication {
     }
 
     fn plan_to_remove_leftovers(&mut self) {
-        if self.mode == SaveMode::Overwrite {
+        if self.mode == SaveMode::Overwrite || (self.mode == SaveMode::OverwritePartitions && !self.appends) {
             self.ahead.push_back(Step::RemoveLeftovers);
         }
     }
@@ -547,8 +546,12 @@ fn install() -> Step {
     Step::Move { from: Spot::directory(Place::Staging), to: Spot::directory(Place::Target) }
 }
 
-/// Rejects a description whose prefix or splits are not valid prefixes of shard names.
-pub(crate) fn check_names(description: &SetDescription) -> Result<()> {
+/// Rejects a description whose prefix or splits are not valid prefixes of shard names, or that replaces partitions without
+/// partition columns.
+pub(crate) fn check_description(description: &SetDescription) -> Result<()> {
+    if description.replace_partitions && description.partition_columns.is_none() {
+        return Err(ErrorKind::NoPartitionColumns.into());
+    }
     check_prefix(&description.prefix)?;
     description.splits.iter().try_for_each(|split| check_prefix(&split.name))
 }

@@ -240,7 +240,7 @@ pub(crate) fn remove(out: &Path, leftover: &Leftover) -> Result<bool> {
         }
         // After an exchange this is the replaced set. Only the files that it lists are ours.
         match Manifest::read(path) {
-            Ok(manifest) => remove_files(path, manifest.file_names())?,
+            Ok(manifest) => remove_files(path, manifest.own_names())?,
             // A table of a single file is staged under its own name.
             Err(_) => remove_files(path, out.file_name().and_then(OsStr::to_str).map(str::to_owned))?,
         }
@@ -355,7 +355,7 @@ pub(crate) fn lock_set(out: &Path, link: Option<&Path>) -> Option<File> {
     }
 }
 
-fn open_for_lock(path: &Path) -> io::Result<File> {
+pub(crate) fn open_for_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path).or_else(|_| File::open(path))
 }
 

@@ -77,6 +77,8 @@ pub enum Step {
     /// Check that the target's manifest is still the one that [`Inspect`](Self::Inspect) found, for file systems
     /// without locks.
     Confirm,
+    /// Lock the manifest of the staging directory too, so that the set stays locked when it is that of the target.
+    LockManifest,
     /// Replace the target's manifest by that of the staging directory, atomically.
     ReplaceManifest,
     /// Compare the lengths of these files of the staging directory, in bytes: another program may have touched them.
@@ -97,6 +99,12 @@ pub enum Step {
         /// The files.
         files: Vec<String>,
     },
+    /// Remove these files of the target, which an earlier run has replaced. Comes before the manifest that no longer names
+    /// them, so a failure is one of the publication.
+    RemoveReplaced {
+        /// Their paths.
+        files: Vec<String>,
+    },
     /// Remove these files of the target, which its manifest no longer lists.
     RemoveStale {
         /// Their paths.
@@ -111,7 +119,7 @@ pub enum Step {
     },
     /// Remove the staging directory and everything in it.
     RemoveStaging,
-    /// Remove the leftovers of killed runs.
+    /// Remove the leftovers of killed runs, next to the target and, if the set there stays, in it.
     RemoveLeftovers,
 }
 
@@ -147,10 +155,12 @@ impl fmt::Display for Step {
             Self::Lock => f.write_str("lock the target"),
             Self::Inspect => f.write_str("inspect the target"),
             Self::Confirm => f.write_str("confirm that the target has not changed"),
+            Self::LockManifest => f.write_str("lock the new manifest"),
             Self::ReplaceManifest => f.write_str("replace the manifest"),
             Self::CheckFiles { .. } => f.write_str("check the staged files"),
             Self::Discard { .. } => f.write_str("discard what is not of the set"),
             Self::RemoveFiles { place, .. } => write!(f, "remove the files of {place}"),
+            Self::RemoveReplaced { files } => write!(f, "remove {}, which were replaced before", files.join(", ")),
             Self::RemoveStale { files } => write!(f, "remove {} of the target", files.join(", ")),
             Self::RemoveDirectories { place, .. } => write!(f, "remove empty directories of {place}"),
             Self::RemoveStaging => f.write_str("remove staging"),

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::commit::leftovers::{leftovers, remove_leftovers};
-use crate::commit::publication::{Leftover, SaveMode};
+use crate::commit::publication::Leftover;
+use crate::commit::save_mode::SaveMode;
 use crate::commit::settling::Settling;
 use crate::commit::staging::{self, MadeDirectories, is_unsupported, keep_permissions};
 use crate::commit::staging_names;

@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::commit::directory_scan::{DirectoryScan, Ours};
-use crate::commit::publication::{Leftover, SaveMode, SetState};
+use crate::commit::publication::{Leftover, SetState};
+use crate::commit::save_mode::SaveMode;
 use crate::commit::staging;
 use crate::commit::step::Target;
 use crate::error::{AtPath, ErrorKind, Result};
@@ -46,7 +47,7 @@ pub(crate) fn resolve(out: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
 pub enum Preflight {
     /// Write a set, replacing an existing one if any.
     Write,
-    /// Append to this set.
+    /// Append to this set, or replace partitions of it.
     Append(Box<Manifest>),
     /// Do nothing, because the target is not empty and the mode is [`SaveMode::Ignore`].
     Ignore {
@@ -197,7 +198,7 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
             found => Err(ErrorKind::NotEmpty { path: out.to_owned(), found }.into()),
         },
         SaveMode::Overwrite => replaceable(out, &others),
-        SaveMode::Append => match appendable(out, &others)? {
+        SaveMode::Append | SaveMode::OverwritePartitions => match appendable(out, &others)? {
             Target::Vacant => refuse_moved_aside(out, mode).map(|()| Target::Vacant),
             target => Ok(target),
         },
@@ -208,11 +209,11 @@ pub(crate) fn inspect(out: &Path, mode: SaveMode, run: Option<&RunId>) -> Result
 fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let manifest = Manifest::find(out)?;
     let mut ours = Ours { listed: BTreeSet::new(), has_manifest: manifest.is_some(), runs: Vec::new() };
-    ours.listed.extend(manifest.iter().flat_map(Manifest::file_names));
+    ours.listed.extend(manifest.iter().flat_map(Manifest::own_names));
     for Leftover { path, .. } in others {
         for manifest in staging::manifests(path) {
             ours.has_manifest = true;
-            ours.listed.extend(manifest.file_names());
+            ours.listed.extend(manifest.own_names());
         }
     }
     ours.runs.extend(staging::dead(out)?.into_iter().map(|leftover| leftover.run));
@@ -226,7 +227,7 @@ fn replaceable(out: &Path, others: &[Leftover]) -> Result<Target> {
     Ok(Target::Occupied { manifest: manifest.map(Box::new), files, directories })
 }
 
-/// Returns what [`SaveMode::Append`] appends to.
+/// Returns the set that shards are added to.
 fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     let not = |why| Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
     let Some(manifest) = Manifest::find(out)? else {
@@ -246,10 +247,10 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
 }
 
 /// Rejects an empty target whose set a run has moved aside to replace it, if that run is live or, in
-/// [`SaveMode::Append`], was killed.
+/// a mode that [keeps the set](SaveMode::keeps_set), was killed.
 fn refuse_moved_aside(out: &Path, mode: SaveMode) -> Result<()> {
     let mut moved = staging::all(out)?.into_iter().filter(staging::keeps_replaced);
-    match moved.find(|leftover| leftover.live || mode == SaveMode::Append) {
+    match moved.find(|leftover| leftover.live || mode.keeps_set()) {
         Some(Leftover { run, live: true, .. }) => Err(ErrorKind::Busy { path: out.to_owned(), run }.into()),
         Some(Leftover { path, run, .. }) => {
             let why =

@@ -30,6 +30,13 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotEmpty { path: path.clone(), found: three() }.into(),
         ErrorKind::ForeignFiles { path: path.clone(), files: three() }.into(),
         ErrorKind::UnknownForm { path: path.clone() }.into(),
+        ErrorKind::OtherPartitions {
+            path: path.clone(),
+            expected: "by dt (Utf8)".to_owned(),
+            found: "by day (Utf8)".to_owned(),
+        }
+        .into(),
+        ErrorKind::NoPartitionColumns.into(),
         ErrorKind::Overlap { path: path.clone(), input: "data".into() }.into(),
         ErrorKind::Busy { path, run }.into(),
         ErrorKind::Superseded { path: "s3://bucket/train/".into() }.into(),
@@ -103,6 +110,8 @@ fn error_display_names_path_and_problem() {
     data/shards: not empty: it contains a, b/, c
     data/shards: neither replaced nor appended to, because it contains files written by other tools: a, b/, c
     data/shards: not appended to: its manifest records no columns, since it was made of files without one
+    data/shards: none of its partitions is replaced: partitioning is by day (Utf8), in the set it is by dt (Utf8)
+    rows without partition columns cannot replace partitions
     data/shards: overlaps with input data
     data/shards: run nightly7 is writing here
     s3://bucket/train/: another run wrote here in the meantime

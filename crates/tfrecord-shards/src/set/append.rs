@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::error::{ErrorKind, Result};
 use crate::set::difference::FormDifference;
+use crate::set::form::plain;
 use crate::set::format_version::FORMAT_VERSION;
 use crate::set::manifest::{Manifest, SetDescription, SetLayout, SplitDescription};
 use crate::set::names::suffix_of;
-use crate::set::schema::SchemaDescription;
+use crate::set::schema::{FieldDescription, SchemaDescription};
 
 mod added;
 
@@ -18,7 +19,8 @@ impl Manifest {
     /// [allowed](SetDescription::add_columns), and may be null.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::NewColumns`] for columns that are not allowed,
+    /// [`ErrorKind::OtherForm`] for the first difference, [`ErrorKind::OtherPartitions`] if partitions are to be
+    /// [replaced](SetDescription::replace_partitions) that the set does not have, [`ErrorKind::NewColumns`] for columns that are not allowed,
     /// [`ErrorKind::UnknownForm`] if the set records no columns and the rows have some,
     /// [`ErrorKind::NotAppendable`] for any other obstacle.
     pub fn check_append(&self, description: &SetDescription, out: &Path) -> Result<()> {
@@ -61,6 +63,9 @@ impl Manifest {
         // Partition columns are removed from the records, so they are compared first.
         let (expected, found) =
             (columns(self.partition_columns.as_ref()), columns(description.partition_columns.as_ref()));
+        if expected != found && description.replace_partitions {
+            return Err(ErrorKind::OtherPartitions { path: path(), expected, found }.into());
+        }
         if expected != found {
             return differs("partitioning", expected, found);
         }
@@ -107,16 +112,19 @@ impl Manifest {
     }
 }
 
-/// Formats partition columns for a message.
+/// Formats partition columns, for a comparison and a message. The memory layout of a type is not in the names of directories.
 fn columns(columns: Option<&SchemaDescription>) -> String {
     let fields = columns.map(|columns| columns.fields.as_slice()).unwrap_or_default();
-    match fields {
-        [] => "none".to_owned(),
-        fields => {
-            let fields: Vec<_> = fields.iter().map(|field| format!("{} ({})", field.name, field.data_type)).collect();
-            format!("by {}", fields.join(", "))
-        }
+    if fields.is_empty() {
+        return "none".to_owned();
     }
+    let arrow = columns.and_then(|columns| columns.to_schema().ok());
+    let field = |(at, field): (usize, &FieldDescription)| {
+        let arrow = arrow.as_ref().and_then(|arrow| arrow.fields().get(at));
+        let data_type = arrow.map_or(field.data_type.clone(), |arrow| plain(arrow.data_type(), true).to_string());
+        format!("{} ({data_type})", field.name)
+    };
+    format!("by {}", fields.iter().enumerate().map(field).collect::<Vec<_>>().join(", "))
 }
 
 /// Formats splits for a message.

@@ -182,7 +182,8 @@ impl Column {
     }
 }
 
-fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
+/// Returns the common type of all that have the same values. A dictionary counts as its values if `dictionaries`.
+pub(super) fn plain(data_type: &DataType, dictionaries: bool) -> DataType {
     let plain_field = |field: &FieldRef| {
         // Writers name the elements of lists differently.
         Arc::new(Field::new("item", plain(field.data_type(), dictionaries), field.is_nullable()))

@@ -22,7 +22,8 @@ use serde_json::json;
 use tfrecord_framing::{Compression, Level};
 
 use crate::commit::local::LocalCommit;
-use crate::commit::publication::{SaveMode, check_prefix};
+use crate::commit::publication::{check_description, check_prefix};
+use crate::commit::save_mode::SaveMode;
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
 use crate::set::difference::FormDifference;
@@ -215,6 +216,7 @@ impl Rewrite<'_> {
         }
         self.check_groups()?;
         check_prefix(&self.options.prefix)?;
+        check_description(&self.describe())?;
         let pool = self.options.pool.clone().map_or_else(thread_pool, Ok)?;
         let commit = LocalCommit::begin(self.out, self.options.mode, RunId::new(), &Input::local(self.inputs))?;
         if let Some(standing) = commit.standing() {
@@ -342,6 +344,7 @@ impl Rewrite<'_> {
         description.prefix.clone_from(&options.prefix);
         description.compression = options.compression;
         description.sharding = options.sharding;
+        description.replace_partitions = options.mode == SaveMode::OverwritePartitions;
         description.inputs = self.inputs.iter().map(|input| input.path().display().to_string()).collect();
         if options.compression != Compression::None {
             description.options.insert("level".to_owned(), json!(options.level.get()));

@@ -12,7 +12,8 @@ use serde_json::json;
 use tfrecord_framing::{Compression, Level};
 
 use crate::commit::local::LocalCommit;
-use crate::commit::publication::{Leftover, SaveMode, check_prefix};
+use crate::commit::publication::{Leftover, check_description, check_prefix};
+use crate::commit::save_mode::SaveMode;
 use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, SetDescription};
 use crate::set::names::RunId;
@@ -183,8 +184,9 @@ impl ShardedWriterBuilder {
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
-        let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?.with_indexes(self.indexed);
         let description = self.describe(&mapping)?;
+        check_description(&description)?;
+        let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?.with_indexes(self.indexed);
         if let Some(standing) = commit.standing() {
             standing.check_append(&description, commit.out())?;
         }
@@ -250,6 +252,7 @@ impl ShardedWriterBuilder {
         description.compression = self.compression;
         description.sharding = self.sharding;
         description.seed = self.shuffle;
+        description.replace_partitions = self.mode == SaveMode::OverwritePartitions;
         description.query.clone_from(&self.query);
         description.inputs = self.inputs.iter().map(|input| input.display().to_string()).collect();
         if self.compression != Compression::None {

@@ -9,7 +9,7 @@ use arrow_tfrecord::{Encoder, Mapping};
 
 use crate::commit::attempt_id::AttemptId;
 use crate::commit::local::LocalCommit;
-use crate::commit::publication::{StagedShard, check_prefix};
+use crate::commit::publication::{StagedShard, check_description, check_prefix};
 use crate::commit::report::{TaskReport, choose_reports};
 use crate::commit::shared_staging::SharedStaging;
 use crate::commit::staging_area::StagingArea;
@@ -63,9 +63,11 @@ impl ShardedWriterBuilder {
         self.check_tasks()?;
         let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
+        let description = self.describe(&mapping)?;
+        check_description(&description)?;
         let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
         if let Some(standing) = commit.standing() {
-            standing.check_append(&self.describe(&mapping)?, commit.out())?;
+            standing.check_append(&description, commit.out())?;
         }
         commit.detach()
     }

@@ -1,10 +1,11 @@
 //! A run is killed before every step of its publication.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process;
 
-use tfrecord_shards::{Capabilities, RunId, SaveMode, SetState, check, leftovers, remove_leftovers};
+use tfrecord_shards::{Capabilities, Progress, RunId, SaveMode, SetState, check, leftovers, remove_leftovers, verify};
 
 use crate::child::{Child, arguments, said};
 use crate::support::{
@@ -17,12 +18,12 @@ struct Case {
     old: Old,
     beside: bool,
     exchange: bool,
-    /// Adds to what is there instead of replacing it.
-    appends: bool,
+    mode: SaveMode,
 }
 
 impl Case {
-    const OVERWRITE: Self = Self { old: Old::Absent, beside: true, exchange: true, appends: false };
+    const OVERWRITE: Self = Self { old: Old::Absent, beside: true, exchange: true, mode: SaveMode::Overwrite };
+    const PARTITIONS: Self = Self { old: Old::Set, mode: SaveMode::OverwritePartitions, ..Self::OVERWRITE };
 
     fn capabilities(self) -> Capabilities {
         Capabilities { beside: self.beside, exchange: self.exchange }
@@ -68,17 +69,32 @@ fn overwrite_in_place_survives_a_kill_at_any_step() {
 
 #[test]
 fn append_survives_a_kill_at_any_step() {
-    dies_at_every_step(Case { old: Old::Set, appends: true, ..Case::OVERWRITE });
+    dies_at_every_step(Case { old: Old::Set, mode: SaveMode::Append, ..Case::OVERWRITE });
 }
 
 #[test]
 fn append_in_place_survives_a_kill_at_any_step() {
-    dies_at_every_step(Case { old: Old::Set, beside: false, appends: true, ..Case::OVERWRITE });
+    dies_at_every_step(Case { old: Old::Set, beside: false, mode: SaveMode::Append, ..Case::OVERWRITE });
 }
 
 #[test]
 fn append_to_nothing_survives_a_kill_at_any_step() {
-    dies_at_every_step(Case { appends: true, ..Case::OVERWRITE });
+    dies_at_every_step(Case { mode: SaveMode::Append, ..Case::OVERWRITE });
+}
+
+#[test]
+fn overwritten_partitions_survive_a_kill_at_any_step() {
+    dies_at_every_step(Case::PARTITIONS);
+}
+
+#[test]
+fn overwritten_partitions_in_place_survive_a_kill_at_any_step() {
+    dies_at_every_step(Case { beside: false, ..Case::PARTITIONS });
+}
+
+#[test]
+fn overwritten_partitions_of_nothing_survive_a_kill_at_any_step() {
+    dies_at_every_step(Case { old: Old::Absent, ..Case::PARTITIONS });
 }
 
 /// Between the call that makes a staging directory and the one that locks it, its parent is locked.
@@ -130,7 +146,7 @@ fn dies_at_every_step(case: Case) {
             Old::Empty => fs::create_dir(&out).unwrap(),
             Old::Set => drop(write_grouped(&out, SaveMode::Error, "old", ["1", "2"]).unwrap()),
         }
-        let argument = format!("{step} {} {} {}", case.beside, case.exchange, case.appends);
+        let argument = format!("{step} {} {} {:?}", case.beside, case.exchange, case.mode);
         let output = Child::new("kill::dying_run", &out, argument).run();
         if output.status.success() {
             assert!(step > 8, "{case:?}: only {step} steps");
@@ -145,7 +161,7 @@ fn dies_at_every_step(case: Case) {
 }
 
 fn new_set(case: Case) -> &'static str {
-    if case.appends && case.old == Old::Set { "old+new" } else { "new" }
+    if case.mode.keeps_set() && case.old == Old::Set { "old+new" } else { "new" }
 }
 
 /// The target is the old set, the new one, or none.
@@ -157,7 +173,7 @@ fn check_what_is_left(case: Case, out: &Path, said: &str) {
             assert!(found == new_set(case) || (found == "old" && old == Old::Set), "{case:?}: {said}");
         }
         (SetState::Absent, Old::Absent | Old::Empty) => {}
-        (SetState::Absent, Old::Set) => assert!(!case.exchange && !case.appends, "{case:?}: {said}"),
+        (SetState::Absent, Old::Set) => assert!(!case.exchange && !case.mode.keeps_set(), "{case:?}: {said}"),
         (SetState::Incomplete { .. }, _) => {
             assert!(!case.beside && new_set(case) == "new", "{case:?}: {said}");
         }
@@ -172,6 +188,9 @@ fn check_next_run(case: Case, dir: &Path, out: &Path, said: &str) {
     assert_eq!(left.is_empty(), names(dir).iter().all(|name| !name.contains(".tfr-")), "{case:?}: {said}");
     if matches!(check(out).unwrap(), SetState::Whole(_)) {
         check_removal(case, dir, out, said);
+    }
+    if case.mode == SaveMode::OverwritePartitions && case.old == Old::Set {
+        check_mending(case, dir, out, said);
     }
     let vacant = matches!(check(out).unwrap(), SetState::Absent);
     if vacant && case.beside {
@@ -206,13 +225,37 @@ fn check_removal(case: Case, dir: &Path, out: &Path, said: &str) {
     assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{case:?}: {said}");
 }
 
+/// The next run that replaces partitions, or appends, leaves no file in them that the manifest does not list. Works on copies.
+fn check_mending(case: Case, dir: &Path, out: &Path, said: &str) {
+    for mode in [SaveMode::OverwritePartitions, SaveMode::Append] {
+        let copy = tempfile::tempdir().unwrap();
+        copy_all(dir, copy.path());
+        let copied = copy.path().join(out.file_name().unwrap());
+        let before = whole(&copied).unwrap();
+        let manifest = write_grouped(&copied, mode, "next", ["3", "4"]).unwrap();
+        assert_eq!(whole(&copied), Some(format!("{before}+next")), "{case:?}: {said}");
+        let listed: BTreeSet<_> = manifest.shards.into_iter().map(|shard| shard.path).collect();
+        let found: BTreeSet<_> = names(&copied).into_iter().filter(|name| name.ends_with(".tfrecord")).collect();
+        match mode {
+            SaveMode::OverwritePartitions => {
+                assert_eq!(found, listed, "{case:?}: {said}");
+                assert_eq!(verify(&[copied], &Progress::default()).unwrap().findings.len(), 0, "{case:?}: {said}");
+                assert_eq!(fs::read_dir(copy.path()).unwrap().count(), 1, "{case:?}: {said}");
+            }
+            // Of a run that has published nothing, an append leaves shards, which it reports.
+            _ => assert!(found == listed || before == "old", "{case:?}: {said}: {found:?}"),
+        }
+    }
+}
+
 #[test]
 #[ignore = "dies, as the child of the other tests"]
 fn dying_run() {
     let (out, argument) = arguments();
     let argument: Vec<_> = argument.split(' ').collect();
     let capabilities = Capabilities { beside: argument[1] == "true", exchange: argument[2] == "true" };
-    let mode = if argument[3] == "true" { SaveMode::Append } else { SaveMode::Overwrite };
+    let modes = [SaveMode::Append, SaveMode::Overwrite, SaveMode::OverwritePartitions];
+    let mode = modes.into_iter().find(|mode| format!("{mode:?}") == argument[3]).unwrap();
     let commit = begin(&out, mode, capabilities).unwrap();
     let shards = stage_grouped(&commit, "new", ["2", "3"]);
     let mut left: usize = argument[0].parse().unwrap();

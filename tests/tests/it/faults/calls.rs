@@ -145,7 +145,8 @@ fn try_outputs(ending: Ending) {
         let mut points: Vec<_> = points(&trial, false).into_iter().chain(points(&trial, true)).collect();
         if !is_long() {
             // And all syncs of those that are added to: after one of them is the commit, behind which something is removed.
-            let is_sync = |point: &Point| output.name == "appended to sidecars" && point.1 == "fsync";
+            let is_added_to = ["appended to sidecars", "replaced partitions"].contains(&output.name);
+            let is_sync = |point: &Point| is_added_to && point.1 == "fsync";
             let mut index = number % STRIDE;
             points.retain(|point| {
                 index += 1;

@@ -18,11 +18,17 @@ const TASKS: &str = "task {work}/p.tfrplan --index 0 ; task {work}/p.tfrplan --i
 
 /// What is tried: the set that is there before, if any, and how it is written to. `inside` has the target as the current
 /// directory, which is never renamed.
-const CASES: [(&str, &str, &str, bool); 5] = [
+const CASES: [(&str, &str, &str, bool); 6] = [
     ("new", "", "--shard-rows 800 --emit stats,index", false),
     ("overwritten", "{old-file} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode overwrite", false),
     ("appended", "{old-file} --out {out} --shards 3 --emit stats", "--shard-rows 800 --mode append", false),
     ("partitions", "", "--partition-by day", false),
+    (
+        "replaced partitions",
+        "{old-file} --out {out} --partition-by day",
+        "--partition-by day --mode overwrite-partitions",
+        false,
+    ),
     (
         "in place",
         "{old-file} --out {out} --shards 3 --emit stats",

@@ -10,7 +10,8 @@ use tfr_tests::{Run, Scratch, run, tfr_sql};
 use tfrecord_shards::{MANIFEST_NAME, leftovers, remove_leftovers};
 
 /// A kind of output. Commands are split at blanks and separated by semicolons. In them, `{work}` is an empty directory, `{in}`
-/// a shard set and `{broken}` a damaged shard. `{old}` and `{new}` are queries of generated rows; `{old-file}` and `{two}` are
+/// a shard set and `{broken}` a damaged shard. `{old}` and `{new}` are queries of generated rows, `{days}` is one of rows of two
+/// of the three days that `{old}` has; `{old-file}` and `{two}` are
 /// queries of the same rows in one file and in two files.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
@@ -32,7 +33,7 @@ const fn output(name: &'static str, out: &'static str, before: &'static str, com
 
 const OLD_SET: &str = "{old} --out {out} --shards 3";
 
-pub const OUTPUTS: [Output; 19] = [
+pub const OUTPUTS: [Output; 20] = [
     output("set", "a/b/c/set", "", "{new} --out {out} --shards 2"),
     output("overwritten set", "set", OLD_SET, "{new} --out {out} --shards 2 --mode overwrite"),
     output("appended set", "set", OLD_SET, "{new} --out {out} --shards 2 --mode append"),
@@ -47,6 +48,12 @@ pub const OUTPUTS: [Output; 19] = [
         "set",
         "{old} --out {out} --partition-by day",
         "{new} --out {out} --partition-by day --mode append",
+    ),
+    output(
+        "replaced partitions",
+        "set",
+        "{old} --out {out} --partition-by day --emit stats,index",
+        "{days} --out {out} --partition-by day --emit index --mode overwrite-partitions",
     ),
     output("splits", "a/b/c/set", "", "{new} --out {out} --split train=0.8,val=0.2 --shards train=2,val=1"),
     output("shuffled set", "set", OLD_SET, "{new} --out {out} --shards 2 --shuffle --seed 3 --mode overwrite"),
@@ -183,6 +190,7 @@ impl Trial {
         let command = self.output.command.to_owned();
         let (old, new) = (1..=1_500, 2_001..=5_000);
         let expected: Vec<u64> = match &command {
+            _ if command.contains("{days}") => old.filter(|value| value % 3 == 0).chain(new).collect(),
             _ if (command.clone() + self.output.before).contains("append") => old.chain(new).collect(),
             _ if command.starts_with("finish") => new.collect(),
             _ if command.contains("{new}") => new.collect(),
@@ -224,6 +232,7 @@ impl Trial {
             "{old}" => query(1, 1_500),
             "{new}" => query(2_001, 5_000),
             "{other}" => query(6_001, 8_000),
+            "{days}" => query(2_001, 5_000).replace("value % 3", "value % 2 + 1"),
             "{old-file}" => format!("SELECT value, day FROM '{}'", self.path("old.csv").display()),
             "{two}" => format!("SELECT value, day FROM '{}'", self.path("two").display()),
             "{query-in}" => query(1, 1_000),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use datafusion_common::Result;
-use tfrecord_shards::{RowSplits, SaveMode, ShardGroup, Sharding, Splits, check_key_type};
+use tfrecord_shards::{RowSplits, ShardGroup, Sharding, Splits, check_key_type};
 
 use super::partition_text::{is_partition_type, is_text};
 use crate::error::{ErrorKind, RowSplitsConflict};
@@ -195,7 +195,7 @@ pub(super) fn key(by: &[usize], rows: &RecordBatch) -> Vec<ArrayRef> {
 /// [`ErrorKind::RowSplits`], or that the numbers do not fit `rows`, if these are known.
 pub(in crate::write) fn check_row_splits(splits: &RowSplits, options: &WriteOptions, rows: Option<u64>) -> Result<()> {
     let conflict = match () {
-        () if options.mode == SaveMode::Append => RowSplitsConflict::Append,
+        () if options.mode.keeps_set() => RowSplitsConflict::Append,
         () if !options.partition_by.is_empty() => RowSplitsConflict::Directories,
         () if options.shuffle.is_none() => RowSplitsConflict::Unshuffled,
         () => {

@@ -83,7 +83,7 @@ impl ControlArea {
             return Ok(None);
         }
         let is_complete = match self.place.inspect(SaveMode::Append).await {
-            Ok(found) => matches!(found, Occupant::Standing(_)),
+            Ok(found) => matches!(found, Occupant::Standing { .. }),
             Err(error) if is_incomplete(&error) => false,
             Err(error) => return Err(error),
         };

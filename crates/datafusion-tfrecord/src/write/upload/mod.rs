@@ -110,9 +110,9 @@ impl UploadSet {
         let is_vacant = occupant == Occupant::Vacant;
         let standing = match occupant {
             Occupant::Ignored { found } => return Ok(Begun::Ignored(found)),
-            Occupant::Standing(standing) => {
-                standing.manifest.check_append(description, &place.out()).map_err(shards_error)?;
-                Some(*standing)
+            Occupant::Standing { stored, .. } => {
+                stored.manifest.check_append(description, &place.out()).map_err(shards_error)?;
+                Some(*stored)
             }
             Occupant::Vacant | Occupant::Ours { .. } => None,
         };

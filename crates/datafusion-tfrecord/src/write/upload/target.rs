@@ -79,7 +79,7 @@ impl UploadTarget {
     /// Inspects the existing files, and whether they may be replaced.
     pub(crate) async fn inspect(&self, mode: SaveMode) -> Result<Occupant> {
         // If nothing is replaced, it does not matter who wrote the files.
-        let needs_manifest = matches!(mode, SaveMode::Overwrite | SaveMode::Append);
+        let needs_manifest = mode == SaveMode::Overwrite || mode.keeps_set();
         let manifest = if needs_manifest { self.manifest().await? } else { None };
         let mut scan = PrefixScan::new(mode, manifest.as_ref());
         let prefix = self.location.key();

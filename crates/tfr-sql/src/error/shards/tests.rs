@@ -27,6 +27,8 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotAppendable { path: path(), why: String::new() },
         ErrorKind::OtherForm { path: path(), part: String::new(), expected: String::new(), found: String::new() },
         ErrorKind::NewColumns { path: path(), columns: vec!["new".to_owned()] },
+        ErrorKind::OtherPartitions { path: path(), expected: String::new(), found: String::new() },
+        ErrorKind::NoPartitionColumns,
         ErrorKind::PartitionName { column: ".c".to_owned() },
         ErrorKind::LongName { name: "c=aaa".to_owned(), found: 300, limit: 255 },
         ErrorKind::SpillDamaged { path: path(), problem: String::new() },
@@ -82,6 +84,10 @@ fn shard_errors_have_hints() {
       hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     data/shards: not appended to: the set does not have the column "new"
       hint: add --add-columns to the query, and they are null in the existing rows; or leave them out
+    data/shards: none of its partitions is replaced: partitioning is , in the set it is 
+      hint: name the columns that the set is partitioned by with --partition-by; a set without partitions is replaced as a whole, with --mode overwrite
+    rows without partition columns cannot replace partitions
+      hint: name the columns that the set is partitioned by, or replace all of it with --mode overwrite
     partition column ".c" cannot name directories
       hint: give it another name in the query, one that does not start with a dot
     "c=aaa" would be a name of 300 bytes, the limit is 255

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::store::warn_unremoved;
 use super::{LocalCommit, StagedSet};
+use crate::commit::leftovers::remove_leftovers;
 use crate::commit::publication::{Publication, Staging, directories};
 use crate::commit::settling::Settling;
 use crate::commit::shared_staging::SharedStaging;
@@ -37,6 +38,10 @@ impl LocalCommit {
         // If another process has locked the directory, it removes it.
         if let Ok(lock) = lock(&interrupted.home, &interrupted.run) {
             interrupted.end(lock);
+        }
+        // The process that has published it may have been killed before it removed what the set has replaced.
+        if !manifest.replaced.is_empty() && manifest.last_run() == interrupted.run.as_str() {
+            warn_unremoved(&at.out, remove_leftovers(&at.out).map(drop));
         }
         Ok(Some(manifest))
     }

@@ -4,14 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::StagedSet;
-use crate::commit::publication::{SaveMode, Staging, Store};
-use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, remove_empty, rename_file};
+use crate::commit::leftovers;
+use crate::commit::publication::{Staging, Store};
+use crate::commit::save_mode::SaveMode;
+use crate::commit::staging::{is_unsupported, keep_permissions, lock_set, open_for_lock, remove_empty, rename_file};
 use crate::commit::staging_names::lock_name;
 use crate::commit::step::{Outcome, Place, Spot, Step};
 use crate::commit::{staging, target};
@@ -78,7 +80,7 @@ impl StagedSet {
             Err(error) if becomes_target && error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 // Another process added files since the target was inspected.
                 Err(match self.mode {
-                    SaveMode::Append => ErrorKind::Superseded { path: to },
+                    mode if mode.keeps_set() => ErrorKind::Superseded { path: to },
                     _ => ErrorKind::NotEmpty { found: target::some_names(&to)?, path: to },
                 }
                 .into())
@@ -153,12 +155,26 @@ impl StagedSet {
     /// Locks the existing set by its manifest.
     fn lock_target(&self) {
         let link = self.home.join(lock_name(&self.run));
-        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = lock_set(&self.out, Some(&link));
+        self.claim().extend(lock_set(&self.out, Some(&link)));
+    }
+
+    fn lock_manifest(&self) {
+        let manifest = open_for_lock(&self.dir.join(MANIFEST_NAME)).ok();
+        self.claim().extend(manifest.filter(|manifest| manifest.try_lock().is_ok()));
+    }
+
+    /// Whether the target's manifest is no longer that of this run, which has added to the set there.
+    fn has_lost_set(&self) -> bool {
+        self.adds_to().is_some() && Manifest::read(&self.out).is_ok_and(|found| found.last_run() != self.run.as_str())
+    }
+
+    fn claim(&self) -> MutexGuard<'_, Vec<File>> {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Allows other runs to publish.
     pub(super) fn release(&self) {
-        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.claim().clear();
     }
 
     fn confirm(&self) -> Result<()> {
@@ -170,6 +186,14 @@ impl StagedSet {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn remove_leftovers(&self) -> Result<()> {
+        if self.mode != SaveMode::OverwritePartitions || self.standing.is_none() {
+            return staging::remove_dead(&self.out, &self.run);
+        }
+        let is_locked = !self.claim().is_empty();
+        leftovers::remove_from_set(&self.out, is_locked)
     }
 
     fn replace_manifest(&self) -> Result<()> {
@@ -195,15 +219,21 @@ impl Store for StagedSet {
             Step::Lock => self.lock_target(),
             Step::Inspect => return target::inspect(&self.out, self.mode, Some(&self.run)).map(Outcome::Found),
             Step::Confirm => self.confirm()?,
+            Step::LockManifest => self.lock_manifest(),
             Step::ReplaceManifest => self.replace_manifest()?,
             Step::CheckFiles { files } => self.check_files(files)?,
             Step::Discard { except } => staging::discard(&self.dir, except)?,
+            Step::RemoveReplaced { files } => {
+                files.iter().try_for_each(|file| staging::remove_file(&self.out.join(file)))?;
+            }
             // The remaining steps come after the set is published or abandoned. The next run reports what cannot be
             // removed now as a leftover.
             Step::RemoveFiles { place, files } => {
                 let dir = self.place(*place);
                 warn_unremoved(dir, staging::remove_files(dir, files.iter().cloned()));
             }
+            // Without locks, another run may have replaced the set.
+            Step::RemoveStale { .. } | Step::RemoveLeftovers if self.has_lost_set() => {}
             Step::RemoveStale { files } => {
                 for file in files {
                     warn_unremoved(&self.out, staging::remove_file(&self.out.join(file)));
@@ -216,7 +246,7 @@ impl Store for StagedSet {
                 warn_unremoved(&self.home, fs::remove_dir_all(&self.home).at("remove", &self.home));
             }
             Step::RemoveLeftovers => {
-                warn_unremoved(&self.out, staging::remove_dead(&self.out, &self.run));
+                warn_unremoved(&self.out, self.remove_leftovers());
             }
         }
         Ok(Outcome::Done)

@@ -2,6 +2,7 @@
 //! steps in any order.
 
 mod append;
+mod partitions;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,6 +13,10 @@ use arrow_tfrecord::{Mapping, MappingOptions};
 use tfrecord_framing::Compression;
 
 use super::*;
+use crate::commit::save_mode::SaveMode;
+use crate::set::group::{ShardGroup, ShardPlace};
+use crate::set::names::ObjectNames;
+use crate::set::schema::SchemaDescription;
 use crate::write::shard_writer::ShardStats;
 
 /// A store: for each key, what it holds and which version of it that is. Shards hold the run that made them.
@@ -23,6 +28,8 @@ struct Model {
     versions: u64,
     /// Whether requests may have conditions.
     conditional: bool,
+    /// Whether the set is partitioned by `dt`.
+    partitioned: bool,
 }
 
 /// What a reader finds: nothing that is whole, or the shards of these runs, with `+` between.
@@ -60,9 +67,11 @@ impl Model {
             return Read::Nothing;
         };
         let of_run = |name: &str, run: &str| self.files.get(name).map(|(found, _)| found == run.as_bytes());
-        // Every run has two shards.
-        let runs: Vec<_> = manifest.runs().flat_map(|run| [run, run]).collect();
-        assert_eq!(runs.len(), manifest.shards.len());
+        // The first run has those that no other has added.
+        let added = manifest.appended.iter().map(|run| run.shards as usize).sum::<usize>();
+        let counts = [manifest.shards.len() - added].into_iter();
+        let counts = counts.chain(manifest.appended.iter().map(|run| run.shards as usize));
+        let runs: Vec<_> = manifest.runs().zip(counts).flat_map(|(run, count)| vec![run; count]).collect();
         let shards: Vec<_> = manifest.shards.iter().zip(runs).map(|(shard, run)| of_run(&shard.path, run)).collect();
         if !self.files.contains_key(SUCCESS_NAME) || shards.contains(&None) {
             return Read::Nothing;
@@ -113,11 +122,28 @@ impl Writer {
             suffix: Compression::None.suffix(),
             run: own_names.then(|| run.clone()),
         };
-        let names: Vec<_> = (0..2).map(|sequence| names.name(0, sequence)).collect();
-        let shards = uploads(&names);
+        let mut description = description();
+        let (names, shards) = if store.partitioned {
+            let column = Schema::new(vec![Field::new("dt", DataType::Utf8, true)]);
+            description.partition_columns = Some(SchemaDescription::try_new(&column)?);
+            description.replace_partitions = mode == SaveMode::OverwritePartitions;
+            let values = if description.replace_partitions { ["b", "c"] } else { ["a", "b"] };
+            let groups = values.map(|value| ShardGroup {
+                partition_values: vec![("dt".to_owned(), Some(value.to_owned()))],
+                split: None,
+            });
+            let place = |group| ShardPlace { group, index: 0, total: 1 };
+            let names: Vec<_> = groups.iter().map(|group| names.path(place(group))).collect();
+            let shards = uploads(&names).into_iter().zip(groups).map(|(shard, group)| shard.with_group(group));
+            (names, shards.collect())
+        } else {
+            let names: Vec<_> = (0..2).map(|sequence| names.name(0, sequence)).collect();
+            let shards = uploads(&names);
+            (names, shards)
+        };
         let publication = Some(match occupant {
-            Occupant::Standing(standing) => ObjectPublication::append(&out(), *standing, shards, description(), &run)?,
-            _ => ObjectPublication::new(own_names, shards, description(), &run)?,
+            Occupant::Standing { stored, .. } => ObjectPublication::append(&out(), *stored, shards, description, &run)?,
+            _ => ObjectPublication::new(own_names, shards, description, &run)?,
         });
         Ok(Self { run, mode, names, publication, own: None, end: None, fault: None, taken: 0 })
     }

@@ -85,6 +85,8 @@ pub struct SetDescription {
     pub partition_columns: Option<SchemaDescription>,
     /// Whether an append may add columns to the set, which are null in its existing rows. Not recorded.
     pub add_columns: bool,
+    /// Whether rows that are added to a set replace the partitions that they name. Not recorded.
+    pub replace_partitions: bool,
     /// The number of damaged records of the inputs that were passed over.
     pub damaged_records: u64,
 }
@@ -150,6 +152,7 @@ impl SetDescription {
             split_column: None,
             partition_columns: None,
             add_columns: false,
+            replace_partitions: false,
             damaged_records: 0,
         }
     }
@@ -331,8 +334,9 @@ pub struct Manifest {
     /// Sidecars that describe the set to other readers. The set is complete without them. Since format 1.4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<SidecarEntry>,
-    /// Files of ours from before this set that may be removed, by their paths relative to the set's directory. Some may
-    /// still exist. Only in object stores, where the manifest is the only file that is replaced atomically.
+    /// Files of ours from before the [last run](Self::last_run) that are not part of the set any more, by their paths relative
+    /// to the set's directory. Some may still exist. Only where the manifest was the only file that was replaced atomically:
+    /// in object stores, and in sets whose partitions or sidecars were replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
 }
@@ -369,39 +373,6 @@ impl Manifest {
         };
         manifest.describe_splits();
         manifest
-    }
-
-    /// Creates the manifest of this set, whose path is `out`, with further shards, appended now by a new run. Fails as
-    /// [`check_append`](Self::check_append).
-    pub(crate) fn with_appended(
-        &self,
-        description: SetDescription,
-        shards: Vec<ShardEntry>,
-        run: &RunId,
-        out: &Path,
-    ) -> Result<Self> {
-        let mut manifest = self.grown(&description, out)?;
-        manifest.format_version = FORMAT_VERSION;
-        manifest.appended.push(AppendedRun {
-            run: run.to_string(),
-            created: Utc::now().trunc_subsecs(3),
-            tool: TOOL.to_owned(),
-            query: description.query,
-            inputs: description.inputs,
-            options: description.options,
-            seed: description.seed,
-            write_partitions: description.write_partitions,
-            sharding: description.sharding,
-            damaged_records: description.damaged_records,
-            shards: shards.len() as u64,
-        });
-        // Sidecars that describe the set before the append are outdated.
-        let standing = || self.shards.iter().map(|shard| shard.path.as_str());
-        manifest.sidecars.retain(|sidecar| sidecar.is_index_of(standing()));
-        manifest.shards.extend(shards);
-        manifest.totals = Totals::of(&manifest.shards);
-        manifest.describe_splits();
-        Ok(manifest)
     }
 
     /// Returns the last run that changed the set: the one that wrote it or the last to append.
@@ -549,10 +520,11 @@ impl Manifest {
         shards.chain(sidecars).chain([MANIFEST_NAME, SUCCESS_NAME]).map(str::to_owned).collect()
     }
 
-    /// Returns the sidecars in this manifest that are not in the manifest of the grown set.
-    pub(crate) fn stale_beside(&self, grown: &Self) -> Vec<String> {
-        let is_kept = |path: &String| grown.sidecars.iter().any(|kept| kept.path == *path);
-        self.sidecars.iter().map(|sidecar| sidecar.path.clone()).filter(|path| !is_kept(path)).collect()
+    /// Returns the paths of every file of the set, and of those that it has replaced.
+    pub(crate) fn own_names(&self) -> BTreeSet<String> {
+        let mut names = self.file_names();
+        names.extend(self.replaced.iter().cloned());
+        names
     }
 
     /// Returns the sidecars that an append makes outdated.

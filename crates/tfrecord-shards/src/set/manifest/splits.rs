@@ -34,6 +34,9 @@ impl Manifest {
             return;
         }
         if self.split_column.is_some() {
+            // All rows of a split may have been replaced.
+            let shards = &self.shards;
+            self.splits.retain(|split| shards.iter().any(|shard| shard.split.as_ref() == Some(&split.name)));
             for name in self.shards.iter().filter_map(|shard| shard.split.as_ref()) {
                 if self.splits.iter().all(|split| split.name != *name) {
                     self.splits.push(SplitDescription::new(name, 0.0));

@@ -1,7 +1,6 @@
 //! Runs that append, and those that do nothing where something is.
 
 use super::*;
-use crate::set::group::{ShardGroup, ShardPlace};
 use crate::set::manifest::SplitDescription;
 
 /// A store with a set, and what is in it.

@@ -112,7 +112,7 @@ impl Model {
                 files: target.files.keys().cloned().collect(),
                 directories: target.directories.iter().cloned().collect(),
             }),
-            SaveMode::Append => match (self.read(), manifest) {
+            SaveMode::Append | SaveMode::OverwritePartitions => match (self.read(), manifest) {
                 (Read::Set(_), Some(manifest)) => Ok(Target::Standing(manifest)),
                 _ => Err(ErrorKind::NotAppendable { path: path(), why: "not whole".to_owned() }.into()),
             },
@@ -169,6 +169,10 @@ impl Model {
                     self.locks.insert(manifest.clone(), which);
                 }
             }
+            Step::LockManifest if self.has_locks => {
+                let manifest = self.staging[which].as_ref().unwrap().files[MANIFEST_NAME].clone();
+                self.locks.insert(manifest, which);
+            }
             Step::Inspect => return self.inspect(which, mode).map(Outcome::Found),
             Step::Confirm if self.target.as_ref().and_then(Directory::manifest).as_deref() != standing => {
                 return Err(ErrorKind::Superseded { path: "shards".into() }.into());
@@ -182,7 +186,7 @@ impl Model {
                 let removed = self.directory(which, *place).take().unwrap();
                 assert_eq!(&removed.files.into_keys().collect::<Vec<_>>(), files);
             }
-            Step::RemoveStale { files } => {
+            Step::RemoveReplaced { files } | Step::RemoveStale { files } => {
                 self.target.as_mut().unwrap().files.retain(|name, _| !files.contains(name));
             }
             Step::RemoveDirectories { place, directories } => {
@@ -198,7 +202,7 @@ impl Model {
                 let staged = &self.staging[which].as_ref().unwrap().files;
                 assert!(files.iter().all(|(path, _)| staged.contains_key(path)), "not staged: {files:?}");
             }
-            Step::Confirm | Step::Sync { .. } | Step::SyncName | Step::RemoveLeftovers => {}
+            Step::LockManifest | Step::Confirm | Step::Sync { .. } | Step::SyncName | Step::RemoveLeftovers => {}
         }
         Ok(Outcome::Done)
     }
@@ -225,7 +229,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// A run that has staged three shards of two groups, or of none, beside one that was given up.
+    /// A run that has staged three shards of two groups, or of none, beside one that was given up. One that replaces
+    /// partitions has one that is there and one that is not.
     fn begin(model: &mut Model, which: usize, staging: Staging, mode: SaveMode, is_grouped: bool) -> Result<Self> {
         let run = RunId::new();
         let standing = match model.inspect(which, mode)? {
@@ -233,8 +238,9 @@ impl Writer {
             Target::Standing(manifest) => Some(*manifest),
             Target::Occupied { manifest, .. } => manifest.map(|manifest| *manifest),
         };
+        let other = if mode == SaveMode::OverwritePartitions { "c" } else { "b" };
         let groups = if is_grouped {
-            [("a", "train"), ("a", "eval"), ("b", "eval")].map(|(dt, split)| group(Some(dt), split))
+            [("a", "train"), ("a", "eval"), (other, "eval")].map(|(dt, split)| group(Some(dt), split))
         } else {
             Default::default()
         };
@@ -343,6 +349,23 @@ fn with_set(has_exchange: bool, is_grouped: bool) -> Model {
     model
 }
 
+/// A model in which a run has replaced a partition, and was killed before it has removed the old shards.
+fn after_kill() -> Model {
+    let mut model = with_set(true, true);
+    let mut writer = Writer::begin(&mut model, 0, Staging::Beside, SaveMode::OverwritePartitions, true).unwrap();
+    while !writer.is_committed() {
+        assert!(writer.step(&mut model));
+    }
+    let target = model.target.as_ref().unwrap();
+    let manifest = target.manifest().unwrap();
+    assert_eq!(manifest.replaced.len(), 2);
+    assert!(manifest.replaced.iter().all(|path| path.starts_with("dt=a/") && target.files.contains_key(path)));
+    assert_eq!(manifest.appended[0].replaced_partitions, ["dt=a"]);
+    model.staging[0] = None;
+    model.locks.clear();
+    model
+}
+
 fn cases(is_grouped: bool) -> Vec<Case> {
     let case = |name, staging, mode, before, has_gap| Case { name, staging, mode, before, has_gap };
     let empty = || Model { target: Some(Directory::default()), ..Model::new(true) };
@@ -360,12 +383,23 @@ fn cases(is_grouped: bool) -> Vec<Case> {
         cases.push(case("empty", beside, mode, empty(), true));
         cases.push(case("empty, in place", inside, mode, empty(), true));
     }
+    if is_grouped {
+        let mode = SaveMode::OverwritePartitions;
+        cases.push(case("partitions", beside, mode, set(true), false));
+        cases.push(case("partitions in place", inside, mode, set(false), false));
+        cases.push(case("partitions of nothing", beside, mode, Model::new(true), true));
+        // The second of these runs removes what the first one has left.
+        cases.push(case("partitions, again", beside, mode, after_kill(), false));
+        cases.push(case("append after partitions", inside, SaveMode::Append, after_kill(), false));
+    }
     cases
 }
 
 fn expected(case: &Case, before: &Read, run: &RunId) -> Read {
     match (case.mode, before) {
-        (SaveMode::Append, Read::Set(runs)) => Read::Set(runs.iter().cloned().chain([run.to_string()]).collect()),
+        (mode, Read::Set(runs)) if mode.keeps_set() => {
+            Read::Set(runs.iter().cloned().chain([run.to_string()]).collect())
+        }
         _ => Read::Set(vec![run.to_string()]),
     }
 }
@@ -412,7 +446,15 @@ fn publication_failing_at_any_step_leaves_old_or_new() {
             match writer.end.clone().unwrap() {
                 End::Failed { committed: false, .. } => {
                     let before = case.before.target.clone();
-                    assert_eq!(model.target, before, "{}, step {failing}", case.name);
+                    // What an earlier run has replaced is removed first.
+                    let stale = before.as_ref().and_then(Directory::manifest).map(|set| set.replaced.clone());
+                    let without = |directory: Option<Directory>| {
+                        directory.map(|mut directory| {
+                            directory.files.retain(|path, _| !stale.iter().flatten().any(|stale| stale == path));
+                            directory
+                        })
+                    };
+                    assert_eq!(without(model.target.clone()), without(before), "{}, step {failing}", case.name);
                     assert_eq!(
                         model.replaced[1].as_ref().filter(|left| !left.files.is_empty()),
                         None,
@@ -469,7 +511,7 @@ fn interleaved(before: &Model, modes: [(SaveMode, Staging); 2], turns: [usize; 3
 
 #[test]
 fn concurrent_publications_let_one_win_cleanly() {
-    use SaveMode::{Append, Overwrite};
+    use SaveMode::{Append, Overwrite, OverwritePartitions};
     use Staging::{Beside, Inside};
     let mut superseded = 0;
     for modes in [
@@ -479,6 +521,11 @@ fn concurrent_publications_let_one_win_cleanly() {
         [(Append, Beside), (Append, Inside)],
         [(Append, Inside), (Overwrite, Beside)],
         [(Append, Beside), (Overwrite, Inside)],
+        [(OverwritePartitions, Beside), (OverwritePartitions, Beside)],
+        [(OverwritePartitions, Beside), (Append, Inside)],
+        [(Append, Beside), (OverwritePartitions, Beside)],
+        [(OverwritePartitions, Beside), (Overwrite, Beside)],
+        [(Overwrite, Inside), (OverwritePartitions, Beside)],
     ] {
         // Only who overwrites a directory beside it needs one.
         for has_exchange in [true, false].into_iter().filter(|has| *has || modes.contains(&(Overwrite, Beside))) {
