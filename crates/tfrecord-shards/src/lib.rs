@@ -14,6 +14,7 @@
 //! | the same from many processes or machines | [`ShardedWriterBuilder::start`], [`StagingArea`] |
 //! | write the shards of a set on your own threads or to your own store | [`SetWriter`], [`PlannedWriter`], [`Destination`], [`SetCommit`] |
 //! | append rows to a set | [`SaveMode::Append`], [`Manifest::check_append`] |
+//! | replace partitions of a set | [`SaveMode::OverwritePartitions`] |
 //! | group shards in `key=value` directories or splits | [`ShardGroup`] |
 //! | check whether a directory is a complete set | [`check`], [`Manifest::read`] |
 //! | report every defect of files and sets | [`verify`](fn@verify) |

@@ -28,6 +28,17 @@ fn difference(set: SetDescription, rows: &SetDescription) -> Option<String> {
     Some(error.to_string())
 }
 
+/// The directories of a text have the same names, however it is in memory.
+#[test]
+fn append_accepts_partition_columns_of_another_layout() {
+    let by = |data_type| SetDescription {
+        partition_columns: Some(SchemaDescription::try_new(&Schema::new(fields(data_type, true))).unwrap()),
+        ..plain()
+    };
+    assert_eq!(difference(by(DataType::Utf8View), &by(DataType::Utf8)), None);
+    insta::assert_snapshot!(difference(by(DataType::Utf8View), &by(DataType::Int8)).unwrap(), @"shards: not appended to: partitioning is by id (Int64), name (Int8), in the set it is by id (Int64), name (Utf8)");
+}
+
 #[test]
 fn append_accepts_same_format() {
     let text = |data_type| described(fields(data_type, true), &MappingOptions::default());

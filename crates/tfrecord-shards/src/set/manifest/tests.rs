@@ -181,6 +181,52 @@ fn manifest_records_each_append() {
     }
 }
 
+/// Each run has as many shards as are left of it, and the null partition is one like the others.
+#[test]
+fn manifest_records_replaced_partitions() {
+    let set = grouped();
+    let partition = |value: Option<&str>, directory: &str| ShardEntry {
+        path: format!("dt={directory}/v=a%3Db/train-00000-of-00001.tfrecord.gz"),
+        partition_values: [("dt".to_owned(), value.map(str::to_owned)), ("v".to_owned(), Some("a=b".to_owned()))]
+            .into(),
+        split: Some("train".to_owned()),
+        ..shard(0)
+    };
+    let added = |values: [(Option<&str>, &str); 2], run: &RunId| {
+        values.map(|(value, directory)| ShardEntry {
+            path: partition(value, directory).path.replace("train-", &format!("train-{run}-")),
+            ..partition(value, directory)
+        })
+    };
+    let description = SetDescription {
+        replace_partitions: true,
+        splits: set.splits.clone(),
+        split_by: set.split_by.clone(),
+        partition_columns: set.partition_columns.clone(),
+        ..description()
+    };
+    let null = (None, "__HIVE_DEFAULT_PARTITION__");
+    let (run, next) = (RunId::new(), RunId::new());
+    let shards = added([null, (Some("1"), "1")], &run).to_vec();
+    let replaced = set.with_appended(description.clone(), shards, &run, Path::new("shards")).unwrap();
+    let counts = |set: &Manifest| set.appended.iter().map(|run| run.shards).collect::<Vec<_>>();
+    assert_eq!((replaced.shards.len(), counts(&replaced)), (2, vec![0, 2]));
+    assert_eq!(replaced.appended[1].replaced_partitions, ["dt=__HIVE_DEFAULT_PARTITION__/v=a%3Db"]);
+    let old: BTreeSet<_> = set.shards.iter().map(|shard| shard.path.clone()).collect();
+    assert!(replaced.replaced.iter().eq(&old), "{:?}", replaced.replaced);
+    assert_eq!(replaced.contradiction(), None);
+    let json = serde_json::to_value(&replaced).unwrap();
+    let mut unknown = Vec::new();
+    undescribed(&schema(), &schema(), &json, "", &mut unknown);
+    assert!(validator().is_valid(&json) && unknown.is_empty(), "the schema does not describe {unknown:#?}");
+
+    let shards = added([(Some("1"), "1"), (Some("2"), "2")], &next).to_vec();
+    let again = replaced.with_appended(description, shards, &next, Path::new("shards")).unwrap();
+    assert_eq!((again.shards.len(), counts(&again)), (3, vec![0, 1, 2]));
+    assert_eq!(again.replaced, [replaced.shards[1].path.clone()]);
+    assert_eq!(again.appended[2].replaced_partitions, ["dt=1/v=a%3Db"]);
+}
+
 #[test]
 fn groups_that_contradict_themselves_are_refused() {
     for (pointer, value, expected) in [
