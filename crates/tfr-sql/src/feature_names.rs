@@ -11,7 +11,7 @@ use datafusion::common::Column;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    visit_expressions_mut, visit_relations_mut,
 };
 use tfr_engine::{DoubleLiteral, VarcharCast};
 
@@ -215,6 +215,16 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
                 }
             }
             _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    // The table of a subquery may be a path: only the name of the file stays, so that the column keeps its name elsewhere.
+    let _ = visit_relations_mut(&mut expr, |relation| {
+        if let [ObjectNamePart::Identifier(path)] = relation.0.as_mut_slice()
+            && path.quote_style.is_some()
+            && let Some((_, name)) = path.value.trim_end_matches('/').rsplit_once('/')
+        {
+            path.value = name.to_owned();
         }
         ControlFlow::<()>::Continue(())
     });

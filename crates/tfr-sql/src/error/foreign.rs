@@ -307,6 +307,10 @@ pub(super) fn call_hint(call: &str) -> Option<String> {
     CALLS.iter().find(|(start, _)| call.starts_with(start)).map(|(_, hint)| (*hint).to_owned())
 }
 
+/// For times that do not fit nanoseconds.
+const FAR_TIME: &str =
+    "nanoseconds hold the years 1678 to 2261, TIMESTAMP(6) those from 1 to 9999: write CAST(x AS TIMESTAMP(6))";
+
 /// Messages that contain both texts, and the probable cause.
 const MESSAGES: &[(&str, &str, &str)] = &[
     (
@@ -320,6 +324,14 @@ const MESSAGES: &[(&str, &str, &str)] = &[
         "Cannot coerce arithmetic expression",
         "Utf8",
         "a text is no number: CAST(s AS DOUBLE) reads one, and s || t joins two texts",
+    ),
+    ("Cannot cast", "to Timestamp(ns)", FAR_TIME),
+    ("Overflow converting", "to Nanosecond", FAR_TIME),
+    ("can be represented as nanoseconds", "", FAR_TIME),
+    (
+        "Inconsistent types in ScalarValue",
+        "Timestamp",
+        "write all times of the list with one type, as in TIMESTAMP(6) '2024-01-01'",
     ),
     ("Cannot cast string '", "to value of", "TRY_CAST(s AS ...) returns NULL for such a text"),
 ];

@@ -21,6 +21,9 @@ fn names_do_not_depend_on_where_the_input_is() {
     assert_eq!(header(&bench, &[qualified]), expected);
     let inner = format!("SELECT * FROM ({qualified})");
     assert_eq!(header(&bench, &[&inner]), expected);
+    let path = bench.path().join("events.parquet");
+    let subquery = format!("SELECT (SELECT max(score) FROM '{}') FROM 'events.parquet'", path.display());
+    assert_eq!(header(&bench, &[&subquery]), "(SELECT max(score) FROM 'events.parquet')");
     let union = format!("{qualified} UNION ALL SELECT 1, 2, 3");
     assert_eq!(header(&bench, &[&union]), expected);
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::workbench::Workbench;
 
-const QUERIES: [&str; 19] = [
+const QUERIES: [&str; 20] = [
     "SELECT * FORM 'events.parquet'",
     "SELCT label FROM 'events.parquet'",
     "SELECT label FROM 'events.parquet' WERE score > 1",
@@ -22,6 +22,7 @@ const QUERIES: [&str; 19] = [
     "SELECT choose(label) FROM 'events.parquet'",
     "SELECT 1 UNION ALL SELECT 1, 2",
     "SELECT name FROM 'users.csv'",
+    "SELECT CAST(d AS TIMESTAMP) FROM (VALUES (DATE '9999-12-31'), (DATE '2024-01-01')) t(d)",
     "SELECT * FROM 'event.parquet'",
     "SELECT * FROM 'nothing.parquet'",
 ];
