@@ -1,6 +1,6 @@
 //! [`SchemaInference`]: infers a schema for records that came without one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,6 +97,8 @@ pub struct SchemaInference {
     unnamed: u64,
     fixed_size_lists: bool,
     only_examples: bool,
+    /// Features that have a type already.
+    typed: BTreeSet<String>,
 }
 
 /// The observed properties of one feature.
@@ -120,6 +122,13 @@ impl SchemaInference {
     #[must_use]
     pub fn with_fixed_size_lists(mut self, fixed_size_lists: bool) -> Self {
         self.fixed_size_lists = fixed_size_lists;
+        self
+    }
+
+    /// Sets features whose types are known. They may be of several kinds, of which the first one found counts here.
+    #[must_use]
+    pub fn with_typed(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.typed = names.into_iter().collect();
         self
     }
 
@@ -149,7 +158,13 @@ impl SchemaInference {
             self.unnamed += 1;
         }
         for (name, entry) in outline.features.into_iter().filter(|(name, _)| !name.is_empty()) {
-            let found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;
+            let mut found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;
+            if self.typed.contains(name)
+                && let Some(kind) = self.features.get(name).and_then(|observed| observed.kind)
+                && let Some(found) = &mut found
+            {
+                found.kind = kind;
+            }
             observe_one(&mut self.features, name, found, position)?;
         }
         if let Some((lists, _)) = outline.lists {

@@ -57,7 +57,8 @@ pub(crate) async fn infer(
         let (schema, compressions) = (raw_records(), vec![None; files.len()]);
         return Ok(Inferred { schema, mapping: given, compressions, probed_files: 0, records: 0, is_all: true });
     }
-    let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists);
+    let typed = options.types.iter().flat_map(|types| types.fields()).map(|field| field.name().clone());
+    let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists).with_typed(typed);
     let Probed { compressions, probed_files, is_all } =
         probe(session, store, files, names, options, &mut inference).await?;
     let (records, inferred) = (inference.records(), inference.mapping());

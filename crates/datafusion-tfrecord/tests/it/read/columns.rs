@@ -287,3 +287,22 @@ async fn types_sets_the_type_of_one_column() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn types_reads_a_feature_of_two_kinds() -> Result<()> {
+    let dir = tempdir()?;
+    let records = [example([("x", int64s(&[7]))]), example([("x", floats(&[0.5]))]), example([("x", int64s(&[-1]))])];
+    let file = write_records(&dir.path().join("f.tfrecord"), &records)?;
+    let types = Arc::new(Schema::new(vec![Field::new("x", DataType::Float64, true)]));
+    let options = ReadOptions { types: Some(types), ..ReadOptions::default() };
+    insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT x FROM r ORDER BY x", &options).await, @r"
+    +------+
+    | x    |
+    +------+
+    | -1.0 |
+    | 0.5  |
+    | 7.0  |
+    +------+
+    ");
+    Ok(())
+}
