@@ -41,10 +41,10 @@ pub fn sequences(rows: &RecordBatch, lists: &BTreeSet<String>) -> Vec<Sequence> 
         let step = |step| if elements.is_null(step) { Feature::Unset } else { feature(&elements, step) };
         (0..elements.len()).map(step).collect()
     };
-    let is_there = |column: &ArrayRef, row| column.is_valid(row) && *column.data_type() != DataType::Null;
+    let is_present = |column: &ArrayRef, row| column.is_valid(row) && *column.data_type() != DataType::Null;
     let context = records(&rows.project(&context).expect("columns of the table"));
     let sequence = |(row, context)| {
-        let there = steps.iter().filter(|(_, column)| is_there(column, row));
+        let there = steps.iter().filter(|(_, column)| is_present(column, row));
         Sequence { context, lists: there.map(|(name, column)| (name.clone(), of_row(column, row))).collect() }
     };
     context.into_iter().enumerate().map(sequence).collect()

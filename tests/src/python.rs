@@ -147,12 +147,12 @@ impl Environment {
         if let Some((name, _)) = found.iter().find(|(_, version)| fits(version)) {
             return Ok(name);
         }
-        let told = found.iter().map(|(name, version)| match version {
+        let shown = found.iter().map(|(name, version)| match version {
             Ok(minor) => format!("{name} is Python 3.{minor}"),
             Err(error) => format!("{name}: {error}"),
         });
         let wanted = if last == first { format!("3.{first}") } else { format!("3.{first} or newer") };
-        Err(format!("it takes Python {wanted}; {}", told.collect::<Vec<_>>().join(", ")))
+        Err(format!("it takes Python {wanted}; {}", shown.collect::<Vec<_>>().join(", ")))
     }
 }
 

@@ -92,7 +92,7 @@ impl WriteTable<'_> {
             }
         };
         let output = match begun {
-            Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
+            Err(error) if self.mode == SaveMode::Ignore && is_occupied(&error) => return Ok(Ok(kept())),
             begun => begun?,
         };
         let ended = {
@@ -122,7 +122,7 @@ impl WriteTable<'_> {
             Ok(Ok(())) => {}
             Ok(Err(status)) => return Ok(Err(status)),
             // Another run has published first.
-            Err(error) if self.mode == SaveMode::Ignore && is_there_already(&error) => return Ok(Ok(kept())),
+            Err(error) if self.mode == SaveMode::Ignore && is_occupied(&error) => return Ok(Ok(kept())),
             Err(error) => return Err(error),
         }
         let table = TableReport {
@@ -252,7 +252,7 @@ impl TableOutput {
 }
 
 /// Whether a table was not written because its target exists.
-fn is_there_already(error: &Error) -> bool {
+fn is_occupied(error: &Error) -> bool {
     matches!(error, Error::Shards(error) if matches!(error.kind(), ErrorKind::AlreadyThere { .. }))
 }
 

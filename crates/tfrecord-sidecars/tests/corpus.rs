@@ -80,9 +80,9 @@ fn describe_matches_features_of_tensorflow_datasets() -> Result {
     let mut compared = 0;
     for path in files(&corpus.join("tfds"), &|name| name == "features.json") {
         let features = |json: &str| -> Result<BTreeMap<String, &'static str>> {
-            let mut told = BTreeMap::new();
-            tell(&serde_json::from_str(json)?, "", &mut told);
-            Ok(told)
+            let mut shown = BTreeMap::new();
+            tell(&serde_json::from_str(json)?, "", &mut shown);
+            Ok(shown)
         };
         let described = describe(path.parent().ok_or("no folder")?, &DescribeOptions::default())?;
         let (ours, theirs) = (described.table("set/").render(SchemaForm::FeaturesJson)?, fs::read_to_string(&path)?);
@@ -121,18 +121,18 @@ fn describe_matches_schemas_of_tfx() -> Result {
 }
 
 /// The kinds of all features below one, by the names that they have in records.
-fn tell(feature: &Value, name: &str, told: &mut BTreeMap<String, &'static str>) {
+fn tell(feature: &Value, name: &str, shown: &mut BTreeMap<String, &'static str>) {
     let below = |inner: &str| if name.is_empty() { inner.to_owned() } else { format!("{name}/{inner}") };
     if let Some(features) = feature["featuresDict"]["features"].as_object() {
-        features.iter().for_each(|(inner, feature)| tell(feature, &below(inner), told));
+        features.iter().for_each(|(inner, feature)| tell(feature, &below(inner), shown));
     } else if let Some(languages) = feature["content"]["languages"].as_array() {
-        told.extend(languages.iter().filter_map(Value::as_str).map(|language| (below(language), "bytes")));
+        shown.extend(languages.iter().filter_map(Value::as_str).map(|language| (below(language), "bytes")));
     } else if let Some(sequence) = feature.get("sequence") {
-        tell(&sequence["feature"], name, told);
+        tell(&sequence["feature"], name, shown);
     } else if feature.get("text").is_some() || feature.get("image").is_some() {
-        told.insert(name.to_owned(), "bytes");
+        shown.insert(name.to_owned(), "bytes");
     } else if feature.get("classLabel").is_some() {
-        told.insert(name.to_owned(), "int64");
+        shown.insert(name.to_owned(), "int64");
     } else {
         let dtype = [&feature["tensor"]["dtype"], &feature["boundingBox"]["dtype"]].into_iter().find_map(Value::as_str);
         let kind = match dtype {
@@ -141,7 +141,7 @@ fn tell(feature: &Value, name: &str, told: &mut BTreeMap<String, &'static str>) 
             Some(_) => "int64",
             None => panic!("{name}: {feature}"),
         };
-        told.insert(name.to_owned(), kind);
+        shown.insert(name.to_owned(), kind);
     }
 }
 

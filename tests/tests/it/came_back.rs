@@ -151,7 +151,7 @@ fn without_structs_of_nulls(array: &ArrayRef, field: &Field) -> ArrayRef {
         return Arc::new(structs);
     }
     let (fields, children, nulls) = structs.clone().into_parts();
-    let there: NullBuffer = (0..array.len()).map(|row| is_there(&structs, row)).collect();
+    let there: NullBuffer = (0..array.len()).map(|row| is_present(&structs, row)).collect();
     let nulls = NullBuffer::union(nulls.as_ref(), Some(&there));
     Arc::new(StructArray::try_new_with_length(fields, children, nulls, array.len()).unwrap())
 }
@@ -165,10 +165,10 @@ fn is_always_there(field: &Field) -> bool {
 }
 
 /// Whether a row has something in a record.
-fn is_there(array: &dyn Array, row: usize) -> bool {
+fn is_present(array: &dyn Array, row: usize) -> bool {
     array.is_valid(row)
         && match array.data_type() {
-            DataType::Struct(_) => array.as_struct().columns().iter().any(|child| is_there(child, row)),
+            DataType::Struct(_) => array.as_struct().columns().iter().any(|child| is_present(child, row)),
             leaf => *leaf != DataType::Null,
         }
 }

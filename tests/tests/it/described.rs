@@ -33,7 +33,7 @@ fn held(records: &[Record]) -> Held {
 }
 
 /// What `_stats.pb` says of that, and of how many records.
-fn told(dir: &Path) -> (u64, Held) {
+fn shown(dir: &Path) -> (u64, Held) {
     let list = DatasetFeatureStatisticsList::decode(&*fs::read(dir.join("_stats.pb")).unwrap()).unwrap();
     let [dataset] = &list.datasets[..] else { panic!("{} data sets", list.datasets.len()) };
     let features = dataset.features.iter().map(|feature| {
@@ -87,7 +87,7 @@ fn describe_matches_protobuf_on_the_corpus() {
                 } else {
                     held(&read_file(&file))
                 };
-                let (rows, mut features) = told(&dir);
+                let (rows, mut features) = shown(&dir);
                 // Feature lists stand beside the context, which is compared.
                 features.retain(|name, _| expected.contains_key(name) || !are_sequences);
                 assert_eq!((Some(rows), features), (entry.rows, expected), "{}", entry.path);
@@ -168,10 +168,10 @@ fn splits(info: &Path, frame_len: u64) -> BTreeMap<String, (Vec<u64>, u64)> {
     let info: Value = serde_json::from_slice(&fs::read(info).unwrap()).unwrap();
     // Numbers of 64 bits are texts in the JSON of protobuf.
     let number = |value: &Value| value.as_str().unwrap().parse::<u64>().unwrap();
-    let told = |split: &Value| {
+    let shown = |split: &Value| {
         let records: Vec<u64> = split["shardLengths"].as_array().unwrap().iter().map(number).collect();
         let bytes = number(&split["numBytes"]) + frame_len * records.iter().sum::<u64>();
         (split["name"].as_str().unwrap().to_owned(), (records, bytes))
     };
-    info["splits"].as_array().unwrap().iter().map(told).collect()
+    info["splits"].as_array().unwrap().iter().map(shown).collect()
 }

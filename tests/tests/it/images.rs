@@ -286,10 +286,10 @@ fn a_signed_url_stays_secret() {
         "SELECT path, image_info(content)['width'] AS width FROM files('http://{}/rose.jpg?sig=hunter2')",
         server.authority()
     );
-    let told = run(tfr_sql().args([&query, "-v", "--shards", "1"]).arg("--out").arg(&out)).success().stderr;
+    let printed = run(tfr_sql().args([&query, "-v", "--shards", "1"]).arg("--out").arg(&out)).success().stderr;
     let manifest = fs::read_to_string(out.join("_manifest.json")).unwrap();
     let records = format!("{:?}", read_shards(&out));
-    for shown in [&told, &manifest, &records] {
+    for shown in [&printed, &manifest, &records] {
         assert!(!shown.contains("hunter2"), "{shown}");
     }
     assert!(manifest.contains("rose.jpg"), "{manifest}");

@@ -94,25 +94,25 @@ fn killed_at_moments(mode: &str, before: Option<(u32, u32)>, new: (u32, u32), af
         let code = kill_after(write(&query, &out, mode, arrangement), moment);
 
         let found = rows(&out);
-        let told = format!("killed after {moment:?} of {takes:?}, exit {code:?}: {arrangement:?} {mode}");
-        assert!(found == old || found == whole, "{told}: {found:?}\n{:?}", scratch.listing());
-        assert!(code.is_none() || (code == Some(0) && found == whole), "{told}: {found:?}");
+        let shown = format!("killed after {moment:?} of {takes:?}, exit {code:?}: {arrangement:?} {mode}");
+        assert!(found == old || found == whole, "{shown}: {found:?}\n{:?}", scratch.listing());
+        assert!(code.is_none() || (code == Some(0) && found == whole), "{shown}: {found:?}");
         if found.is_some() {
             run(tfr_sql().args(["verify", "--remove-leftovers"]).arg(&out)).success();
-            assert_eq!(rows(&out), found, "{told}, leftovers removed");
+            assert_eq!(rows(&out), found, "{shown}, leftovers removed");
             run(tfr_sql().arg("verify").arg(&out)).success();
         }
         let mode = if found.is_none() { "overwrite" } else { mode };
         if found == old {
             run(&mut write(&query, &out, mode, arrangement)).success();
         }
-        assert_eq!(rows(&out), whole, "{told}, and once more");
+        assert_eq!(rows(&out), whole, "{shown}, and once more");
         let left: Vec<_> = scratch
             .listing()
             .into_iter()
             .filter(|name| name.split('/').any(|part| part.starts_with(".tfr-")))
             .collect();
-        assert!(left.is_empty(), "{told}: {left:?}");
+        assert!(left.is_empty(), "{shown}: {left:?}");
     }
 }
 
@@ -161,9 +161,9 @@ fn killed_table_write_leaves_no_partial_table() {
             let code = kill_after(write(&numbers(new.0, new.1), &out, mode, &[]), moment);
 
             let found = rows(&out);
-            let told = format!("killed after {moment:?} of {takes:?}, exit {code:?}: {name} {mode}");
+            let shown = format!("killed after {moment:?} of {takes:?}, exit {code:?}: {name} {mode}");
             let before = if mode == "overwrite" { counted(old.0, old.1) } else { None };
-            assert!(found == before || found == counted(new.0, new.1), "{told}: {found:?}\n{:?}", scratch.listing());
+            assert!(found == before || found == counted(new.0, new.1), "{shown}: {found:?}\n{:?}", scratch.listing());
             let is_left = |name: &String| name.split('/').any(|part| part.starts_with(".tfr-"));
             let any_left = scratch.listing().iter().any(is_left);
             let cleared = run(tfr_sql().args(["verify", "--remove-leftovers"]).arg(&out));
@@ -171,8 +171,8 @@ fn killed_table_write_leaves_no_partial_table() {
                 cleared.success();
             }
             let left: Vec<_> = scratch.listing().into_iter().filter(is_left).collect();
-            assert!(left.is_empty(), "{told}: {left:?}");
-            assert_eq!(rows(&out), found, "{told}, leftovers removed");
+            assert!(left.is_empty(), "{shown}: {left:?}");
+            assert_eq!(rows(&out), found, "{shown}, leftovers removed");
         }
     }
 }

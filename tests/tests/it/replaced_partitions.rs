@@ -115,8 +115,8 @@ fn rows_of_no_partition_replace_nothing() {
         run(&mut write(command(), &days(1..=2, 1), &out, &[])).success();
         let mut none = command();
         none.args([&format!("{} WHERE false", days(1..=2, 2)), "--out", &out, "--partition-by", "dt"]).args(REPLACE);
-        let told = run(&mut none).success().stderr;
-        assert!(told.contains(": no partition is replaced, for there are no rows"), "{told}");
+        let shown = run(&mut none).success().stderr;
+        assert!(shown.contains(": no partition is replaced, for there are no rows"), "{shown}");
         assert_eq!(read(command(), &out), versions(&[(1, 1), (2, 1)]));
         run(command().args(["verify", &out])).success();
     }
@@ -209,11 +209,11 @@ fn sets_without_these_partitions_are_refused() {
         assert_eq!(files(&scratch.join(name)), before, "{name}");
         stderr.replace(&path(name), name)
     };
-    let told =
+    let shown =
         [("plain", &[][..]), ("other", &[]), ("zipped", &[]), ("spark", &[]), ("described", &["--emit", "tfmd"])]
             .map(|(name, arguments)| refused(name, arguments))
             .to_vec();
-    insta::assert_snapshot!(told.join("---\n"), @r##"
+    insta::assert_snapshot!(shown.join("---\n"), @r##"
     error: plain: none of its partitions is replaced: partitioning is by dt (Utf8), in the set it is none
 
     hint: name the columns that the set is partitioned by with --partition-by; a set without partitions is replaced as a whole, with --mode overwrite

@@ -377,11 +377,11 @@ fn tables_of_delta_rs_are_refused() {
 #[test]
 fn table_format_errors_have_hints() {
     let scratch = layout(&[DELTA, ICEBERG, ACID].concat());
-    let told = |location: &str| {
+    let shown = |location: &str| {
         let found = count(&scratch, location).exits_with(1);
         found.stderr.replace("; or name one file", "\n    or name one file")
     };
-    insta::assert_snapshot!([told("lake/delta/"), told("db/t/"), told("acid/")].join("\n"));
+    insta::assert_snapshot!([shown("lake/delta/"), shown("db/t/"), shown("acid/")].join("\n"));
 }
 
 /// Files `v9` and `v10` are in this order, and the newest is the one to read by.

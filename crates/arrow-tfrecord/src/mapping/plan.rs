@@ -403,7 +403,7 @@ impl Planner<'_> {
     /// Plans the nulls of a nullable part.
     fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
         let in_list = !dimensions.is_empty() || self.steps;
-        let is_told_by_a_field = node.kind.is_always_there();
+        let is_in_a_field = node.kind.is_always_there();
         if let NodeKind::Leaf(None) = &node.kind {
             return Ok(());
         }
@@ -412,7 +412,7 @@ impl Planner<'_> {
             NullRule::Policy(NullPolicy::Mask) => {
                 let name = match &node.kind {
                     NodeKind::Leaf(Some(_)) => "is_null".to_owned(),
-                    NodeKind::Struct(_) if in_list || !is_told_by_a_field => "is_null".to_owned(),
+                    NodeKind::Struct(_) if in_list || !is_in_a_field => "is_null".to_owned(),
                     NodeKind::List { .. } | NodeKind::Fixed { .. } if in_list => {
                         format!("is_null_{}", dimensions.len() - usize::from(!self.steps))
                     }
@@ -433,7 +433,7 @@ impl Planner<'_> {
                 NodeKind::Leaf(_) | NodeKind::Struct(_) => {}
                 _ => self.at_least(LossClass::Narrowed, path, "null becomes an empty list"),
             },
-            NullRule::Policy(_) if !in_list && !is_told_by_a_field => {
+            NullRule::Policy(_) if !in_list && !is_in_a_field => {
                 self.at_least(LossClass::Narrowed, path, "a struct of nulls becomes null");
             }
             NullRule::Policy(_) => {}

@@ -222,7 +222,7 @@ fn null_parent_is_written_by_its_own_rule() {
     maps.values().append_null();
     maps.append(true).unwrap();
     maps.append(false).unwrap();
-    let told = |array: ArrayRef, rules: &[(&str, &str)]| {
+    let shown = |array: ArrayRef, rules: &[(&str, &str)]| {
         let options = rules.iter().fold(MappingOptions::default(), |options, (part, rule)| {
             options.with_column_nulls(*part, rule.parse::<NullRule>().unwrap())
         });
@@ -232,17 +232,17 @@ fn null_parent_is_written_by_its_own_rule() {
     let (of_lists, of_numbers, of_structs) = (Arc::new(of_lists), Arc::new(of_numbers), Arc::new(of_structs));
     let maps: ArrayRef = Arc::new(maps.finish());
     let stories = [
-        told(of_lists.clone(), &[("c", "empty")]),
-        told(of_lists.clone(), &[("c/l", "empty")]),
-        told(of_lists, &[("c", "unset"), ("c/l", "empty")]),
-        told(of_numbers.clone(), &[("c/x", "default=7")]),
-        told(of_numbers.clone(), &[("c", "empty"), ("c/x", "unset")]),
-        told(of_numbers.clone(), &[("c", "default=8"), ("c/x", "default=7")]),
-        told(of_numbers, &[("c/x", "default=foo")]),
-        told(of_structs, &[("c/k", "empty")]),
-        told(maps.clone(), &[("c/value", "mask"), ("c/key", "empty")]),
-        told(maps.clone(), &[("c", "empty"), ("c/value", "mask")]),
-        told(maps, &[("c", "unset"), ("c/value", "default=5")]),
+        shown(of_lists.clone(), &[("c", "empty")]),
+        shown(of_lists.clone(), &[("c/l", "empty")]),
+        shown(of_lists, &[("c", "unset"), ("c/l", "empty")]),
+        shown(of_numbers.clone(), &[("c/x", "default=7")]),
+        shown(of_numbers.clone(), &[("c", "empty"), ("c/x", "unset")]),
+        shown(of_numbers.clone(), &[("c", "default=8"), ("c/x", "default=7")]),
+        shown(of_numbers, &[("c/x", "default=foo")]),
+        shown(of_structs, &[("c/k", "empty")]),
+        shown(maps.clone(), &[("c/value", "mask"), ("c/key", "empty")]),
+        shown(maps.clone(), &[("c", "empty"), ("c/value", "mask")]),
+        shown(maps, &[("c", "unset"), ("c/value", "default=5")]),
     ];
     assert_snapshot!(stories.concat());
 }
@@ -280,10 +280,10 @@ fn null_lists_of_length_zero_have_no_values() {
     let valid = Some(NullBuffer::from(vec![true, false]));
     let lists = FixedSizeListArray::try_new_with_length(item(&none), 0, none, valid, 2).unwrap();
     let array: ArrayRef = Arc::new(lists);
-    let told = |policy: NullPolicy| story(&array, &MappingOptions::default().with_nulls(policy));
-    assert_eq!(told(NullPolicy::Absent), "  exact\n  {c: []}\n  {}\n  -> [] | null\n");
+    let shown = |policy: NullPolicy| story(&array, &MappingOptions::default().with_nulls(policy));
+    assert_eq!(shown(NullPolicy::Absent), "  exact\n  {c: []}\n  {}\n  -> [] | null\n");
     assert_eq!(
-        told(NullPolicy::Empty),
+        shown(NullPolicy::Empty),
         "  narrowed\n  column \"c\" loses information: null becomes an empty list\n  {c: []}\n  {c: []}\n  -> [] | []\n"
     );
 }

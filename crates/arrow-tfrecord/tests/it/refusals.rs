@@ -36,7 +36,7 @@ fn bytes(values: &[&[u8]]) -> Vec<u8> {
     record(Some(Kind::BytesList(BytesList { value: values.iter().map(|value| value.to_vec()).collect() })))
 }
 
-fn told(error: &Error) -> String {
+fn shown(error: &Error) -> String {
     error.to_string()
 }
 
@@ -53,7 +53,7 @@ fn refusal(field: Field, choice: Option<Choice>, bad: Vec<u8>) -> String {
     // What came before is gone with the error, and the decoder goes on.
     let next = decoder.decode(&file(&[good])).and_then(|_| decoder.flush()).unwrap().unwrap();
     assert_eq!(next.num_rows(), 1);
-    told(&error)
+    shown(&error)
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn reader_rejects_unsupported_schema_before_reading() {
     let nested = ReaderBuilder::new(schema).build_decoder().unwrap_err();
     let schema = Arc::new(Schema::new(vec![Field::new("f", DataType::Int64, true)]));
     let beyond = ReaderBuilder::new(schema).with_projection(vec![0, 1]).build_decoder().unwrap_err();
-    assert_snapshot!(format!("{}\n\n{}", told(&nested), told(&beyond)));
+    assert_snapshot!(format!("{}\n\n{}", shown(&nested), shown(&beyond)));
 }
 
 /// Or a schema of some lines would take all memory.
@@ -112,7 +112,7 @@ fn reader_rejects_rows_larger_than_a_batch_before_reading() {
     let list = |item, len| DataType::FixedSizeList(Field::new_list_field(item, true).into(), len);
     let refused = |data_type| {
         let schema = Schema::new(vec![Field::new("x", DataType::Int64, true), Field::new("f", data_type, true)]);
-        ReaderBuilder::new(Arc::new(schema)).with_projection(vec![0]).build_decoder().map_err(|error| told(&error))
+        ReaderBuilder::new(Arc::new(schema)).with_projection(vec![0]).build_decoder().map_err(|error| shown(&error))
     };
     assert_snapshot!(refused(list(DataType::Float32, i32::MAX)).unwrap_err(), @r#"
     column "f": one row of type FixedSizeList(2147483647 x Float32) takes 17179869176 bytes, even if it is null; a batch has at most 268435456
@@ -155,7 +155,7 @@ fn a_reader_ends_with_its_first_error() {
     assert_eq!(reader.next().unwrap().unwrap(), batch.slice(0, 4));
     assert_eq!(reader.next().unwrap().unwrap(), batch.slice(4, 4));
     let arrow_schema::ArrowError::ExternalError(error) = reader.next().unwrap().unwrap_err() else { panic!("ours") };
-    assert_snapshot!(told(error.downcast_ref::<Error>().unwrap()), @r"
+    assert_snapshot!(shown(error.downcast_ref::<Error>().unwrap()), @r"
     record 9 at byte 279: truncated, expected 31 bytes of a framed record, found 30
     ");
     assert!(reader.next().is_none());

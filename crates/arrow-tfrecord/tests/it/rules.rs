@@ -154,25 +154,25 @@ impl Model<'_> {
         }
         match (value, item_of(data_type)) {
             (Cell::Struct(values), _) => {
-                let (mut children, mut is_there, mut has_values) = (Vec::new(), false, false);
+                let (mut children, mut is_present, mut has_values) = (Vec::new(), false, false);
                 for (child, value) in fields_of(data_type).unwrap().iter().zip(values) {
                     let path = format!("{path}/{}", child.name());
                     let around = Around { rule: self.rule(&path, rule), ..around.clone() };
                     let (read, here, valued) = self.read(&path, child, value, &around);
                     children.push(read);
-                    (is_there, has_values) = (is_there || here, has_values || valued);
+                    (is_present, has_values) = (is_present || here, has_values || valued);
                 }
                 let tells = match rule {
                     _ if !field.is_nullable() || !is_row || around.in_steps => true,
                     NullRule::Default(_) | NullRule::Policy(NullPolicy::Error | NullPolicy::Mask) => true,
                     NullRule::Policy(NullPolicy::Empty) => has_values,
-                    _ => is_there,
+                    _ => is_present,
                 };
                 if !tells {
                     self.lossy.insert(path.to_owned());
-                    return (Cell::Null, is_there, has_values);
+                    return (Cell::Null, is_present, has_values);
                 }
-                (Cell::Struct(children), is_there, has_values)
+                (Cell::Struct(children), is_present, has_values)
             }
             (Cell::List(values), Some(item)) => {
                 let is_fixed = matches!(data_type, DataType::FixedSizeList(..));
@@ -263,14 +263,14 @@ fn check(batch: &RecordBatch, mut options: MappingOptions) -> Result<(), TestCas
     };
     let back = arrow_select::concat::concat_batches(&batch.schema(), &batches).unwrap();
     for (column, mapped) in mapping.columns().iter().enumerate() {
-        let told = || format!("{options:?}\n{mapping}{:?}\n{:?}", batch.column(column), back.column(column));
+        let shown = || format!("{options:?}\n{mapping}{:?}\n{:?}", batch.column(column), back.column(column));
         let mut model = Model { options: &options, lossy: BTreeSet::new() };
         for row in 0..batch.num_rows() {
             let expected = model.column(schema.field(column), &cell(batch.column(column), row));
-            prop_assert!(is_same(&expected, &cell(back.column(column), row)), "row {row}\n{}", told());
+            prop_assert!(is_same(&expected, &cell(back.column(column), row)), "row {row}\n{}", shown());
         }
         if mapped.class != LossClass::Narrowed {
-            prop_assert_eq!(back.column(column).to_data(), batch.column(column).to_data(), "{}", told());
+            prop_assert_eq!(back.column(column).to_data(), batch.column(column).to_data(), "{}", shown());
         }
         let warnings = mapping.warnings();
         for part in model.lossy {
@@ -278,7 +278,7 @@ fn check(batch: &RecordBatch, mut options: MappingOptions) -> Result<(), TestCas
                 Some(part) => format!("{part}: "),
                 None => format!("column {:?} loses", mapped.column),
             };
-            prop_assert!(warnings.iter().any(|line| line.contains(&named)), "{part} is not named\n{}", told());
+            prop_assert!(warnings.iter().any(|line| line.contains(&named)), "{part} is not named\n{}", shown());
         }
     }
     Ok(())

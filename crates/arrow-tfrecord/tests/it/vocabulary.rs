@@ -64,7 +64,7 @@ fn vocabulary_ranks_are_whole_numbers() {
 fn vocabulary_rejects_unknown_values_and_ranks() {
     let array: ArrayRef = Arc::new(StringArray::from(vec!["cat", "emu"]));
     let batch = batch(ArrayRef::clone(&array));
-    let told = |error: &Error| error.to_string();
+    let shown = |error: &Error| error.to_string();
     let cats = MappingOptions::default().with_vocabulary("c", vec!["cat".to_owned()]);
     let unknown = encoded(&batch, &cats).unwrap_err();
     let without = encoded(&batch, &MappingOptions::default().with_choice("c", Choice::Index)).unwrap_err();
@@ -77,6 +77,6 @@ fn vocabulary_rejects_unknown_values_and_ranks() {
     let many = Vocabulary::new(1).observe(&array).unwrap_err();
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let numbers = Vocabulary::new(1).observe(&numbers).unwrap_err();
-    let refusals = [&unknown, &without, &twice, &beyond, &many, &numbers].map(told);
+    let refusals = [&unknown, &without, &twice, &beyond, &many, &numbers].map(shown);
     assert_snapshot!(refusals.join("\n\n"));
 }

@@ -340,7 +340,7 @@ impl CommitTask {
             };
             Ok(options.emit.files(&set)?)
         };
-        let replaces = self.options.mode == SaveMode::OverwritePartitions && run.staging.standing().is_some();
+        let replaces = self.options.mode == SaveMode::OverwritePartitions && run.staging.current().is_some();
         let outcome = Arc::clone(&self.outcome);
         let keep = move |manifest: Manifest| {
             let written = WriteOutcome::Written(Arc::new(manifest));
@@ -369,9 +369,9 @@ impl CommitTask {
     }
 
     /// Refuses to describe a growing set by its new rows alone, and warns of files that will be removed.
-    fn note_stale(&self, standing: &Manifest) -> Result<()> {
-        check_appended(&self.options, standing)?;
-        let stale: Vec<_> = standing.describing_sidecars().collect();
+    fn note_stale(&self, current: &Manifest) -> Result<()> {
+        check_appended(&self.options, current)?;
+        let stale: Vec<_> = current.describing_sidecars().collect();
         if !stale.is_empty() {
             let (out, stale) = (&self.options.out, stale.join(", "));
             warn!(
@@ -384,7 +384,7 @@ impl CommitTask {
     /// Stages the shards that belong to the set although they received no rows. When appending, they already exist.
     async fn stage_missing(&self, run: &Arc<Run>, staged: &[StagedShard]) -> Result<Vec<StagedShard>> {
         // Appending no rows adds no shards.
-        if run.staging.standing().is_some() && staged.iter().all(|shard| shard.rows == 0) {
+        if run.staging.current().is_some() && staged.iter().all(|shard| shard.rows == 0) {
             return Ok(Vec::new());
         }
         let mut sealing = Sealing::new(run, 1);
@@ -401,9 +401,9 @@ impl CommitTask {
     pub(super) async fn begin(&self, context: &TaskContext) -> Result<Begun<Arc<Run>>> {
         let begun = self.begin_run(context, &self.describe()?).await?;
         if let Begun::Run(run) = &begun
-            && let Some(standing) = run.staging.standing()
+            && let Some(current) = run.staging.current()
         {
-            self.note_stale(standing)?;
+            self.note_stale(current)?;
         }
         Ok(begun)
     }
@@ -429,8 +429,8 @@ impl CommitTask {
                 },
                 begun => begun.map_err(shards_error)?,
             };
-            if let Some(standing) = commit.standing() {
-                standing.check_append(&description, commit.out()).map_err(shards_error)?;
+            if let Some(current) = commit.current() {
+                current.check_append(&description, commit.out()).map_err(shards_error)?;
             }
             for leftover in commit.leftovers() {
                 let state = if leftover.live { "still going on" } else { "killed" };
@@ -501,9 +501,9 @@ fn found_instead(error: &DataFusionError) -> Option<Vec<String>> {
 }
 
 /// Refuses to describe a set that rows are appended to: its existing rows have not been seen.
-pub(super) fn check_appended(options: &WriteOptions, standing: &Manifest) -> Result<()> {
+pub(super) fn check_appended(options: &WriteOptions, current: &Manifest) -> Result<()> {
     if options.emit.describes() {
-        let (out, set) = (options.out.to_string(), standing.totals.rows);
+        let (out, set) = (options.out.to_string(), current.totals.rows);
         return Err(crate::ErrorKind::DescribesAppended { emit: options.emit.to_string(), out, rows: set }.into());
     }
     Ok(())

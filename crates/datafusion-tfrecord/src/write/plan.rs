@@ -106,9 +106,9 @@ fn plan(
         _ if planning == Planning::Elsewhere => {}
         WriteTarget::Local(out) => {
             inputs = local_inputs(&input, &options.inputs);
-            if let Preflight::Append(standing) = preflight(out, options.mode, &inputs).map_err(shards_error)? {
-                standing.check_append(&description.describe(1)?, out).map_err(shards_error)?;
-                check_appended(&options, &standing)?;
+            if let Preflight::Append(current) = preflight(out, options.mode, &inputs).map_err(shards_error)? {
+                current.check_append(&description.describe(1)?, out).map_err(shards_error)?;
+                check_appended(&options, &current)?;
             }
         }
         WriteTarget::Store(out) => {

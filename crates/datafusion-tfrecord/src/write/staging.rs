@@ -33,7 +33,7 @@ impl Staging {
 
     /// Returns the existing set that the shards are appended to, if there is one. For a task, the process that publishes
     /// its shards compares the sets.
-    pub(super) fn standing(&self) -> Option<&Manifest> {
-        self.commit.as_ref().and_then(|commit| commit.standing())
+    pub(super) fn current(&self) -> Option<&Manifest> {
+        self.commit.as_ref().and_then(|commit| commit.current())
     }
 }

@@ -173,5 +173,5 @@ pub(super) async fn published(
         SharedPlace::Store(uploads) => uploads,
     };
     let found = control_area(&options.out, uploads, context)?.published().await?;
-    Ok(found.filter(|(_, is_complete)| *is_complete).map(|(standing, _)| standing.manifest))
+    Ok(found.filter(|(_, is_complete)| *is_complete).map(|(current, _)| current.manifest))
 }

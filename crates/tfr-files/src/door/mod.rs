@@ -299,9 +299,9 @@ impl Door {
     /// Checks that something at the store of this URL is allowed, before the store is built.
     pub(crate) fn check_store(&self, url: &Url) -> Result<()> {
         let store = without_user(url);
-        let is_there = |list: &Arc<AllowList>| list.urls.iter().any(|allowed| allowed.store == store);
+        let has_store = |list: &Arc<AllowList>| list.urls.iter().any(|allowed| allowed.store == store);
         let is_local = Service::of(url.scheme()) == Some(Service::File);
-        match is_local || self.lists.iter().all(is_there) {
+        match is_local || self.lists.iter().all(has_store) {
             true => Ok(()),
             false => Err(self.refused(&LocationText::from(store.as_str()).to_string(), None)),
         }

@@ -37,9 +37,9 @@ fn allow_has_no_way_out() {
     let ways = ways::all(&world);
     assert!(ways.len() >= 200, "{} ways", ways.len());
     let succeeds = |way: &ways::Way| {
-        let (status, told) = try_out(&world, way, &world.allow());
-        let mistaken = || told.starts_with("Usage(").then(|| format!("{:?} is no way out: {told}", way.arguments));
-        world.success(&way.arguments, status, &told).or_else(mistaken)
+        let (status, shown) = try_out(&world, way, &world.allow());
+        let mistaken = || shown.starts_with("Usage(").then(|| format!("{:?} is no way out: {shown}", way.arguments));
+        world.success(&way.arguments, status, &shown).or_else(mistaken)
     };
     let found: Vec<_> = ways.iter().filter_map(succeeds).collect();
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), ways.len(), found.join("\n"));
@@ -76,7 +76,7 @@ fn kernel_alone_refuses_files_outside() {
     // What is outside can be read here only.
     let (world, tried) = tried.join().unwrap();
     let success =
-        |((status, told), way): &((ExitStatus, String), ways::Way)| world.success(&way.arguments, *status, told);
+        |((status, shown), way): &((ExitStatus, String), ways::Way)| world.success(&way.arguments, *status, shown);
     let found: Vec<_> = tried.iter().filter_map(success).collect();
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), tried.len(), found.join("\n"));
     println!("{} ways out", tried.len());
@@ -91,9 +91,9 @@ fn allow_opens_what_is_inside() {
     let done = |arguments: &[&str]| {
         let allow = world.allow();
         let arguments: Vec<_> = arguments.iter().copied().chain(allow.iter().map(String::as_str)).collect();
-        let (status, told) = run(&arguments);
-        assert_eq!(status, ExitStatus::Done, "{arguments:?}: {told}");
-        told
+        let (status, shown) = run(&arguments);
+        assert_eq!(status, ExitStatus::Done, "{arguments:?}: {shown}");
+        shown
     };
     for name in ["in/a.csv", "also_in/a.csv", "in/again.csv", "in/../in/a.csv", "in/mixed/ok.csv", "in/dt=*/b.csv"] {
         let query = format!("SELECT word FROM '{}'", world.path(name));
@@ -133,28 +133,28 @@ fn allow_of_the_environment_and_of_arguments_both_hold() {
     fs::create_dir(bench.path().join("in")).unwrap();
     fs::write(bench.path().join("in/a.csv"), "x\n1\n").unwrap();
     fs::create_dir(bench.path().join("tmp")).unwrap();
-    let told = |variable: &str, arguments: &[&str]| {
+    let shown = |variable: &str, arguments: &[&str]| {
         let mut command = bench.command(arguments);
         command.args(["--temp-dir", "tmp"]).env("TFR_SQL_ALLOW", variable);
         tell(&command.output().unwrap())
     };
     let (inside, users) = ("SELECT x FROM 'in/a.csv'", "SELECT count(*) AS n FROM 'users.csv'");
-    assert_eq!(told("in,tmp", &[inside]), "exit 0\n-- stdout\nx\n1\n");
-    assert!(told("in,tmp", &[users]).starts_with("exit 1\n-- stderr\nerror: users.csv: not allowed\n"));
+    assert_eq!(shown("in,tmp", &[inside]), "exit 0\n-- stdout\nx\n1\n");
+    assert!(shown("in,tmp", &[users]).starts_with("exit 1\n-- stderr\nerror: users.csv: not allowed\n"));
     // An option does not widen what the environment allows.
-    assert!(told("in,tmp", &[users, "--allow", "."]).starts_with("exit 1\n"));
-    assert!(told(".", &[users, "--allow", "in", "--allow", "tmp"]).starts_with("exit 1\n"));
-    assert!(told(".", &[users, "--allow", "users.csv", "--allow", "tmp"]).starts_with("exit 0\n"));
+    assert!(shown("in,tmp", &[users, "--allow", "."]).starts_with("exit 1\n"));
+    assert!(shown(".", &[users, "--allow", "in", "--allow", "tmp"]).starts_with("exit 1\n"));
+    assert!(shown(".", &[users, "--allow", "users.csv", "--allow", "tmp"]).starts_with("exit 0\n"));
     for unusable in ["", "in,,tmp", "in,none"] {
-        assert!(told(unusable, &[inside]).starts_with("exit 2\n"), "{unusable:?}");
+        assert!(shown(unusable, &[inside]).starts_with("exit 2\n"), "{unusable:?}");
     }
 }
 
 #[test]
 fn allow_of_temporary_files_is_decided_at_the_start() {
     let bench = Workbench::new();
-    let told = bench.tell(&["SELECT 1 AS x", "--allow", "."]);
-    assert!(told.starts_with("exit 2\n-- stderr\nerror: ") && told.contains("--temp-dir"), "{told}");
+    let shown = bench.tell(&["SELECT 1 AS x", "--allow", "."]);
+    assert!(shown.starts_with("exit 2\n-- stderr\nerror: ") && shown.contains("--temp-dir"), "{shown}");
 }
 
 #[test]
@@ -183,24 +183,24 @@ fn allow_travels_with_a_plan() {
     let (out, temp) = (world.path("in/planned"), world.path("tmp"));
     let mut planning = vec![query.as_str(), "--out", &out, "--plan", &plan, "--partitions", "1", "--temp-dir", &temp];
     planning.extend(allow.iter().map(String::as_str));
-    let (status, told) = run(&planning);
-    assert_eq!(status, ExitStatus::Done, "{told}");
+    let (status, shown) = run(&planning);
+    assert_eq!(status, ExitStatus::Done, "{shown}");
     fs::remove_file(&input).unwrap();
     symlink("../secret/s.csv", &input).unwrap();
     // The task has no --allow of its own.
-    let (status, told) = run(&["task", &plan, "--index", "0", "--temp-dir", &temp]);
-    assert_eq!(status, ExitStatus::Failed, "{told}");
-    assert!(told.contains("not allowed"), "{told}");
+    let (status, shown) = run(&["task", &plan, "--index", "0", "--temp-dir", &temp]);
+    assert_eq!(status, ExitStatus::Failed, "{shown}");
+    assert!(shown.contains("not allowed"), "{shown}");
     fs::remove_file(&input).unwrap();
     fs::write(&input, "id,word\n1,open\n").unwrap();
-    let (status, told) = run(&["task", &plan, "--index", "0", "--temp-dir", &world.path("secret")]);
-    assert_eq!(status, ExitStatus::Usage, "{told}");
+    let (status, shown) = run(&["task", &plan, "--index", "0", "--temp-dir", &world.path("secret")]);
+    assert_eq!(status, ExitStatus::Usage, "{shown}");
     assert_eq!(run(&["abandon", &plan]).0, ExitStatus::Done);
 }
 
 #[test]
 fn verbose_tells_whether_the_kernel_enforces_it() {
     let bench = Workbench::new();
-    let told = bench.tell(&["SELECT 1 AS x", "--allow", ".", "--temp-dir", ".", "-v"]);
-    assert!(told.contains("the kernel enforces the paths") || told.contains("does not enforce the paths"), "{told}");
+    let shown = bench.tell(&["SELECT 1 AS x", "--allow", ".", "--temp-dir", ".", "-v"]);
+    assert!(shown.contains("the kernel enforces the paths") || shown.contains("does not enforce the paths"), "{shown}");
 }

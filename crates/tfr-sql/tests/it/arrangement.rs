@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tfrecord_shards::Manifest;
 
-use crate::workbench::{Workbench, assert_told, check_report, tell};
+use crate::workbench::{Workbench, assert_prints, check_report, tell};
 
 /// 3,000 rows of 300 users, in three days.
 const EVENTS: &str = "SELECT value % 300 AS \"UserId\", value AS event, \
@@ -63,11 +63,11 @@ fn a_shuffle_depends_on_rows_and_seed_alone() {
 #[test]
 fn shuffle_warns_that_it_undoes_order_by() {
     let bench = Workbench::new();
-    let told = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC", "--out", "all", "--shuffle"]);
-    assert!(told.contains("--shuffle undoes the ORDER BY of the query\n"), "{told}");
+    let shown = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC", "--out", "all", "--shuffle"]);
+    assert!(shown.contains("--shuffle undoes the ORDER BY of the query\n"), "{shown}");
     // Here the order says which rows there are.
-    let told = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC LIMIT 10", "--out", "some", "--shuffle"]);
-    assert!(told.starts_with("exit 0\n") && !told.contains("ORDER BY"), "{told}");
+    let shown = bench.tell(&["SELECT id FROM 'many.parquet' ORDER BY id DESC LIMIT 10", "--out", "some", "--shuffle"]);
+    assert!(shown.starts_with("exit 0\n") && !shown.contains("ORDER BY"), "{shown}");
 }
 
 #[test]
@@ -103,22 +103,22 @@ fn no_key_is_in_two_splits() {
 fn exact_splits_and_those_of_a_column_are_told_before_and_after() {
     let bench = Workbench::new();
     let exact = ["--split", "train=rest,val=500rows", "--shuffle", "--dry-run"];
-    let told = bench.tell(&[&[EVENTS], exact.as_slice()].concat());
-    assert!(told.contains("splits  train=rest,val=500rows, cut from the shuffled rows\n"), "{told}");
+    let shown = bench.tell(&[&[EVENTS], exact.as_slice()].concat());
+    assert!(shown.contains("splits  train=rest,val=500rows, cut from the shuffled rows\n"), "{shown}");
     let two = ["--split", "train=rest,val=500rows", "--shuffle", "--shards", "val=2"];
-    assert_told!(bench.tell(&[&[EVENTS, "--out", "exact"], two.as_slice()].concat()), @r##"
+    assert_prints!(bench.tell(&[&[EVENTS, "--out", "exact"], two.as_slice()].concat()), @r##"
     exit 0
     -- stderr
     3,000 rows (train 2,500, val 500) in 3 shards, 196.9 KiB, [seconds]: exact
     "##);
-    assert_told!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=1rows,b=2rows", "--shuffle"]), @r##"
+    assert_prints!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=1rows,b=2rows", "--shuffle"]), @r##"
     exit 1
     -- stderr
     error: splits a=1rows,b=2rows: expected 3 rows, found 3000
 
     hint: change the numbers, or give one split all other rows: train=rest
     "##);
-    assert_told!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=3000rows"]), @r##"
+    assert_prints!(bench.tell(&[EVENTS, "--out", "wrong", "--split", "a=3000rows"]), @r##"
     exit 1
     -- stderr
     error: splits a=3000rows: exact numbers of rows are cut from shuffled rows, and these are not shuffled
@@ -126,15 +126,15 @@ fn exact_splits_and_those_of_a_column_are_told_before_and_after() {
     hint: add --shuffle; fractions, such as train=0.8,val=0.2, keep the order
     "##);
     let by_key = ["--split", "a=3000rows", "--split-by", "dt", "--shuffle"];
-    let told = bench.tell(&[&[EVENTS, "--out", "wrong"], by_key.as_slice()].concat());
+    let shown = bench.tell(&[&[EVENTS, "--out", "wrong"], by_key.as_slice()].concat());
     let conflict = "error: --split-by cannot be used with exact numbers of rows, which would divide keys\n";
-    assert!(told.starts_with("exit 2\n") && told.contains(conflict), "{told}");
+    assert!(shown.starts_with("exit 2\n") && shown.contains(conflict), "{shown}");
     assert!(!bench.path().join("wrong").exists());
     let named = "SELECT *, CASE WHEN \"UserId\" < 30 THEN 'val' ELSE 'train' END AS Part FROM (";
     let named = format!("{named}{EVENTS})");
-    let told = bench.tell(&[&named, "--split-column", "part", "--dry-run"]);
-    assert!(told.contains("splits  those that the values of Part name\n"), "{told}");
-    assert_told!(bench.tell(&[&named, "--out", "named", "--split-column", "part"]), @r##"
+    let shown = bench.tell(&[&named, "--split-column", "part", "--dry-run"]);
+    assert!(shown.contains("splits  those that the values of Part name\n"), "{shown}");
+    assert_prints!(bench.tell(&[&named, "--out", "named", "--split-column", "part"]), @r##"
     exit 0
     -- stderr
     3,000 rows (train 2,700, val 300) in 2 shards, 196.9 KiB, [seconds]: named
@@ -164,7 +164,7 @@ fn split_by_key_moves_no_row_when_rows_are_added() {
 #[test]
 fn partition_by_replaces_columns_by_directories() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @r##"
+    assert_prints!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "DT", "--shards", "2", "--compression", "gzip"]), @r##"
     exit 0
     -- stderr
     3,000 rows in 6 shards of 3 directories, 26.6 KiB (153.9 KiB before compression), [seconds]: set
@@ -211,26 +211,26 @@ fn split_with_partition_by_writes_splits_into_directories() {
 #[test]
 fn unknown_split_and_partition_columns_are_named() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @r##"
+    assert_prints!(bench.tell(&[EVENTS, "--out", "set", "--split", "a=1", "--split-by", "user"]), @r##"
     exit 1
     -- stderr
     error: no split column "user": the columns are UserId, event, dt
 
     hint: did you mean "UserId"? a name is matched as it is spelled
     "##);
-    assert_told!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "day"]), @r##"
+    assert_prints!(bench.tell(&[EVENTS, "--out", "set", "--partition-by", "day"]), @r##"
     exit 1
     -- stderr
     error: no partition column "day": the columns are UserId, event, dt
     "##);
-    assert_told!(bench.tell(&["SELECT [1, 2] AS dt, 1 AS x", "--out", "set", "--partition-by", "dt"]), @r##"
+    assert_prints!(bench.tell(&["SELECT [1, 2] AS dt, 1 AS x", "--out", "set", "--partition-by", "dt"]), @r##"
     exit 1
     -- stderr
     error: partition column "dt": values of type List(Int64) cannot name directories
 
     hint: CAST dt in the query to text, a number, a date or a timestamp
     "##);
-    assert_told!(bench.tell(&["SELECT 1 AS dt", "--partition-by", "dt", "--dry-run"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 AS dt", "--partition-by", "dt", "--dry-run"]), @r##"
     exit 1
     -- stderr
     error: no column is left for the records: all are in the names of directories: dt
@@ -246,12 +246,12 @@ fn append_mode_adds_rows_to_a_set() {
     let add = |query: &str, arguments: &[&str]| {
         bench.tell(&[&[query, "--out", "set", "--mode", "append"], arguments].concat())
     };
-    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id < 10", &[]), @r##"
+    assert_prints!(add("SELECT id FROM 'many.parquet' WHERE id < 10", &[]), @r##"
     exit 0
     -- stderr
     10 rows in 1 shard, 310 B, [seconds]: set
     "##);
-    assert_told!(add("SELECT id FROM 'many.parquet' WHERE id >= 10 AND id < 30", &["--shards", "2"]), @r##"
+    assert_prints!(add("SELECT id FROM 'many.parquet' WHERE id >= 10 AND id < 30", &["--shards", "2"]), @r##"
     exit 0
     -- stderr
     20 rows in 2 shards, 620 B, [seconds]: set, now 30 rows in 3 shards
@@ -259,28 +259,28 @@ fn append_mode_adds_rows_to_a_set() {
     assert_eq!(rows(&bench, "SELECT count(DISTINCT id), count(*) FROM 'set/'"), ["30,30"]);
     assert_eq!(tell(&bench.run_tool(&["verify", "set", "--quiet"])), "exit 0\n");
 
-    assert_told!(add("SELECT 'x' AS id", &[]), @r##"
+    assert_prints!(add("SELECT 'x' AS id", &[]), @r##"
     exit 1
     -- stderr
     error: set: not appended to: column "id" is Utf8, in the set it is Int64
 
     hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     "##);
-    assert_told!(add("SELECT 1 AS id", &["--compression", "gzip"]), @r##"
+    assert_prints!(add("SELECT 1 AS id", &["--compression", "gzip"]), @r##"
     exit 1
     -- stderr
     error: set: not appended to: the compression is gzip, in the set it is none
 
     hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     "##);
-    assert_told!(add("SELECT 1 AS id, 2 AS more", &[]), @r##"
+    assert_prints!(add("SELECT 1 AS id, 2 AS more", &[]), @r##"
     exit 1
     -- stderr
     error: set: not appended to: the set does not have the column "more"
 
     hint: add --add-columns to the query, and they are null in the existing rows; or leave them out
     "##);
-    assert_told!(add("SELECT 1 AS id, 2 AS more", &["--partition-by", "more"]), @r##"
+    assert_prints!(add("SELECT 1 AS id, 2 AS more", &["--partition-by", "more"]), @r##"
     exit 1
     -- stderr
     error: set: not appended to: partitioning is by more (Int64), in the set it is none
@@ -303,13 +303,13 @@ fn overwrite_partitions_mode_replaces_directories() {
         bench.run(&[&[query, "--out", "set"], &mode[..], arguments].concat())
     };
     let days = "SELECT id, id % 3 AS day FROM 'many.parquet'";
-    assert_told!(tell(&write(&format!("{days} WHERE id < 30"), &[])), @r##"
+    assert_prints!(tell(&write(&format!("{days} WHERE id < 30"), &[])), @r##"
     exit 0
     -- stderr
     30 rows in 3 shards of 3 directories, 930 B, [seconds]: set
     "##);
     let two = format!("SELECT id, id % 2 + 2 AS day FROM ({days}) WHERE id >= 100 AND id < 120");
-    assert_told!(tell(&write(&two, &[])), @r##"
+    assert_prints!(tell(&write(&two, &[])), @r##"
     exit 0
     -- stderr
     20 rows in 2 shards of 2 directories (1 replaced), 620 B, [seconds]: set, now 40 rows in 4 shards
@@ -326,25 +326,25 @@ fn overwrite_partitions_mode_replaces_directories() {
     assert_eq!(tell(&bench.run_tool(&["verify", "set", "--quiet"])), "exit 0\n");
 
     let plain = |query: &str, out: &str, arguments: &[&str]| {
-        let told = bench.tell(&[&[query, "--out", out, "--mode", "overwrite-partitions"], arguments].concat());
-        told.split("\n\nUsage").next().unwrap().to_owned()
+        let shown = bench.tell(&[&[query, "--out", out, "--mode", "overwrite-partitions"], arguments].concat());
+        shown.split("\n\nUsage").next().unwrap().to_owned()
     };
-    assert_told!(plain(days, "set", &[]), @r##"
+    assert_prints!(plain(days, "set", &[]), @r##"
     exit 2
     -- stderr
     error: --mode overwrite-partitions needs --partition-by, whose directories it replaces
 
     hint: name the columns that the set is partitioned by, or replace all of it with --mode overwrite
     "##);
-    assert_told!(plain(days, "x.parquet", &[]), @r##"
+    assert_prints!(plain(days, "x.parquet", &[]), @r##"
     exit 2
     -- stderr
     error: --mode overwrite-partitions is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
 
     hint: write it to a directory of its own, and read both with a pattern
     "##);
-    let told = tell(&bench.run_tool(&["reshard", "set", "--out", "again", "--mode", "overwrite-partitions"]));
-    assert!(told.contains("error: --mode overwrite-partitions is for a query with --partition-by\n"), "{told}");
+    let shown = tell(&bench.run_tool(&["reshard", "set", "--out", "again", "--mode", "overwrite-partitions"]));
+    assert!(shown.contains("error: --mode overwrite-partitions is for a query with --partition-by\n"), "{shown}");
 }
 
 #[test]
@@ -359,20 +359,20 @@ fn ignore_mode_keeps_existing_output() {
     check_report(&report);
     assert_eq!((output.status.code(), &report["report"], &report["out"]), (Some(0), &json!("ignored"), &json!("set")));
     assert_eq!(shards(&bench, "set"), before);
-    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 AS id", "--out", "set", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
     kept the existing files: set contains part-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
     "##);
 
     bench.text("table.csv", "kept");
-    assert_told!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 AS id", "--out", "table.csv", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
     kept the existing files: table.csv
     "##);
     assert_eq!(fs::read_to_string(bench.path().join("table.csv")).unwrap(), "kept");
-    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "set", "--out", "users.csv", "--mode", "ignore"]), @r##"
     exit 1
     -- stderr
     error: [dir]/users.csv: expected a directory, found a file
@@ -381,7 +381,7 @@ fn ignore_mode_keeps_existing_output() {
     "##);
     fs::create_dir(bench.path().join("foreign")).unwrap();
     bench.text("foreign/notes.txt", "kept");
-    assert_told!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "set", "--out", "foreign", "--mode", "ignore"]), @r##"
     exit 0
     -- stderr
     kept the existing files: foreign contains notes.txt
@@ -402,14 +402,14 @@ fn shards_are_cut_for_hosts() {
 fn shard_count_above_row_count_warns_of_empty_shards() {
     let bench = Workbench::new();
     for arguments in [["--prefix", "part"].as_slice(), &["--shuffle"]] {
-        let told = bench.tell(
+        let shown = bench.tell(
             &[
                 &["SELECT UserId FROM 'events.parquet'", "--out", "set", "--shards", "6", "--mode", "overwrite"],
                 arguments,
             ]
             .concat(),
         );
-        assert!(told.contains("2 of 6 shards are empty: the query yields 4 rows\n"), "{told}");
+        assert!(shown.contains("2 of 6 shards are empty: the query yields 4 rows\n"), "{shown}");
     }
 }
 
@@ -419,7 +419,7 @@ fn dry_run_shows_splits_and_partitions() {
     let query = "SELECT id, id % 10 AS user, concat('h', id % 3) AS h FROM 'many.parquet'";
     let split =
         ["--split", "train=0.9,val=0.1", "--split-by", "USER", "--shuffle", "--seed", "7", "--memory-limit", "1GiB"];
-    assert_told!(bench.tell(&[&[query, "--dry-run", "--shards", "train=256,val=16"], split.as_slice()].concat()), @r##"
+    assert_prints!(bench.tell(&[&[query, "--dry-run", "--shards", "train=256,val=16"], split.as_slice()].concat()), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with
@@ -435,7 +435,7 @@ fn dry_run_shows_splits_and_partitions() {
     shards  256 shards, about 36 rows each: train-00000-of-00256.tfrecord ...
             16 shards, about 63 rows each: val-00000-of-00016.tfrecord ...
     "##);
-    assert_told!(bench.tell(&[query, "--dry-run", "--partition-by", "h", "--memory-limit", "1GiB", "--out", "set"]), @r##"
+    assert_prints!(bench.tell(&[query, "--dry-run", "--partition-by", "h", "--memory-limit", "1GiB", "--out", "set"]), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with
@@ -448,7 +448,7 @@ fn dry_run_shows_splits_and_partitions() {
     memory  1.0 GiB for the query and its rows, and files in --temp-dir for more
     shards  at most 128.0 MiB each in each directory: h=.../part-00000-of-?????.tfrecord ...
     "##);
-    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet'", "--dry-run", "--hosts", "8", "--memory-limit", "1GiB"]), @r##"
+    assert_prints!(bench.tell(&["SELECT id FROM 'many.parquet'", "--dry-run", "--hosts", "8", "--memory-limit", "1GiB"]), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with

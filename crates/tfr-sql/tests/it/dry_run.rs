@@ -1,10 +1,10 @@
-use crate::workbench::{Workbench, assert_told, check_report};
+use crate::workbench::{Workbench, assert_prints, check_report};
 
 #[test]
 fn dry_run_prints_the_plan_and_writes_nothing() {
     let bench = Workbench::new();
     let query = "SELECT * FROM 'events.parquet'";
-    assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--compression", "gzip", "--dry-run"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--compression", "gzip", "--dry-run"]), @r##"
     exit 0
     -- stdout
     column  type              feature  class                              nulls   read with
@@ -17,7 +17,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
     size    72 B to 380 B of records before compression, and the values of label
     shards  2 shards, about 2 rows each: part-00000-of-00002.tfrecord.gz ...
     "##);
-    assert_told!(bench.tell(&[query, "--dry-run", "--map", "score: bits", "--map", "price: string", "--shard-rows", "3"]), @r##"
+    assert_prints!(bench.tell(&[query, "--dry-run", "--map", "score: bits", "--map", "price: string", "--shard-rows", "3"]), @r##"
     exit 0
     -- stdout
     column  type              feature  class                          nulls   read with
@@ -30,7 +30,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
     size    72 B to 380 B of records before compression, and the values of label, price
     shards  about 2 shards, at most 3 rows each: part-00000-of-?????.tfrecord ...
     "##);
-    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id > 5 ORDER BY id", "--dry-run"]), @r##"
+    assert_prints!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id > 5 ORDER BY id", "--dry-run"]), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with
@@ -41,7 +41,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
     shards  about 1 shard, at most 128.0 MiB each, in the query's order: part-00000-of-?????.tfrecord ...
     "##);
     let more = ["--emit", "index,stats,tfds"];
-    assert_told!(bench.tell(&[&["SELECT id FROM 'many.parquet'", "--dry-run"], more.as_slice()].concat()), @r##"
+    assert_prints!(bench.tell(&[&["SELECT id FROM 'many.parquet'", "--dry-run"], more.as_slice()].concat()), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with
@@ -52,7 +52,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
     shards  about 1 shard, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
     beside  dataset_info.json, features.json, _stats.pb, _stats.html, _<shard>.idx
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM users", "--table", "users=users.csv,delimiter=;", "--dry-run"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM users", "--table", "users=users.csv,delimiter=;", "--dry-run"]), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls   read with
@@ -70,7 +70,7 @@ fn dry_run_prints_the_plan_and_writes_nothing() {
 fn dry_run_without_output_estimates_the_size_of_shards() {
     let bench = Workbench::new();
     let query = "SELECT 1 AS a";
-    assert_told!(bench.tell(&[query, "--dry-run"]), @r##"
+    assert_prints!(bench.tell(&[query, "--dry-run"]), @r##"
     exit 0
     -- stdout
     column  type   feature  class  nulls  read with
@@ -85,14 +85,14 @@ fn dry_run_without_output_estimates_the_size_of_shards() {
 
 #[test]
 fn dry_run_reports_what_a_write_would_reject() {
-    assert_told!(Workbench::new().tell(&["SELECT id FROM 'many.parquet' WHERE random() < 0.5 ORDER BY id", "--out", "shards", "--shards", "3", "--dry-run"]), @r##"
+    assert_prints!(Workbench::new().tell(&["SELECT id FROM 'many.parquet' WHERE random() < 0.5 ORDER BY id", "--out", "shards", "--shards", "3", "--dry-run"]), @r##"
     exit 1
     -- stderr
     error: cannot cut the rows into 3 ordered shards: they are counted first, and their number may differ each time
 
     hint: cut them with --shard-size or --shard-rows, or take random() and the like out of what selects rows
     "##);
-    assert_told!(Workbench::new().tell(&["SELECT score FROM 'events.parquet'", "--strict", "--dry-run"]), @r##"
+    assert_prints!(Workbench::new().tell(&["SELECT score FROM 'events.parquet'", "--strict", "--dry-run"]), @r##"
     exit 1
     -- stderr
     error: a column would lose information: "score" (float32 of float64)

@@ -1,6 +1,6 @@
 //! Names of columns that the query computes and does not name.
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 /// The header of the CSV output, which has the names of the features.
 fn header(bench: &Workbench, arguments: &[&str]) -> String {
@@ -66,7 +66,7 @@ fn feature_name_keeps_aliases() {
 #[test]
 fn feature_names_must_be_unique() {
     let query = "SELECT sum(a.score), sum(b.score) FROM 'events.parquet' a, 'events.parquet' b";
-    assert_told!(Workbench::new().tell(&[query]), @r##"
+    assert_prints!(Workbench::new().tell(&[query]), @r##"
     exit 1
     -- stderr
     error: two columns would be named "sum(score)"

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_prints};
 
 /// A file of the tests' data.
 fn data(name: &str) -> PathBuf {
@@ -32,8 +32,8 @@ fn records() -> Workbench {
 fn features_that_only_later_records_have_are_counted() {
     let bench = records();
     let first = ["--infer-records", "1"];
-    let told = |arguments: &[&str]| bench.tell(&[arguments, first.as_slice()].concat());
-    assert_told!(told(&["SELECT * FROM 'late.tfrecord'"]), @r##"
+    let shown = |arguments: &[&str]| bench.tell(&[arguments, first.as_slice()].concat());
+    assert_prints!(shown(&["SELECT * FROM 'late.tfrecord'"]), @r##"
     exit 0
     -- stdout
     price,score
@@ -46,7 +46,7 @@ fn features_that_only_later_records_have_are_counted() {
     warning: late.tfrecord: column "label": records with a feature that is no column, because the inspected records lack it: 3, the first in row 1: not read
     "##);
     // A query that names its columns loses nothing.
-    assert_told!(told(&["SELECT score FROM 'late.tfrecord' WHERE score > 0.5"]), @r##"
+    assert_prints!(shown(&["SELECT score FROM 'late.tfrecord' WHERE score > 0.5"]), @r##"
     exit 0
     -- stdout
     score
@@ -54,7 +54,7 @@ fn features_that_only_later_records_have_are_counted() {
     -- stderr
     note: the columns of 'late.tfrecord' are those of only 1 record in 1 file; --infer-records all inspects every record
     "##);
-    assert_told!(told(&["SELECT * FROM 'late.tfrecord'", "--strict", "--out", "x", "--quiet"]), @r##"
+    assert_prints!(shown(&["SELECT * FROM 'late.tfrecord'", "--strict", "--out", "x", "--quiet"]), @r##"
     exit 1
     -- stderr
     error: late.tfrecord: record 1: the feature "label" is no column, because the inspected records lack it
@@ -88,9 +88,9 @@ fn extension_types_are_kept() {
     }
     // Of shape [2, 3], and of a permutation.
     let dry = |query: &str, map: &[&str]| bench.tell(&[&[query, "--out", "t", "--dry-run"], map].concat());
-    let told = dry("SELECT t FROM 'tensor.parquet'", &[]);
-    assert!(told.contains("[tf.io.RaggedFeature.UniformRowLength(3)]"), "{told}");
-    assert_told!(dry("SELECT p FROM 'tensor.parquet'", &["--map", "p: tensor"]), @r##"
+    let shown = dry("SELECT t FROM 'tensor.parquet'", &[]);
+    assert!(shown.contains("[tf.io.RaggedFeature.UniformRowLength(3)]"), "{shown}");
+    assert_prints!(dry("SELECT p FROM 'tensor.parquet'", &["--map", "p: tensor"]), @r##"
     exit 1
     -- stderr
     error: column "p": tensors with the permutation [1, 0], whose values are not in the order of their dimensions, are not supported
@@ -102,13 +102,13 @@ fn extension_types_are_kept() {
 #[test]
 fn unnest_names_columns_after_their_values() {
     let bench = with(&["structs.parquet"]);
-    assert_told!(bench.tell(&["SELECT id, unnest(s) FROM 'structs.parquet' WHERE id = 2"]), @r##"
+    assert_prints!(bench.tell(&["SELECT id, unnest(s) FROM 'structs.parquet' WHERE id = 2"]), @r##"
     exit 0
     -- stdout
     id,s.a,s.b
     2,1,
     "##);
-    assert_told!(bench.tell(&["SELECT unnest([id, 7]), id FROM 'structs.parquet' WHERE id = 2"]), @r##"
+    assert_prints!(bench.tell(&["SELECT unnest([id, 7]), id FROM 'structs.parquet' WHERE id = 2"]), @r##"
     exit 0
     -- stdout
     "unnest(make_array(id,Int64(7)))",id
@@ -120,14 +120,14 @@ fn unnest_names_columns_after_their_values() {
 #[test]
 fn integers_and_floats_in_one_feature_are_doubles() {
     let bench = with(&["int_or_float.tfrecord"]);
-    let told = bench.tell(&["SELECT * FROM 'int_or_float.tfrecord'"]);
-    assert!(told.contains("declare x as DOUBLE"), "{told}");
+    let shown = bench.tell(&["SELECT * FROM 'int_or_float.tfrecord'"]);
+    assert!(shown.contains("declare x as DOUBLE"), "{shown}");
     let declared = |columns: &str| {
         bench.tell(&[&format!(
             "CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'int_or_float.tfrecord'; SELECT * FROM t LIMIT 3"
         )])
     };
-    assert_told!(declared("id BIGINT, x DOUBLE"), @r##"
+    assert_prints!(declared("id BIGINT, x DOUBLE"), @r##"
     exit 0
     -- stdout
     id,x
@@ -135,8 +135,8 @@ fn integers_and_floats_in_one_feature_are_doubles() {
     1,1.0
     2,1.5
     "##);
-    let told = declared("x BIGINT");
-    assert!(told.contains("declare x as DOUBLE"), "{told}");
+    let shown = declared("x BIGINT");
+    assert!(shown.contains("declare x as DOUBLE"), "{shown}");
 }
 
 #[test]

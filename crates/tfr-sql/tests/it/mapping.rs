@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 /// A table of every shape of column, with nulls at every level.
 const NESTED: &str = "SELECT * FROM (VALUES \
@@ -16,7 +16,7 @@ const NESTED: &str = "SELECT * FROM (VALUES \
 fn nested_columns_come_back() {
     let bench = Workbench::new();
     let source = bench.run(&[NESTED, "--format", "jsonl"]);
-    assert_told!(String::from_utf8_lossy(&source.stdout), @r##"
+    assert_prints!(String::from_utf8_lossy(&source.stdout), @r##"
     {"id":1,"point":{"x":1,"y":2.5},"ragged":[[1,2],[3]],"items":[{"a":1,"b":"u"},{"a":2,"b":"v"}],"tags":["p",null,"q"],"counts":{"k":1,"l":2}}
     {"id":2,"point":null,"ragged":[[]],"items":[],"tags":null,"counts":null}
     {"id":3,"point":{"x":null,"y":1.5},"ragged":null,"items":[null],"tags":[],"counts":{}}
@@ -37,7 +37,7 @@ fn nested_columns_come_back() {
         assert_eq!(tell(&found), tell(&bench.run(&[&columns, "--format", "jsonl"])), "{options:?}");
     }
     let points = bench.run(&["SELECT point FROM 'set-1/'", "--format", "jsonl"]);
-    assert_told!(tell(&points), @r##"
+    assert_prints!(tell(&points), @r##"
     exit 0
     -- stdout
     {"point":{"x":1,"y":2.5}}
@@ -49,7 +49,7 @@ fn nested_columns_come_back() {
 #[test]
 fn dry_run_lists_each_feature_of_nested_columns() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[NESTED, "--dry-run", "--map", "items: null=mask", "--map", "tags: null=drop", "--map", "point/y: bits"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--dry-run", "--map", "items: null=mask", "--map", "tags: null=drop", "--map", "point/y: bits"]), @r##"
     exit 0
     -- stdout
     column  type                                                                             feature                                 class                                                                         nulls   read with
@@ -73,7 +73,7 @@ fn dry_run_lists_each_feature_of_nested_columns() {
     "##);
     let sequences = ["--record-type", "sequence-example", "--sequence", "tags", "--map", "tags: null=default=none"];
     let query = format!("SELECT id, ragged, tags FROM ({NESTED})");
-    assert_told!(bench.tell(&[&[query.as_str(), "--dry-run"], &sequences[..]].concat()), @r##"
+    assert_prints!(bench.tell(&[&[query.as_str(), "--dry-run"], &sequences[..]].concat()), @r##"
     exit 0
     -- stdout
     column  type               feature              class                                                   nulls         read with
@@ -85,7 +85,7 @@ fn dry_run_lists_each_feature_of_nested_columns() {
     size    139 B to 190 B of records before compression, and the values of ragged, tags
     shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
     "##);
-    assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--dry-run", "--record-type", "bytes", "--null", "error"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label FROM 'events.parquet'", "--dry-run", "--record-type", "bytes", "--null", "error"]), @r##"
     exit 0
     -- stdout
     column  type      feature     class  nulls  read with
@@ -100,31 +100,31 @@ fn dry_run_lists_each_feature_of_nested_columns() {
 #[test]
 fn unwritable_nested_columns_are_reported_with_a_hint() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[NESTED, "--out", "x", "--quiet"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--out", "x", "--quiet"]), @r##"
     exit 1
     -- stderr
     error: column "items", row 2: null inside a list, which a feature cannot represent
 
     hint: write where nulls are with --map 'items: null=mask', leave them out with null=drop, or put a value in their place with null=default=VALUE
     "##);
-    assert_told!(bench.tell(&[NESTED, "--out", "x", "--map", "point/z: bits"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--out", "x", "--map", "point/z: bits"]), @r##"
     exit 1
     -- stderr
     error: no column "point/z" to map: the columns are counts, counts/key, counts/value, id, items, items/a, items/b, point, point/x, point/y, ragged, tags
     "##);
-    assert_told!(bench.tell(&[NESTED, "--out", "x", "--record-type", "bytes"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--out", "x", "--record-type", "bytes"]), @r##"
     exit 1
     -- stderr
     error: records of type bytes need a single column of strings or bytes, found: id Int64, point Struct("x": Int64, "y": Float64), ragged List(List(Int64)), items List(Struct("a": Int64, "b": Utf8)), tags List(Utf8), counts Map("entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)
 
     hint: select the one column, as BYTEA or VARCHAR, or write records of type example
     "##);
-    assert_told!(bench.tell(&[NESTED, "--out", "x", "--sequence", "tags"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--out", "x", "--sequence", "tags"]), @r##"
     exit 1
     -- stderr
     error: column "tags": type List(Utf8) is not a sequence: records are not of type sequence-example
     "##);
-    assert_told!(bench.tell(&[NESTED, "--out", "x", "--null", "mask", "--strict"]), @r##"
+    assert_prints!(bench.tell(&[NESTED, "--out", "x", "--null", "mask", "--strict"]), @r##"
     exit 1
     -- stderr
     error: a column would lose information: "point" (y: float32 of float64)
@@ -138,13 +138,13 @@ fn unwritable_nested_columns_are_reported_with_a_hint() {
 fn index_choice_writes_the_rank_of_a_label() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet'";
-    assert_told!(bench.tell(&[query, "--out", "ranks", "--map", "LABEL: index"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "ranks", "--map", "LABEL: index"]), @r##"
     exit 0
     -- stderr
     gathering the vocabulary of label
     4 rows in 1 shard, 120 B, [seconds]: ranks
     "##);
-    assert_told!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
     exit 0
     -- stdout
     {"label": [0]}
@@ -152,7 +152,7 @@ fn index_choice_writes_the_rank_of_a_label() {
     {}
     {"label": [1]}
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM 'ranks/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'ranks/'"]), @r##"
     exit 0
     -- stdout
     label
@@ -166,7 +166,7 @@ fn index_choice_writes_the_rank_of_a_label() {
         "[columns.label]\nnull = \"default=none\"\nvocabulary = [\"view\", \"click\", \"none\"]\n",
     );
     assert!(bench.run(&[query, "--out", "given", "--map-file", "labels.toml"]).status.success());
-    assert_told!(bench.tell_tool(&["cat", "given/part-00000-of-00001.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "given/part-00000-of-00001.tfrecord"]), @r##"
     exit 0
     -- stdout
     {"label": [1]}
@@ -176,7 +176,7 @@ fn index_choice_writes_the_rank_of_a_label() {
     "##);
     // So are the values of a part of a column.
     let part = "SELECT named_struct('label', label) AS event FROM 'events.parquet'";
-    assert_told!(bench.tell(&[part, "--out", "part", "--map", "event/label: index"]), @r##"
+    assert_prints!(bench.tell(&[part, "--out", "part", "--map", "event/label: index"]), @r##"
     exit 0
     -- stderr
     gathering the vocabulary of event/label
@@ -184,14 +184,14 @@ fn index_choice_writes_the_rank_of_a_label() {
     4 rows in 1 shard, 138 B, [seconds]: part
     "##);
     bench.text("labels.toml", "[columns.label]\nvocabulary = [\"view\"]\n");
-    assert_told!(bench.tell(&[query, "--out", "short", "--map-file", "labels.toml"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "short", "--map-file", "labels.toml"]), @r##"
     exit 1
     -- stderr
     error: column "label", row 0: "click" is not in the vocabulary
 
     hint: add "click" to the vocabulary, or replace it in the query
     "##);
-    assert_told!(bench.tell(&[query, "--out", "other", "--map", "label: index", "--map-file", "no.toml"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "other", "--map", "label: index", "--map-file", "no.toml"]), @r##"
     exit 1
     -- stderr
     error: no.toml: cannot be read
@@ -205,7 +205,7 @@ fn map_option_overrides_the_map_file() {
     bench.text("mapping.toml", "null = \"mask\"\n[columns]\nscore = \"bits\"\nPRICE = \"unscaled, null=error\"\n");
     let query = "SELECT score, price FROM 'events.parquet'";
     let plan = ["--dry-run", "--map-file", "mapping.toml", "--null", "absent", "--map", "score: string"];
-    assert_told!(bench.tell(&[&[query], &plan[..]].concat()), @r##"
+    assert_prints!(bench.tell(&[&[query], &plan[..]].concat()), @r##"
     exit 0
     -- stdout
     column  type              feature  class                       nulls   read with
@@ -217,7 +217,7 @@ fn map_option_overrides_the_map_file() {
     shards  1 shard or more, at most 128.0 MiB each: part-00000-of-?????.tfrecord ...
     "##);
     bench.text("mapping.toml", "[columns]\nscore = \"bit\"\n");
-    assert_told!(bench.tell(&[query, "--dry-run", "--map-file", "mapping.toml"]), @r##"
+    assert_prints!(bench.tell(&[query, "--dry-run", "--map-file", "mapping.toml"]), @r##"
     exit 2
     -- stderr
     error: mapping.toml: line 2: score = "bit": unknown choice "bit": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index
@@ -229,7 +229,7 @@ fn bytes_record_type_writes_values_verbatim() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet' WHERE label IS NOT NULL";
     assert!(bench.run(&[query, "--out", "lines", "--record-type", "bytes"]).status.success());
-    assert_told!(bench.tell(&["SELECT * FROM 'lines/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'lines/'"]), @r##"
     exit 0
     -- stdout
     label
@@ -239,7 +239,7 @@ fn bytes_record_type_writes_values_verbatim() {
     "##);
     let raw =
         bench.run(&["SELECT record FROM r", "--table", "r=lines/*.tfrecord,record_type=bytes", "--format", "jsonl"]);
-    assert_told!(tell(&raw), @r##"
+    assert_prints!(tell(&raw), @r##"
     exit 0
     -- stdout
     {"record":"636c69636b"}
@@ -249,7 +249,7 @@ fn bytes_record_type_writes_values_verbatim() {
     // Those of another type, too: what a record is, is said by the reader.
     assert!(bench.run(&["SELECT 1 AS one", "--out", "examples"]).status.success());
     let raw = ["SELECT record FROM r", "--table", "r=examples/,record_type=bytes", "--format", "jsonl"];
-    assert_told!(bench.tell(&raw), @r##"
+    assert_prints!(bench.tell(&raw), @r##"
     exit 0
     -- stdout
     {"record":"0a0e0a0c0a036f6e6512051a030a0101"}
@@ -267,23 +267,23 @@ fn sequences_without_manifest_are_read_as_declared() {
     let declared = "CREATE EXTERNAL TABLE t (id BIGINT, frames BIGINT[][], tags VARCHAR[]) STORED AS TFRECORD \
         LOCATION 'foreign.tfrecord' OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'tags'); \
         SELECT * FROM t";
-    assert_told!(bench.tell(&[declared, "--format", "jsonl"]), @r##"
+    assert_prints!(bench.tell(&[declared, "--format", "jsonl"]), @r##"
     exit 0
     -- stdout
     {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
     "##);
-    let unsaid =
+    let undeclared =
         declared.replace(" OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'tags')", "");
-    assert_ne!(unsaid, declared);
-    let told = bench.tell(&[declared, "--format", "jsonl"]);
-    assert_eq!(bench.tell(&[unsaid.as_str(), "--format", "jsonl"]), told);
+    assert_ne!(undeclared, declared);
+    let shown = bench.tell(&[declared, "--format", "jsonl"]);
+    assert_eq!(bench.tell(&[undeclared.as_str(), "--format", "jsonl"]), shown);
     // In the order of their names.
-    assert_told!(bench.tell(&["SELECT * FROM 'foreign.tfrecord'", "--format", "jsonl"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'foreign.tfrecord'", "--format", "jsonl"]), @r##"
     exit 0
     -- stdout
     {"frames":[[1,2],[],[3]],"id":7,"tags":["a","b"]}
     "##);
-    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl"]), @r##"
     exit 0
     -- stdout
     CREATE EXTERNAL TABLE "foreign" (
@@ -298,7 +298,7 @@ fn sequences_without_manifest_are_read_as_declared() {
     types from records of 1 file
     "##);
     // What the manifest says holds where nothing else is said.
-    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=set/,record_type=sequence-example", "--format", "jsonl"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM t", "--table", "t=set/,record_type=sequence-example", "--format", "jsonl"]), @r##"
     exit 0
     -- stdout
     {"id":7,"frames":[[1,2],[],[3]],"tags":["a","b"]}
@@ -314,14 +314,14 @@ fn index_choice_writes_ranks_of_nested_labels() {
         (NULL, [named_struct('name', 'x'), named_struct('name', 'y')], MAP {'l': 'z', 'k': 'w'})) AS t(s, l, m)";
     let rules = ["s/kind: index", "s/tags: index, null=mask", "l: index", "m/value: index"];
     let rules: Vec<_> = rules.iter().flat_map(|rule| ["--map", *rule]).collect();
-    assert_told!(bench.tell(&[&[query, "--out", "ranks", "--shards", "1"], &rules[..]].concat()), @r##"
+    assert_prints!(bench.tell(&[&[query, "--out", "ranks", "--shards", "1"], &rules[..]].concat()), @r##"
     exit 0
     -- stderr
     gathering the vocabulary of l, m/value, s/kind, s/tags
     warning: column "s" loses information: a struct of nulls becomes null
     3 rows in 1 shard, 278 B, [seconds]: ranks
     "##);
-    assert_told!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "ranks/part-00000-of-00001.tfrecord"]), @r##"
     exit 0
     -- stdout
     {"l/name": [1], "m/key": ["k"], "m/value": [1], "s/kind": [0], "s/tags": [1, 0], "s/tags/is_null": [0, 1]}
@@ -340,7 +340,7 @@ fn schema_takes_the_options_of_a_table() {
     let options = ["--map", "price: bits", "--null", "mask"];
     assert!(bench.run(&[&[query, "--out", "set"], &options[..]].concat()).status.success());
     fs::copy(bench.path().join("set/part-00000-of-00001.tfrecord"), bench.path().join("foreign.tfrecord")).unwrap();
-    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "foreign.tfrecord"]), @r##"
     exit 0
     -- stdout
     id         Int64
@@ -351,7 +351,7 @@ fn schema_takes_the_options_of_a_table() {
     warning: column "l": nulls in it are read as values; feature "l/is_null" says where they are, and the option map='l: null=mask' reads them as nulls
     types from records of 1 file
     "##);
-    assert_told!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl", "--option", "null=mask"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "foreign.tfrecord", "--as", "ddl", "--option", "null=mask"]), @r##"
     exit 0
     -- stdout
     CREATE EXTERNAL TABLE "foreign" (
@@ -383,7 +383,7 @@ fn index_numbers_the_strings_of_list_views() {
         assert_eq!(bench.tell(&[&query, "--out", &out, "--map", "x: index", "--quiet"]), "exit 0\n", "{layout}");
         found.push(bench.tell_tool(&["head", &out]));
     }
-    assert_told!(found[0], @r##"
+    assert_prints!(found[0], @r##"
     exit 0
     -- stdout
     {"id": [1], "x": [1, 0]}

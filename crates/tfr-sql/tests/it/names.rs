@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 fn csv(bench: &Workbench, arguments: &[&str]) -> String {
     let output = bench.run(&[arguments, &["--format", "csv"]].concat());
@@ -42,21 +42,21 @@ fn script_runs_statements_before_the_query() {
 #[test]
 fn settings_that_have_an_option_are_refused() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SET datafusion.runtime.memory_limit = '1G'; SELECT 1"]), @r##"
+    assert_prints!(bench.tell(&["SET datafusion.runtime.memory_limit = '1G'; SELECT 1"]), @r##"
     exit 1
     -- stderr
     error: SET datafusion.runtime.memory_limit is not supported
 
     hint: use --memory-limit
     "##);
-    assert_told!(bench.tell(&["SET datafusion.execution.enable_file_stream_work_stealing = true; SELECT 1"]), @r##"
+    assert_prints!(bench.tell(&["SET datafusion.execution.enable_file_stream_work_stealing = true; SELECT 1"]), @r##"
     exit 1
     -- stderr
     error: SET datafusion.execution.enable_file_stream_work_stealing is not supported
 
     hint: leave it off: with it, the shards would differ from run to run; --threads sets how many read at a time
     "##);
-    assert_told!(bench.tell(&["SET datafusion.execution.batch_size = 1000000000; SELECT 1"]), @r##"
+    assert_prints!(bench.tell(&["SET datafusion.execution.batch_size = 1000000000; SELECT 1"]), @r##"
     exit 1
     -- stderr
     error: SET datafusion.execution.batch_size = 1000000000: expected at most 1048576
@@ -75,40 +75,40 @@ fn the_space_to_spill_into_may_be_limited() {
         let limits = ["--memory-limit", "16MiB", "--temp-dir", ".", "--out", "shards", "--mode", "overwrite"];
         tell(&bench.command(&[&[query.as_str()], limits.as_slice()].concat()).env("TMPDIR", "absent").output().unwrap())
     };
-    let told = spill("1M");
-    assert!(told.starts_with("exit 1\n") && told.contains("max_temp_directory_size"), "{told}");
-    let told = spill("1G");
-    assert!(told.starts_with("exit 0\n"), "{told}");
+    let shown = spill("1M");
+    assert!(shown.starts_with("exit 1\n") && shown.contains("max_temp_directory_size"), "{shown}");
+    let shown = spill("1G");
+    assert!(shown.starts_with("exit 0\n"), "{shown}");
 }
 
 #[test]
 fn script_rejects_other_statements() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["CREATE VIEW v AS SELECT 1; SELECT * FROM v"]), @r##"
+    assert_prints!(bench.tell(&["CREATE VIEW v AS SELECT 1; SELECT * FROM v"]), @r##"
     exit 1
     -- stderr
     error: only SET and CREATE EXTERNAL TABLE may precede the query, found: CREATE VIEW v AS SELECT 1
     "##);
-    assert_told!(bench.tell(&["CREATE EXTERNAL TABLE t STORED AS SEQUENCEFILE LOCATION 't'; SELECT * FROM t"]), @r##"
+    assert_prints!(bench.tell(&["CREATE EXTERNAL TABLE t STORED AS SEQUENCEFILE LOCATION 't'; SELECT * FROM t"]), @r##"
     exit 1
     -- stderr
     error: CREATE EXTERNAL TABLE: unsupported format: SEQUENCEFILE
 
     hint: the formats are STORED AS PARQUET, CSV, TSV, TFRECORD, ORC, AVRO, JSON, ARROW, TEXTFILE, LIBSVM
     "##);
-    assert_told!(bench.tell(&["SET datafusion.execution.batch_size = 2"]), @r##"
+    assert_prints!(bench.tell(&["SET datafusion.execution.batch_size = 2"]), @r##"
     exit 1
     -- stderr
     error: the last statement must be a query, found: SET datafusion.execution.batch_size = 2
     "##);
-    assert_told!(bench.tell(&["COPY (SELECT 1) TO 'x' STORED AS TFRECORD"]), @r##"
+    assert_prints!(bench.tell(&["COPY (SELECT 1) TO 'x' STORED AS TFRECORD"]), @r##"
     exit 1
     -- stderr
     error: the last statement must be a query, found: COPY (SELECT 1) TO x STORED AS TFRECORD
 
     hint: give the inner query and --out DIR
     "##);
-    assert_told!(bench.tell(&["EXPLAIN SELECT 1", "--out", "shards"]), @r##"
+    assert_prints!(bench.tell(&["EXPLAIN SELECT 1", "--out", "shards"]), @r##"
     exit 1
     -- stderr
     error: the last statement must be a query, found: EXPLAIN SELECT 1
@@ -127,7 +127,7 @@ fn the_query_comes_from_a_file_or_standard_input() {
     child.stdin.take().unwrap().write_all(b"SELECT 1 AS one").unwrap();
     assert_eq!(child.wait_with_output().unwrap().stdout, b"one\n1\n");
 
-    assert_told!(bench.tell(&["-f", "missing.sql"]), @r##"
+    assert_prints!(bench.tell(&["-f", "missing.sql"]), @r##"
     exit 1
     -- stderr
     error: missing.sql: cannot be read
@@ -146,59 +146,59 @@ fn column_lookup_ignores_case_and_keeps_the_stored_name() {
 #[test]
 fn missing_files_tables_and_columns_are_named() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT * FROM 'absent/*.parquet'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'absent/*.parquet'"]), @r##"
     exit 1
     -- stderr
     error: absent/*.parquet: no file matches
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM 'absent.parquet'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'absent.parquet'"]), @r##"
     exit 1
     -- stderr
     error: absent.parquet: no such file or directory
     "##);
-    assert_told!(bench.tell(&["SELECT lable FROM 'events.parquet'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT lable FROM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
     error: no column named lable
 
     hint: did you mean label? the columns are UserId, label, score, price
     "##);
-    assert_told!(bench.tell(&["SELECT 1 FROM user", "--table", "users=users.csv,delimiter=;"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 FROM user", "--table", "users=users.csv,delimiter=;"]), @r##"
     exit 1
     -- stderr
     error: no table named user
 
     hint: did you mean users?
     "##);
-    assert_told!(bench.tell(&["SELECT 1 FROM events"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 FROM events"]), @r##"
     exit 1
     -- stderr
     error: no table named events
 
     hint: put a path in quotes, as in FROM 'events/*.parquet', or register it with --table NAME=PATH
     "##);
-    assert_told!(bench.tell(&["SELECT 1 FROM trips.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 FROM trips.parquet"]), @r##"
     exit 1
     -- stderr
     error: no table named trips.parquet
 
     hint: put a path in single quotes: FROM 'trips.parquet'
     "##);
-    assert_told!(bench.tell(&["SELECT 1 FROM data/trips.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1 FROM data/trips.parquet"]), @r##"
     exit 1
     -- stderr
     error: SQL: line 1, column 19: expected the end of the query, found /
 
     hint: put a path in single quotes: FROM 'events/*.parquet'
     "##);
-    assert_told!(bench.tell(&["SELECT summ(1)"]), @r##"
+    assert_prints!(bench.tell(&["SELECT summ(1)"]), @r##"
     exit 1
     -- stderr
     error: Invalid function 'summ'
 
     hint: did you mean 'sum'?
     "##);
-    assert_told!(bench.tell(&["SELECT label FORM 'events.parquet'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label FORM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
     error: SQL: line 1, column 19: expected the end of the query, found 'events.parquet'
@@ -211,7 +211,7 @@ fn missing_files_tables_and_columns_are_named() {
 fn a_damaged_file_is_named() {
     let bench = Workbench::new();
     bench.text("broken.parquet", "PAR1 this is not the whole file");
-    assert_told!(bench.tell(&["SELECT * FROM 'broken.parquet'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'broken.parquet'"]), @r##"
     exit 1
     -- stderr
     error: broken.parquet: cannot be read

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Int8Type, Int64Type};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 /// Two batches of 3 rows, whose last values look like the end-of-stream marker; with or without the marker itself.
 fn stream(is_complete: bool) -> Vec<u8> {
@@ -107,7 +107,7 @@ fn a_terminal_gets_no_arrow_stream() {
 #[test]
 fn an_output_cannot_be_standard_output() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT 1", "--out", "-"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 1", "--out", "-"]), @r##"
     exit 2
     -- stderr
     error: invalid value '-' for '--out <URL>': an output is published when it is complete, which standard output cannot be

@@ -3,14 +3,14 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_prints};
 
 const QUERY: &str = "SELECT * FROM 'events.parquet'";
 
 #[test]
 fn every_format_shows_the_rows() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[QUERY, "--format", "table"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--format", "table"]), @r##"
     exit 0
     -- stdout
     +--------+-------+-------+-------+
@@ -22,7 +22,7 @@ fn every_format_shows_the_rows() {
     | 9      | view  | 1.0   | -0.01 |
     +--------+-------+-------+-------+
     "##);
-    assert_told!(bench.tell(&[QUERY, "--format", "csv"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--format", "csv"]), @r##"
     exit 0
     -- stdout
     UserId,label,score,price
@@ -31,7 +31,7 @@ fn every_format_shows_the_rows() {
     7,,0.1,0.99
     9,view,1.0,-0.01
     "##);
-    assert_told!(bench.tell(&[QUERY, "--format", "json"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--format", "json"]), @r##"
     exit 0
     -- stdout
     [{"UserId":7,"label":"click","score":0.5,"price":10.50},
@@ -39,7 +39,7 @@ fn every_format_shows_the_rows() {
      {"UserId":7,"label":null,"score":0.1,"price":0.99},
      {"UserId":9,"label":"view","score":1.0,"price":-0.01}]
     "##);
-    assert_told!(bench.tell(&[QUERY, "--format", "jsonl"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--format", "jsonl"]), @r##"
     exit 0
     -- stdout
     {"UserId":7,"label":"click","score":0.5,"price":10.50}
@@ -47,7 +47,7 @@ fn every_format_shows_the_rows() {
     {"UserId":7,"label":null,"score":0.1,"price":0.99}
     {"UserId":9,"label":"view","score":1.0,"price":-0.01}
     "##);
-    assert_told!(bench.tell(&[QUERY, "--format", "markdown"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--format", "markdown"]), @r##"
     exit 0
     -- stdout
     | UserId | label | score | price |
@@ -61,7 +61,7 @@ fn every_format_shows_the_rows() {
 
 #[test]
 fn a_table_is_described() {
-    assert_told!(Workbench::new().tell(&["DESCRIBE 'users.csv'"]), @r##"
+    assert_prints!(Workbench::new().tell(&["DESCRIBE 'users.csv'"]), @r##"
     exit 0
     -- stdout
     column_name,data_type,is_nullable
@@ -71,7 +71,7 @@ fn a_table_is_described() {
 
 #[test]
 fn a_pipe_gets_csv() {
-    assert_told!(Workbench::new().tell(&["SELECT 1 AS one"]), @r##"
+    assert_prints!(Workbench::new().tell(&["SELECT 1 AS one"]), @r##"
     exit 0
     -- stdout
     one
@@ -82,14 +82,14 @@ fn a_pipe_gets_csv() {
 #[test]
 fn empty_result_is_reported() {
     let query = "SELECT label FROM 'events.parquet' WHERE \"UserId\" > 100";
-    assert_told!(Workbench::new().tell(&[query]), @r##"
+    assert_prints!(Workbench::new().tell(&[query]), @r##"
     exit 0
     -- stdout
     label
     -- stderr
     the query yields no rows
     "##);
-    assert_told!(Workbench::new().tell(&[query, "--quiet"]), @r##"
+    assert_prints!(Workbench::new().tell(&[query, "--quiet"]), @r##"
     exit 0
     -- stdout
     label
@@ -98,7 +98,7 @@ fn empty_result_is_reported() {
 
 #[test]
 fn print_exits_with_1_if_the_query_fails() {
-    assert_told!(Workbench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
+    assert_prints!(Workbench::new().tell(&["SELECT 1 / (\"UserId\" - 7) FROM 'events.parquet'"]), @r##"
     exit 1
     -- stderr
     error: division by zero

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_prints};
 
 /// Four records in two shards, in `shards`.
 fn with_shards(bench: &Workbench) {
@@ -21,8 +21,8 @@ fn directory_of_empty_files_has_a_hint() {
     for name in ["part-00000-c000.tfrecord", "_SUCCESS"] {
         fs::write(out.join(name), "").unwrap();
     }
-    let told = bench.tell(&["SELECT * FROM 'out/'"]);
-    assert!(told.contains("hint: a job without rows leaves such files: declare the columns"), "{told}");
+    let shown = bench.tell(&["SELECT * FROM 'out/'"]);
+    assert!(shown.contains("hint: a job without rows leaves such files: declare the columns"), "{shown}");
     let declared = "CREATE EXTERNAL TABLE t (n BIGINT) STORED AS TFRECORD LOCATION 'out/'; SELECT count(*) AS n FROM t";
     assert!(bench.tell(&[declared]).starts_with("exit 0\n-- stdout\nn\n0\n"), "{}", bench.tell(&[declared]));
 }
@@ -32,7 +32,7 @@ fn shards_are_a_table() {
     let bench = Workbench::new();
     with_shards(&bench);
     // By the manifest, in the types they had.
-    assert_told!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
     exit 0
     -- stdout
     UserId,label,score,price
@@ -41,7 +41,7 @@ fn shards_are_a_table() {
     7,click,0.5,10.50
     9,view,1.0,-0.01
     "##);
-    assert_told!(bench.tell(&["SELECT label, count(*) AS n FROM 'shards' GROUP BY label ORDER BY n, label"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label, count(*) AS n FROM 'shards' GROUP BY label ORDER BY n, label"]), @r##"
     exit 0
     -- stdout
     label,n
@@ -49,14 +49,14 @@ fn shards_are_a_table() {
     ,1
     view,2
     "##);
-    assert_told!(bench.tell(&["SELECT userid FROM 'shards/part-00001*' ORDER BY 1"]), @r##"
+    assert_prints!(bench.tell(&["SELECT userid FROM 'shards/part-00001*' ORDER BY 1"]), @r##"
     exit 0
     -- stdout
     UserId
     7
     9
     "##);
-    assert_told!(bench.tell(&["SELECT count(*) AS n FROM t", "--table", "t=shards,format=tfrecord,crc=skip"]), @r##"
+    assert_prints!(bench.tell(&["SELECT count(*) AS n FROM t", "--table", "t=shards,format=tfrecord,crc=skip"]), @r##"
     exit 0
     -- stdout
     n
@@ -64,7 +64,7 @@ fn shards_are_a_table() {
     "##);
     let external = "CREATE EXTERNAL TABLE t (label VARCHAR, \"UserId\" INT) STORED AS TFRECORD LOCATION 'shards/';
         SELECT * FROM t WHERE label IS NOT NULL ORDER BY \"UserId\"";
-    assert_told!(bench.tell(&[external]), @r##"
+    assert_prints!(bench.tell(&[external]), @r##"
     exit 0
     -- stdout
     label,UserId
@@ -80,7 +80,7 @@ fn shards_without_manifest_have_inferred_columns() {
     with_shards(&bench);
     fs::remove_file(bench.path().join("shards/_manifest.json")).unwrap();
     fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
-    assert_told!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'shards/' ORDER BY score"]), @r##"
     exit 0
     -- stdout
     UserId,label,price,score
@@ -91,7 +91,7 @@ fn shards_without_manifest_have_inferred_columns() {
     "##);
     // The first record has no label, and no price.
     let first = ["--infer-files", "1", "--infer-records", "1"];
-    assert_told!(bench.tell(&[&["SELECT * FROM 'shards/' ORDER BY score LIMIT 1"], first.as_slice()].concat()), @r##"
+    assert_prints!(bench.tell(&[&["SELECT * FROM 'shards/' ORDER BY score LIMIT 1"], first.as_slice()].concat()), @r##"
     exit 0
     -- stdout
     UserId,price,score
@@ -101,7 +101,7 @@ fn shards_without_manifest_have_inferred_columns() {
     warning: shards/part-00000-of-00002.tfrecord: column "label": records with a feature that is no column, because the inspected records lack it: 1, the first in row 1: not read
     warning: shards/part-00001-of-00002.tfrecord: column "label": records with a feature that is no column, because the inspected records lack it: 2, the first in row 0: not read
     "##);
-    assert_told!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label FROM 'shards/'", "--infer-records", "none"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'none' for '--infer-records <N>': expected a whole number, 1 or more, or all
@@ -149,14 +149,14 @@ fn read_rejects_an_incomplete_set() {
     let bench = Workbench::new();
     with_shards(&bench);
     fs::remove_file(bench.path().join("shards/part-00000-of-00002.tfrecord")).unwrap();
-    assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
     exit 1
     -- stderr
     error: shards: the shard set is not complete: part-00000-of-00002.tfrecord is missing
 
     hint: write the set again; tfr-sql verify tells all that is wrong with it, and a pattern reads the files anyway: 'shards/*.tfrecord*'
     "##);
-    assert_told!(bench.tell_tool(&["cat", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "shards"]), @r##"
     exit 1
     -- stdout
     {"UserId": [7], "label": ["click"], "price": [10.5], "score": [0.5]}
@@ -165,7 +165,7 @@ fn read_rejects_an_incomplete_set() {
     warning: shards/part-00000-of-00002.tfrecord: missing, although _manifest.json lists it
     "##);
     fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
-    assert_told!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'shards/'"]), @r##"
     exit 1
     -- stderr
     error: shards: the shard set is not complete: _SUCCESS is missing
@@ -182,7 +182,7 @@ fn damage_is_reported_with_file_record_and_byte() {
     let mut bytes = fs::read(&shard).unwrap();
     bytes[100] ^= 1;
     fs::write(&shard, bytes).unwrap();
-    assert_told!(bench.tell(&["SELECT * FROM 'shards/'", "--out", "x.csv"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'shards/'", "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
     error: shards/part-00000-of-00002.tfrecord: record 1 at byte 73: payload of 57 bytes has the checksum 0xac3c5c6e, expected 0xa71b8111
@@ -198,8 +198,8 @@ fn write_rejects_output_that_overlaps_its_input() {
     with_shards(&bench);
     let query = "SELECT label FROM 'shards/'";
     for out in ["shards", "shards/more", "shards/x.csv", "shards/part-00000-of-00002.tfrecord/"] {
-        let told = bench.tell(&[query, "--out", out, "--mode", "overwrite"]);
-        assert!(told.starts_with("exit 1\n") && told.contains("overlaps with input"), "{told}");
+        let shown = bench.tell(&[query, "--out", out, "--mode", "overwrite"]);
+        assert!(shown.starts_with("exit 1\n") && shown.contains("overlaps with input"), "{shown}");
     }
     assert_eq!(fs::read_dir(bench.path().join("shards")).unwrap().count(), 4);
 }
@@ -224,21 +224,21 @@ fn manifest_records_inputs_and_table_options() {
 fn query_of_one_word_is_rejected_with_a_hint() {
     let bench = Workbench::new();
     with_shards(&bench);
-    assert_told!(bench.tell(&["shards/"]), @r##"
+    assert_prints!(bench.tell(&["shards/"]), @r##"
     exit 2
     -- stderr
     error: not a query: shards/
 
     hint: put the path into a query: tfr-sql "SELECT * FROM 'shards/'"
     "##);
-    assert_told!(bench.tell(&["Verfy"]), @r##"
+    assert_prints!(bench.tell(&["Verfy"]), @r##"
     exit 2
     -- stderr
     error: not a query: Verfy
 
     hint: did you mean the tool? specify what to work on: verify PATH
     "##);
-    assert_told!(bench.tell(&["SELECT", "*", "FROM", "events.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT", "*", "FROM", "events.parquet"]), @r##"
     exit 2
     -- stderr
     error: unexpected argument '*' behind the query 'SELECT'
@@ -272,41 +272,41 @@ fn parts_of_columns_are_compared_where_sets_meet_or_are_declared() {
         let table = format!("CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'h/'; SELECT * FROM t");
         bench.tell(&[table.as_str()])
     };
-    assert_told!(bench.tell(&["SELECT * FROM 'names/*/*'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'names/*/*'"]), @r##"
     exit 1
     -- stderr
     error: names/b: column "s": found Struct("p": Int64, "q": Int64), but names/a has Struct("x": Int64, "y": Int64)
 
     hint: register the files of each type as a table of their own, by a pattern, and join them with UNION ALL: SELECT CAST("s" AS ...) ...
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM 'forms/*/*'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'forms/*/*'"]), @r##"
     exit 1
     -- stderr
     error: forms/b: column "s" has another form than in forms/a
 
     hint: read the sets as two tables, and join them with UNION ALL
     "##);
-    assert_told!(declared("s STRUCT<t TIMESTAMP>"), @r##"
+    assert_prints!(declared("s STRUCT<t TIMESTAMP>"), @r##"
     exit 1
     -- stderr
     error: h: column "s": declared as Struct("t": Timestamp(ns)), but it was written as Struct("t": Timestamp(ms), "n": Utf8)
 
     hint: declare s as STRUCT<"t" TIMESTAMP(3), "n" VARCHAR>, or leave the columns undeclared; CAST it in the query
     "##);
-    assert_told!(declared("s STRUCT<t TIMESTAMP(3), n VARCHAR>"), @r##"
+    assert_prints!(declared("s STRUCT<t TIMESTAMP(3), n VARCHAR>"), @r##"
     exit 0
     -- stdout
     s
     "{t: 2020-09-13T12:26:40, n: a}"
     "##);
-    assert_told!(declared("s STRUCT<t TIMESTAMP(3), zz BIGINT>"), @r##"
+    assert_prints!(declared("s STRUCT<t TIMESTAMP(3), zz BIGINT>"), @r##"
     exit 1
     -- stderr
     error: h: no column "s.zz" was written; the columns are s.t, s.n
 
     hint: leave s.zz out, or leave the columns undeclared
     "##);
-    assert_told!(declared("r BIGINT[]"), @r##"
+    assert_prints!(declared("r BIGINT[]"), @r##"
     exit 1
     -- stderr
     error: h: column "r": declared as List(Int64), but it was written as List(List(Int64))
@@ -327,20 +327,20 @@ fn type_conflict_hint_makes_the_files_readable() {
         let create = format!("CREATE EXTERNAL TABLE t ({columns}) STORED AS PARQUET LOCATION '{location}'; {query}");
         bench.tell(&[create.as_str(), "--format", "csv"])
     };
-    assert_told!(bench.tell(&["SELECT sum(x) AS x, max(s) AS s FROM 'p/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT sum(x) AS x, max(s) AS s FROM 'p/'"]), @r##"
     exit 0
     -- stdout
     x,s
     3000000001,b
     "##);
-    assert_told!(declared("x INT", "p/", "SELECT sum(x) FROM t"), @r##"
+    assert_prints!(declared("x INT", "p/", "SELECT sum(x) FROM t"), @r##"
     exit 1
     -- stderr
     error: p/2.parquet: row 0: column "x": the Int64 value 3000000000 is not exact as Int32
 
     hint: give "x" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the option types
     "##);
-    assert_told!(bench.tell(&["SELECT * FROM 'q/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'q/'"]), @r##"
     exit 1
     -- stderr
     error: q/2.parquet: column "x": found Utf8View, but q/1.parquet has Int64
@@ -349,14 +349,14 @@ fn type_conflict_hint_makes_the_files_readable() {
     "##);
     let sum = declared("\"x\" BIGINT, s VARCHAR", "p/", "SELECT sum(x) AS x, max(s) AS s FROM t");
     assert_eq!(sum, "exit 0\n-- stdout\nx,s\n3000000001,b\n");
-    assert_told!(declared("x BIGINT", "q/", "SELECT * FROM t"), @r##"
+    assert_prints!(declared("x BIGINT", "q/", "SELECT * FROM t"), @r##"
     exit 1
     -- stderr
     error: q/2.parquet: column "x": declared as Int64, but the file has Utf8View
 
     hint: declare "x" as VARCHAR, to which every file can be converted, and CAST it in the query
     "##);
-    assert_told!(declared("x SMALLINT", "p/2.parquet", "SELECT * FROM t"), @r##"
+    assert_prints!(declared("x SMALLINT", "p/2.parquet", "SELECT * FROM t"), @r##"
     exit 1
     -- stderr
     error: p/2.parquet: row 0: column "x": the Int64 value 3000000000 is not exact as Int16
@@ -369,14 +369,14 @@ fn type_conflict_hint_makes_the_files_readable() {
 fn keyword_column_error_suggests_quotes() {
     let bench = Workbench::new();
     bench.text("x.libsvm", "1 1:2 3:4\n");
-    assert_told!(bench.tell(&["SELECT label,\n  values, indices\nFROM 'x.libsvm'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label,\n  values, indices\nFROM 'x.libsvm'"]), @r##"
     exit 1
     -- stderr
     error: SQL: line 2, column 3: expected the end of the query, found values
 
     hint: put a column whose name is a keyword of SQL in double quotes: "values"
     "##);
-    assert_told!(bench.tell(&["SELECT label, values, end FROM 'x.libsvm'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label, values, end FROM 'x.libsvm'"]), @r##"
     exit 1
     -- stderr
     error: SQL: line 1, column 15: expected the end of the query, found values
@@ -384,7 +384,7 @@ fn keyword_column_error_suggests_quotes() {
     hint: put a column whose name is a keyword of SQL in double quotes: "values", "end"
     "##);
     // Quotes would not help here.
-    assert_told!(bench.tell(&["SELECT label FROM 'x.libsvm' LIMIT 1 values"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label FROM 'x.libsvm' LIMIT 1 values"]), @r##"
     exit 1
     -- stderr
     error: SQL: line 1, column 38: expected the end of the query, found values
@@ -396,7 +396,7 @@ fn keyword_column_error_suggests_quotes() {
 #[test]
 fn table_option_of_another_format_is_rejected() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT * FROM t", "--table", "t=users.csv,index_base=1"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM t", "--table", "t=users.csv,index_base=1"]), @r##"
     exit 1
     -- stderr
     error: users.csv: option "index_base" is for libsvm, but this is CSV
@@ -415,7 +415,7 @@ fn columns_of_hive_text_are_declared_as_hive_declares_them() {
         STORED AS TEXTFILE LOCATION 'logs.txt'
         TBLPROPERTIES ('skip.header.line.count'='1', 'transient_lastDdlTime'='1700000000');";
     let query = format!("{table} SELECT at, kind, m['l'] AS l, encode(b, 'hex') AS b, n FROM logs");
-    assert_told!(bench.tell(&[&query]), @r##"
+    assert_prints!(bench.tell(&[&query]), @r##"
     exit 0
     -- stdout
     at,kind,l,b,n
@@ -426,7 +426,7 @@ fn columns_of_hive_text_are_declared_as_hive_declares_them() {
     "##);
     let twice = "CREATE EXTERNAL TABLE logs (n INT) STORED AS TEXTFILE OPTIONS ('schema' 'n INT') LOCATION 'logs.txt';
         SELECT * FROM logs";
-    assert_told!(bench.tell(&[twice]), @r##"
+    assert_prints!(bench.tell(&[twice]), @r##"
     exit 1
     -- stderr
     error: the columns are declared twice: by the statement and by its option schema
@@ -443,7 +443,7 @@ fn clauses_of_hive_have_its_meaning() {
         ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\u0001' COLLECTION ITEMS TERMINATED BY '\\;' MAP KEYS TERMINATED BY '='
         STORED AS TEXTFILE LOCATION 't/' TBLPROPERTIES ('serialization.encoding'='ISO-8859-1', 'bucketing_version'='2');";
     let query = format!("{table} SELECT p, s, m, m[2] AS two FROM t WHERE p = 'abc'");
-    assert_told!(bench.tell(&[&query, "--format", "jsonl"]), @r##"
+    assert_prints!(bench.tell(&[&query, "--format", "jsonl"]), @r##"
     exit 0
     -- stdout
     {"p":"abc","s":"café","m":{"1":"a","2":"c"},"two":"c"}
@@ -452,7 +452,7 @@ fn clauses_of_hive_have_its_meaning() {
     warning: t/P=abcdef/f: line 1, column "m": a key occurs twice in a map, and the first value is used
     "##);
     let refused = table.replace("bucketing_version'='2", "timestamp.formats'='yyyy/MM/dd");
-    assert_told!(bench.tell(&[&format!("{refused} SELECT * FROM t")]), @r##"
+    assert_prints!(bench.tell(&[&format!("{refused} SELECT * FROM t")]), @r##"
     exit 1
     -- stderr
     error: TBLPROPERTIES ('timestamp.formats'='yyyy/MM/dd'): this property is not supported
@@ -467,14 +467,14 @@ fn a_declared_timestamp_keeps_its_zone() {
     bench.text("t.csv", "t,u\n2026-01-02T03:04:05+02:00,2026-01-02 03:04:05\n");
     let table = "CREATE EXTERNAL TABLE t (t TIMESTAMP WITH TIME ZONE, u TIMESTAMP(3)) STORED AS CSV LOCATION 't.csv';";
     let query = format!("{table} SELECT arrow_typeof(t) AS type, t, arrow_typeof(u) AS other, u FROM t");
-    assert_told!(bench.tell(&[&query]), @r##"
+    assert_prints!(bench.tell(&[&query]), @r##"
     exit 0
     -- stdout
     type,t,other,u
     "Timestamp(ns, ""UTC"")",2026-01-02T01:04:05Z,Timestamp(ms),2026-01-02T03:04:05
     "##);
     let there = format!("SET datafusion.execution.time_zone = '+05:00'; {query}");
-    assert_told!(bench.tell(&[&there]), @r##"
+    assert_prints!(bench.tell(&[&there]), @r##"
     exit 0
     -- stdout
     type,t,other,u
@@ -491,14 +491,14 @@ fn a_file_that_a_table_has_twice_is_refused() {
     fs::create_dir_all(bench.path().join("dir/dt=1")).unwrap();
     bench.text("dir/dt=1/c.csv", "x\n1\n");
     let count = |table: &str| bench.tell(&["SELECT count(*) FROM t", "--table", table]);
-    assert_told!(count("t=a.csv,path=./a.csv"), @r##"
+    assert_prints!(count("t=a.csv,path=./a.csv"), @r##"
     exit 1
     -- stderr
     error: a.csv: the table has it twice: it is in a.csv and ./a.csv
 
     hint: name each file once; UNION ALL of two tables reads rows twice
     "##);
-    assert_told!(count("t=a.csv,path=a.csv"), @r##"
+    assert_prints!(count("t=a.csv,path=a.csv"), @r##"
     exit 1
     -- stderr
     error: a.csv: the table has it twice: it is in a.csv and again in the same location

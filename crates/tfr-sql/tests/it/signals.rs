@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::workbench::{Workbench, assert_told};
+use crate::workbench::{Workbench, assert_prints};
 
 /// A query that does not end by itself.
 const ENDLESS: &str = "SELECT value FROM generate_series(1, 1000000000000)";
@@ -179,7 +179,7 @@ fn remove_leftovers_deletes_tables_of_killed_runs() {
     };
     leave_all();
     let tables = ["x.csv.gz", "absent.arrow", "x.parquet/", "none.json/"];
-    assert_told!(bench.tell_tool(&[["verify", "--remove-leftovers"].as_slice(), &tables].concat()), @r##"
+    assert_prints!(bench.tell_tool(&[["verify", "--remove-leftovers"].as_slice(), &tables].concat()), @r##"
     exit 0
     -- stderr
     removed [dir]/.tfr-0198c0ffee0070008000000000000000-x.csv.gz: left behind by run 0198c0ffee0070008000000000000000, which was killed
@@ -313,8 +313,8 @@ fn spill_of_a_killed_run_is_removed_by_the_next() {
         std::thread::yield_now();
     }
     let next = || {
-        let told = bench.tell(&["SELECT 1 AS one", "--format", "csv", "--temp-dir", "spill"]);
-        assert_eq!(told, "exit 0\n-- stdout\none\n1\n");
+        let shown = bench.tell(&["SELECT 1 AS one", "--format", "csv", "--temp-dir", "spill"]);
+        assert_eq!(shown, "exit 0\n-- stdout\none\n1\n");
         fs::read_dir(&spill).unwrap().count()
     };
     // It lives.

@@ -22,8 +22,8 @@ fn statistics_are_a_report_and_files() {
     assert_eq!(figures(0, &["name", "kind", "min", "max", "distinct"]), r#""n" "int64" 1 1152921504606846976 3"#);
     assert_eq!(figures(1, &["name", "frequent"]), r#""s" [{"count":2,"value":"a"},{"count":1,"value":"b"}]"#);
     assert_eq!(figures(2, &["name", "missing", "min", "max", "mean"]), r#""x" 1 0.5 "Infinity" 0.5"#);
-    let told = bench.run_tool(&["stats", "shards", "--quiet"]);
-    assert_eq!(report["text"].as_str().unwrap(), String::from_utf8(told.stdout).unwrap());
+    let shown = bench.run_tool(&["stats", "shards", "--quiet"]);
+    assert_eq!(report["text"].as_str().unwrap(), String::from_utf8(shown.stdout).unwrap());
     // As describe writes them.
     assert!(bench.run_tool(&["describe", "shards", "--emit", "stats", "--quiet"]).status.success());
     for name in ["stats.pb", "stats.html"] {

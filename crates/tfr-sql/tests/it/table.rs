@@ -17,7 +17,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 const QUERY: &str = "SELECT UserId, label FROM 'events.parquet'";
 
@@ -83,7 +83,7 @@ fn a_query_becomes_one_file() {
         flate2::read::MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
         assert_eq!(text, content);
     }
-    assert_told!(bench.tell(&[QUERY, "--out", "new/dir/x.csv"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "new/dir/x.csv"]), @r##"
     exit 0
     -- stderr
     4 rows, 38 B, [seconds]: new/dir/x.csv
@@ -129,9 +129,9 @@ fn csv_refuses_nested_columns_by_name() {
     let bench = Workbench::new();
     with_types(&bench);
     for out in ["x.csv", "x.csv.gz", "x.csv/"] {
-        let told = bench.tell(&["SELECT * FROM 'types.parquet'", "--out", out]);
+        let shown = bench.tell(&["SELECT * FROM 'types.parquet'", "--out", out]);
         assert_eq!(
-            told.replace(out, "[out]"),
+            shown.replace(out, "[out]"),
             "exit 1\n-- stderr\nerror: [out]: a CSV cell holds one value, found column \"list\": List(Float32), column \
              \"struct\": Struct(\"x\": non-null Int64)\n\nhint: write .json, .jsonl or .parquet instead, or select text: \
              array_to_string(tags, ';') AS tags for a list\n"
@@ -175,21 +175,21 @@ fn table_writes_unions_to_json_only() {
     assert_eq!(bench.tell(&[all, "--out", "x.jsonl", "--quiet"]), "exit 0\n");
     assert_eq!(fs::read_to_string(bench.path().join("x.jsonl")).unwrap(), lines);
     assert_eq!(bench.tell(&[all, "--format", "jsonl"]), format!("exit 0\n-- stdout\n{lines}"));
-    assert_told!(bench.tell(&[all, "--out", "x.parquet"]), @r##"
+    assert_prints!(bench.tell(&[all, "--out", "x.parquet"]), @r##"
     exit 1
     -- stderr
     error: x.parquet: column "x": Parquet has no type for Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8))
 
     hint: write .arrow or .jsonl instead, or select one type of it, union_extract(x, 'int'), and which one a row has, union_tag(x)
     "##);
-    assert_told!(bench.tell(&[all, "--out", "x.csv"]), @r##"
+    assert_prints!(bench.tell(&[all, "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
     error: x.csv: a CSV cell holds one value, found column "x": Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8))
 
     hint: write .json or .jsonl instead, or select one type of it, union_extract(x, 'int'), and which one a row has, union_tag(x)
     "##);
-    assert_told!(bench.tell(&["SELECT [x] AS list FROM 'union.arrow'", "--out", "x.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT [x] AS list FROM 'union.arrow'", "--out", "x.parquet"]), @r##"
     exit 1
     -- stderr
     error: x.parquet: column "list": Parquet has no type for List(Union(Dense, 0: ("null": Null), 1: ("int": Int64), 2: ("string": Utf8)))
@@ -203,8 +203,8 @@ fn table_writes_unions_to_json_only() {
     }
     let (_, rows) = read_parquet(bench.path().join("x.parquet"));
     assert_eq!(rows[0]["i"].as_ref(), &Int64Array::from(vec![None, Some(5), None]));
-    let told = bench.tell(&["SELECT INTERVAL '1 month' AS \"a b\"", "--out", "y.parquet"]);
-    assert_told!(told, @r##"
+    let shown = bench.tell(&["SELECT INTERVAL '1 month' AS \"a b\"", "--out", "y.parquet"]);
+    assert_prints!(shown, @r##"
     exit 1
     -- stderr
     error: y.parquet: column "a b": Parquet has no type for Interval(MonthDayNano)
@@ -219,9 +219,9 @@ fn table_writes_unions_to_json_only() {
 fn two_columns_of_one_name_are_refused() {
     let bench = Workbench::new();
     for out in ["x.jsonl", "x.parquet", "x.csv/"] {
-        let told = bench.tell(&["SELECT * FROM (SELECT 1 AS id) x, (SELECT 2 AS id) y", "--out", out]);
+        let shown = bench.tell(&["SELECT * FROM (SELECT 1 AS id) x, (SELECT 2 AS id) y", "--out", out]);
         assert_eq!(
-            told.replace(out, "[out]"),
+            shown.replace(out, "[out]"),
             "exit 1\n-- stderr\nerror: [out]: two columns are named \"id\"\n\nhint: rename one of them: ... AS id_2\n"
         );
     }
@@ -267,8 +267,8 @@ fn a_slash_asks_for_a_directory_of_files() {
         let values = Arc::new(Int64Array::from_iter_values(part * 1000..(part + 1) * 1000)) as ArrayRef;
         bench.parquet(&format!("in/{part}.parquet"), [("id", values)]);
     }
-    let told = bench.tell(&["SELECT id FROM 'in/'", "--out", "out.parquet/"]);
-    assert!(told.starts_with("exit 0\n-- stderr\n2,000 rows in 2 files, "), "{told}");
+    let shown = bench.tell(&["SELECT id FROM 'in/'", "--out", "out.parquet/"]);
+    assert!(shown.starts_with("exit 0\n-- stderr\n2,000 rows in 2 files, "), "{shown}");
     let names = || -> Vec<_> {
         let entries = fs::read_dir(bench.path().join("out.parquet")).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -331,8 +331,8 @@ fn no_rows_are_a_whole_file() {
         assert!(bench.run(&[query, "--out", name]).status.success());
         assert_eq!(fs::read_to_string(bench.path().join(name)).unwrap(), content);
     }
-    let told = bench.tell(&[query, "--out", "x.parquet"]);
-    assert!(told.starts_with("exit 0\n-- stderr\nthe query yields no rows\n0 rows, "), "{told}");
+    let shown = bench.tell(&[query, "--out", "x.parquet"]);
+    assert!(shown.starts_with("exit 0\n-- stderr\nthe query yields no rows\n0 rows, "), "{shown}");
     let (schema, rows) = read_parquet(bench.path().join("x.parquet"));
     assert_eq!((schema.field(1).data_type(), rows.len()), (&DataType::Utf8, 0));
     assert!(bench.run(&[query, "--out", "x.arrow"]).status.success());
@@ -343,7 +343,7 @@ fn no_rows_are_a_whole_file() {
 fn table_is_replaced_only_by_overwrite() {
     let bench = Workbench::new();
     bench.text("x.csv", "mine");
-    assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
     error: x.csv: already exists
@@ -362,7 +362,7 @@ fn table_does_not_replace_a_directory_with_other_files() {
     fs::create_dir(bench.path().join("x.csv")).unwrap();
     // Empty, it may be written to.
     assert_eq!(bench.tell(&[QUERY, "--out", "x.csv", "--quiet"]), "exit 0\n");
-    assert_told!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "x.csv"]), @r##"
     exit 1
     -- stderr
     error: x.csv: already exists
@@ -370,7 +370,7 @@ fn table_does_not_replace_a_directory_with_other_files() {
     hint: choose another name, or replace the existing files with --mode overwrite
     "##);
     bench.text("x.csv/notes.txt", "mine");
-    assert_told!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "x.csv/", "--mode", "overwrite"]), @r##"
     exit 1
     -- stderr
     error: x.csv/: neither replaced nor appended to, because it contains files written by other tools: notes.txt
@@ -379,7 +379,7 @@ fn table_does_not_replace_a_directory_with_other_files() {
     "##);
     assert!(bench.path().join("x.csv/notes.txt").exists());
     bench.text("y.csv", "mine");
-    assert_told!(bench.tell(&[QUERY, "--out", "y.csv/", "--mode", "overwrite"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "y.csv/", "--mode", "overwrite"]), @r##"
     exit 1
     -- stderr
     error: y.csv/: expected a directory, found a file
@@ -392,7 +392,7 @@ fn table_does_not_replace_a_directory_with_other_files() {
 fn an_input_is_not_written_over() {
     let bench = Workbench::new();
     let overwrite = ["--mode", "overwrite"];
-    assert_told!(bench.tell(&[&[QUERY, "--out", "events.parquet"], overwrite.as_slice()].concat()), @r##"
+    assert_prints!(bench.tell(&[&[QUERY, "--out", "events.parquet"], overwrite.as_slice()].concat()), @r##"
     exit 1
     -- stderr
     error: [dir]/events.parquet: overlaps with input [dir]/events.parquet
@@ -401,7 +401,7 @@ fn an_input_is_not_written_over() {
     "##);
     fs::create_dir(bench.path().join("in")).unwrap();
     fs::rename(bench.path().join("events.parquet"), bench.path().join("in/a.parquet")).unwrap();
-    assert_told!(bench.tell(&["SELECT * FROM 'in/'", "--out", "in/b.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT * FROM 'in/'", "--out", "in/b.parquet"]), @r##"
     exit 1
     -- stderr
     error: [dir]/in/b.parquet: overlaps with input [dir]/in
@@ -434,11 +434,11 @@ fn table_write_to_a_full_disk_leaves_nothing() {
             .args(command.get_args())
             .output()
             .unwrap();
-        let told = tell(&output);
-        assert!(told.starts_with("exit 1\n"), "{told}");
+        let shown = tell(&output);
+        assert!(shown.starts_with("exit 1\n"), "{shown}");
         assert!(
-            told.contains(&format!("error: {out}: cannot be written\n")) && told.contains("File too large"),
-            "{told}"
+            shown.contains(&format!("error: {out}: cannot be written\n")) && shown.contains("File too large"),
+            "{shown}"
         );
         assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
     }
@@ -447,7 +447,7 @@ fn table_write_to_a_full_disk_leaves_nothing() {
 #[test]
 fn table_rejects_types_that_its_format_lacks() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT INTERVAL '1 month 2 days' AS i", "--out", "x.parquet"]), @r##"
+    assert_prints!(bench.tell(&["SELECT INTERVAL '1 month 2 days' AS i", "--out", "x.parquet"]), @r##"
     exit 1
     -- stderr
     error: x.parquet: column "i": Parquet has no type for Interval(MonthDayNano)
@@ -519,11 +519,11 @@ fn table_rejects_options_of_shards_by_name() {
         &["--strict"],
         &["--dry-run"],
     ] {
-        let told = bench.tell(&[&[QUERY, "--out", "x.parquet"], option].concat());
-        assert!(told.starts_with("exit 2\n-- stderr\nerror: the argument '"), "{told}");
+        let shown = bench.tell(&[&[QUERY, "--out", "x.parquet"], option].concat());
+        assert!(shown.starts_with("exit 2\n-- stderr\nerror: the argument '"), "{shown}");
         assert!(
-            told.contains(option[0]) && told.contains("cannot be used with '--out x.parquet', a Parquet file"),
-            "{told}"
+            shown.contains(option[0]) && shown.contains("cannot be used with '--out x.parquet', a Parquet file"),
+            "{shown}"
         );
     }
     assert!(bench.leftovers().is_empty());

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tfrecord_framing::RecordWriter;
 
-use crate::workbench::{Workbench, assert_told, check_report, tell};
+use crate::workbench::{Workbench, assert_prints, check_report, tell};
 
 /// Four records in two shards, in `shards`.
 fn with_shards(bench: &Workbench) {
@@ -30,7 +30,7 @@ fn damage(bench: &Workbench, file: &str, at: u64) {
 fn cat_prints_records_in_every_format() {
     let bench = Workbench::new();
     with_shards(&bench);
-    assert_told!(bench.tell_tool(&["cat", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "shards"]), @r##"
     exit 0
     -- stdout
     {"UserId": [7], "score": [0.1]}
@@ -38,7 +38,7 @@ fn cat_prints_records_in_every_format() {
     {"UserId": [7], "label": ["click"], "score": [0.5]}
     {"UserId": [9], "label": ["view"], "score": [1.0]}
     "##);
-    assert_told!(bench.tell_tool(&["head", "-n", "1", "--as", "textproto", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["head", "-n", "1", "--as", "textproto", "shards"]), @r##"
     exit 0
     -- stdout
     # shards/part-00000-of-00002.tfrecord: record 0 at byte 0
@@ -61,7 +61,7 @@ fn cat_prints_records_in_every_format() {
       }
     }
     "##);
-    assert_told!(bench.tell_tool(&["cat", "-n1", "--as", "hex", "shards/part-00001-of-00002.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "-n1", "--as", "hex", "shards/part-00001-of-00002.tfrecord"]), @r##"
     exit 0
     -- stdout
     # shards/part-00001-of-00002.tfrecord: record 0 at byte 0, 58 bytes
@@ -99,7 +99,7 @@ fn cat_prints_sound_records_before_reporting_damage() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 100);
-    assert_told!(bench.tell_tool(&["cat", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "shards"]), @r##"
     exit 1
     -- stdout
     {"UserId": [7], "score": [0.1]}
@@ -117,7 +117,7 @@ fn cat_reports_a_record_that_is_not_an_example() {
     writer.write_record(b"").unwrap();
     writer.write_record(b"no example").unwrap();
     fs::write(bench.path().join("odd.tfrecord"), writer.finish().unwrap()).unwrap();
-    assert_told!(bench.tell_tool(&["cat", "odd.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "odd.tfrecord"]), @r##"
     exit 1
     -- stdout
     {}
@@ -126,7 +126,7 @@ fn cat_reports_a_record_that_is_not_an_example() {
 
     hint: the records may be of another type: print them as hex
     "##);
-    assert_told!(bench.tell_tool(&["cat", "--as", "hex", "odd.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "--as", "hex", "odd.tfrecord"]), @r##"
     exit 0
     -- stdout
     # odd.tfrecord: record 0 at byte 0, 0 bytes
@@ -139,54 +139,54 @@ fn cat_reports_a_record_that_is_not_an_example() {
 fn tools_report_missing_inputs() {
     let bench = Workbench::new();
     fs::create_dir(bench.path().join("empty")).unwrap();
-    assert_told!(bench.tell_tool(&["cat", "absent.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "absent.tfrecord"]), @r##"
     exit 1
     -- stderr
     error: absent.tfrecord: cannot open
       cause: No such file or directory (os error 2)
     "##);
-    assert_told!(bench.tell_tool(&["cat", "absent-*.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "absent-*.tfrecord"]), @r##"
     exit 1
     -- stderr
     error: absent-*.tfrecord: no file matches
     "##);
-    assert_told!(bench.tell_tool(&["cat", "empty"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "empty"]), @r##"
     exit 1
     -- stderr
     error: empty: no TFRecord files
 
     hint: hidden files, those whose names start with _, and sidecars such as .json are passed over
     "##);
-    assert_told!(bench.tell_tool(&["verify", "absent.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "absent.tfrecord"]), @r##"
     exit 1
     -- stderr
     error: absent.tfrecord: cannot open
       cause: No such file or directory (os error 2)
     "##);
-    assert_told!(bench.tell_tool(&["verify", "empty"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "empty"]), @r##"
     exit 1
     -- stderr
     error: empty: no TFRecord files
 
     hint: hidden files, those whose names start with _, and sidecars such as .json are passed over
     "##);
-    assert_told!(bench.tell_tool(&["verify", "a[b"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "a[b"]), @r##"
     exit 2
     -- stderr
     error: a[b: not a pattern: invalid range pattern
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "absent.tfrecord", "--out", "out"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "absent.tfrecord", "--out", "out"]), @r##"
     exit 1
     -- stderr
     error: absent.tfrecord: cannot open
       cause: No such file or directory (os error 2)
     "##);
-    assert_told!(bench.tell_tool(&["schema", "absent.tfrecord"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "absent.tfrecord"]), @r##"
     exit 1
     -- stderr
     error: absent.tfrecord: no such file or directory
     "##);
-    assert_told!(bench.tell_tool(&["cat", "users.csv"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "users.csv"]), @r##"
     exit 1
     -- stderr
     error: users.csv: record 0 at byte 0: length 749125178255697001 has the checksum 0x64413b37, expected 0xa6a53ca6
@@ -219,7 +219,7 @@ fn schema_prints_columns_in_every_format() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("UserId") && text.ends_with('\n'), "{form}: {text}");
     }
-    assert_told!(bench.tell_tool(&["schema", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "shards"]), @r##"
     exit 0
     -- stdout
     UserId  Int64
@@ -229,7 +229,7 @@ fn schema_prints_columns_in_every_format() {
     types from the manifest
     "##);
     // Without the manifest, by what the records hold.
-    assert_told!(bench.tell_tool(&["schema", "shards/*.tfrecord", "--infer-files", "1"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "shards/*.tfrecord", "--infer-files", "1"]), @r##"
     exit 0
     -- stdout
     UserId  Int64
@@ -242,7 +242,7 @@ fn schema_prints_columns_in_every_format() {
     for shard in ["part-00000-of-00002.tfrecord", "part-00001-of-00002.tfrecord"] {
         fs::copy(bench.path().join("shards").join(shard), bench.path().join("foreign").join(shard)).unwrap();
     }
-    assert_told!(bench.tell_tool(&["schema", "foreign/", "--infer-records", "all"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "foreign/", "--infer-records", "all"]), @r##"
     exit 0
     -- stdout
     UserId  Int64
@@ -251,7 +251,7 @@ fn schema_prints_columns_in_every_format() {
     -- stderr
     types from records of 2 files
     "##);
-    assert_told!(bench.tell_tool(&["schema", "users.csv"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "users.csv"]), @r##"
     exit 0
     -- stdout
     id;name  Utf8
@@ -264,12 +264,12 @@ fn schema_prints_columns_in_every_format() {
 fn verify_accepts_a_sound_set() {
     let bench = Workbench::new();
     with_shards(&bench);
-    assert_told!(bench.tell_tool(&["verify", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "shards"]), @r##"
     exit 0
     -- stderr
     4 records in 2 files, 274 B, [seconds]: all sound
     "##);
-    assert_told!(bench.tell_tool(&["verify", "shards/*.tfrecord", "--quiet"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "shards/*.tfrecord", "--quiet"]), @r##"
     exit 0
     "##);
 }
@@ -289,7 +289,7 @@ fn verify_prints_damage_and_fails() {
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
     fs::remove_file(bench.path().join("shards/_SUCCESS")).unwrap();
-    assert_told!(bench.tell_tool(&["verify", "shards", "--threads", "1"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "shards", "--threads", "1"]), @r##"
     exit 1
     -- stdout
     shards: _SUCCESS is missing
@@ -312,7 +312,7 @@ fn salvage_keeps_sound_records() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
-    assert_told!(bench.tell_tool(&["salvage", "shards", "--out", "saved"]), @r##"
+    assert_prints!(bench.tell_tool(&["salvage", "shards", "--out", "saved"]), @r##"
     exit 0
     -- stdout
     shards/part-00000-of-00002.tfrecord: record 0 at byte 0: payload does not match its checksum, 54 bytes lost
@@ -331,19 +331,19 @@ fn salvage_keeps_sound_records() {
 fn reshard_moves_records_to_other_shards() {
     let bench = Workbench::new();
     with_shards(&bench);
-    assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "one", "--shards", "1", "--prefix", "all"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "one", "--shards", "1", "--prefix", "all"]), @r##"
     exit 0
     -- stderr
     4 rows in 1 shard, 274 B, [seconds]: one
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "one"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "one"]), @r##"
     exit 1
     -- stderr
     error: [dir]/one: not empty: it contains all-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
 
     hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "shards/more"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "shards/more"]), @r##"
     exit 1
     -- stderr
     error: [dir]/shards/more: overlaps with input shards
@@ -365,14 +365,14 @@ fn reshard_reports_files_left_out() {
     let shards = bench.path().join("shards");
     fs::copy(shards.join("part-00000-of-00002.tfrecord"), shards.join("zz.tfrecord")).unwrap();
     let output = bench.run_tool(&["reshard", "shards", "--out", "one", "--report", "json"]);
-    let told = String::from_utf8(output.stderr).unwrap();
+    let printed = String::from_utf8(output.stderr).unwrap();
     let unlisted = "shards/zz.tfrecord: not part of the set: _manifest.json does not list it";
-    assert!(told.starts_with(&format!("warning: {unlisted}\n4 rows in 1 shard, ")), "{told}");
+    assert!(printed.starts_with(&format!("warning: {unlisted}\n4 rows in 1 shard, ")), "{printed}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     check_report(&report);
     assert_eq!(report["warnings"], serde_json::json!([unlisted]));
     fs::remove_file(shards.join("_SUCCESS")).unwrap();
-    assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["index", "shards"]), @r##"
     exit 0
     -- stdout
     shards/_part-00000-of-00002.tfrecord.idx
@@ -382,7 +382,7 @@ fn reshard_reports_files_left_out() {
     warning: shards/zz.tfrecord: not part of the set: _manifest.json does not list it
     4 records in 2 files, [seconds]
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "one", "shards/zz.tfrecord", "--out", "two"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "one", "shards/zz.tfrecord", "--out", "two"]), @r##"
     exit 1
     -- stderr
     error: shards/zz.tfrecord: the form of the records is not known, in one it is from _manifest.json
@@ -397,7 +397,7 @@ fn cat_reads_a_pipe_and_verify_rejects_it() {
     with_shards(&bench);
     let pipe = bench.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    assert_told!(bench.tell_tool(&["verify", "pipe"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "pipe"]), @r##"
     exit 1
     -- stderr
     error: pipe: expected a file or a directory, found a pipe
@@ -416,7 +416,7 @@ fn reshard_rejects_damage() {
     let bench = Workbench::new();
     with_shards(&bench);
     damage(&bench, "shards/part-00000-of-00002.tfrecord", 30);
-    assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "out"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "out"]), @r##"
     exit 1
     -- stderr
     error: shards/part-00000-of-00002.tfrecord: record 0 at byte 0: payload of 38 bytes has the checksum 0x6f5ce471, expected 0xc62681f6
@@ -430,7 +430,7 @@ fn reshard_rejects_damage() {
 fn index_writes_a_file_next_to_each_shard() {
     let bench = Workbench::new();
     with_shards(&bench);
-    assert_told!(bench.tell_tool(&["index", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["index", "shards"]), @r##"
     exit 0
     -- stdout
     shards/_part-00000-of-00002.tfrecord.idx
@@ -444,7 +444,7 @@ fn index_writes_a_file_next_to_each_shard() {
     assert!(bench.run_tool(&["index", "--name", "tfindex", "shards"]).status.success());
     let query = "SELECT id FROM 'many.parquet'";
     assert_eq!(bench.tell(&[query, "--out", "zip", "--compression", "gzip", "--quiet"]), "exit 0\n");
-    assert_told!(bench.tell_tool(&["index", "zip"]), @r##"
+    assert_prints!(bench.tell_tool(&["index", "zip"]), @r##"
     exit 1
     -- stderr
     error: zip/part-00000-of-00001.tfrecord.gz: an index is for uncompressed files, found compression gzip
@@ -456,7 +456,7 @@ fn index_writes_a_file_next_to_each_shard() {
 #[test]
 fn tools_reject_query_options_before_their_name() {
     let bench = Workbench::new();
-    assert_told!(bench.tell_tool(&["--out", "x", "verify", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["--out", "x", "verify", "shards"]), @r##"
     exit 2
     -- stderr
     error: '--out <URL>' belongs to a query and cannot be used with the tool 'verify'
@@ -467,7 +467,7 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["SELECT 1", "head"]), @r##"
+    assert_prints!(bench.tell_tool(&["SELECT 1", "head"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -477,7 +477,7 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["verify"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -487,7 +487,7 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -497,7 +497,7 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["reshard", "shards", "--out", "x", "--level", "9"]), @r##"
+    assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "x", "--level", "9"]), @r##"
     exit 2
     -- stderr
     error: --level needs --compression gzip or --compression zlib
@@ -506,7 +506,7 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["cat", "shards", "--as", "yaml"]), @r##"
+    assert_prints!(bench.tell_tool(&["cat", "shards", "--as", "yaml"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'yaml' for '--as <FORM>'
@@ -514,14 +514,14 @@ fn tools_reject_query_options_before_their_name() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["schema", "shards", "--as", "yaml"]), @r##"
+    assert_prints!(bench.tell_tool(&["schema", "shards", "--as", "yaml"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'yaml' for '--as <FORM>': unknown form "yaml": expected arrow, ddl, pbtxt, features.json, python, json
 
     For more information, try '--help'.
     "##);
-    assert_told!(bench.tell_tool(&["verfy", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["verfy", "shards"]), @r##"
     exit 2
     -- stderr
     error: unexpected argument 'shards' behind the query 'verfy'
@@ -545,7 +545,7 @@ fn verify_reports_and_removes_leftovers() {
         fs::create_dir(bench.path().join(left(of))).unwrap();
         bench.text(&format!("{}/00000-00000.staged", left(of)), "a part of a shard");
     }
-    assert_told!(bench.tell_tool(&["verify", "shards"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "shards"]), @r##"
     exit 1
     -- stdout
     [dir]/.tfr-0198c0ffee0070008000000000000000-shards: left behind by run 0198c0ffee0070008000000000000000, which was killed
@@ -558,12 +558,12 @@ fn verify_reports_and_removes_leftovers() {
     check_report(&report);
     assert_eq!((&report["ok"], report["removed"].as_array().unwrap().len()), (&Value::Bool(true), 2));
     assert_eq!(bench.leftovers(), [Path::new("shards")]);
-    assert_told!(bench.tell_tool(&["verify", "shards", "--remove-leftovers"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "shards", "--remove-leftovers"]), @r##"
     exit 0
     -- stderr
     4 records in 2 files, 274 B, [seconds]: all sound
     "##);
-    assert_told!(bench.tell_tool(&["verify", "absent", "--remove-leftovers"]), @r##"
+    assert_prints!(bench.tell_tool(&["verify", "absent", "--remove-leftovers"]), @r##"
     exit 1
     -- stderr
     error: absent: cannot open

@@ -1,12 +1,12 @@
 //! Every way to hold it wrong is told before anything is opened, with exit code 2.
 
-use crate::workbench::{Workbench, assert_told, tell};
+use crate::workbench::{Workbench, assert_prints, tell};
 
 const QUERY: &str = "SELECT * FROM 'events.parquet'";
 
 #[test]
 fn a_query_is_needed() {
-    assert_told!(Workbench::new().tell(&["--out", "shards"]), @r##"
+    assert_prints!(Workbench::new().tell(&["--out", "shards"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -20,7 +20,7 @@ fn a_query_is_needed() {
 
 #[test]
 fn empty_query_is_rejected() {
-    assert_told!(Workbench::new().tell(&["  -- nothing\n"]), @r##"
+    assert_prints!(Workbench::new().tell(&["  -- nothing\n"]), @r##"
     exit 2
     -- stderr
     error: the SQL text is empty
@@ -31,7 +31,7 @@ fn empty_query_is_rejected() {
 
 #[test]
 fn a_query_comes_from_one_place() {
-    assert_told!(Workbench::new().tell(&[QUERY, "-f", "query.sql"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "-f", "query.sql"]), @r##"
     exit 2
     -- stderr
     error: the argument '[QUERY]' cannot be used with '--file <FILE>'
@@ -44,7 +44,7 @@ fn a_query_comes_from_one_place() {
 
 #[test]
 fn shard_options_exclude_each_other() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "2", "--shard-rows", "5"]), @r##"
     exit 2
     -- stderr
     error: the argument '--shards <N>' cannot be used with '--shard-rows <N>'
@@ -57,7 +57,7 @@ fn shard_options_exclude_each_other() {
 
 #[test]
 fn sizes_need_a_number_and_a_unit() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shard-size", "12 parsecs"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shard-size", "12 parsecs"]), @r##"
     exit 2
     -- stderr
     error: invalid value '12 parsecs' for '--shard-size <SIZE>': expected a size such as 512KiB, 128MiB or 4GB
@@ -68,7 +68,7 @@ fn sizes_need_a_number_and_a_unit() {
 
 #[test]
 fn map_option_rejects_unknown_choices() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--map", "score: exact"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'score: exact' for '--map <COL: RULE>': unknown choice "exact": expected wrap, bits, string, tensor, unscaled, seconds, millis, micros, index
@@ -79,7 +79,7 @@ fn map_option_rejects_unknown_choices() {
 
 #[test]
 fn map_option_takes_one_choice_per_column() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "x", "--map", "score: bits", "--map", "score: string"]), @r##"
     exit 2
     -- stderr
     error: --map is given twice for column "score"
@@ -93,7 +93,7 @@ fn map_option_takes_one_choice_per_column() {
 
 #[test]
 fn compression_has_tensorflows_names() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'zstd' for '--compression <NAME>': expected none, gzip or zlib
@@ -110,7 +110,7 @@ fn names_of_spark_are_accepted() {
     let arguments = ["--out", "shards", "--codec", codec, "--mode", "errorifexists", "--record-type", "Example", "-q"];
     assert_eq!(bench.tell(&[&["SELECT 7 AS n"], arguments.as_slice()].concat()), "exit 0\n");
     assert!(bench.path().join("shards/part-00000-of-00001.tfrecord.deflate").is_file());
-    assert_told!(bench.tell(&["SELECT n FROM 'shards/'"]), @r##"
+    assert_prints!(bench.tell(&["SELECT n FROM 'shards/'"]), @r##"
     exit 0
     -- stdout
     n
@@ -120,7 +120,7 @@ fn names_of_spark_are_accepted() {
 
 #[test]
 fn a_level_is_of_a_compression() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--level", "9"]), @r##"
     exit 2
     -- stderr
     error: --level needs --compression gzip or --compression zlib
@@ -134,7 +134,7 @@ fn a_level_is_of_a_compression() {
 
 #[test]
 fn writing_options_need_a_target() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--shards", "2"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--shards", "2"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -148,7 +148,7 @@ fn writing_options_need_a_target() {
 
 #[test]
 fn rows_are_printed_or_written() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--format", "csv"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--format", "csv"]), @r##"
     exit 2
     -- stderr
     error: the argument '--format <FORMAT>' cannot be used with:
@@ -163,7 +163,7 @@ fn rows_are_printed_or_written() {
 
 #[test]
 fn a_table_file_is_refused_by_name() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "copy.avro"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "copy.avro"]), @r##"
     exit 2
     -- stderr
     error: --out copy.avro: writing Avro is not supported
@@ -180,14 +180,14 @@ fn a_table_file_is_refused_by_name() {
 #[test]
 fn out_option_rejects_targets_that_would_show_partial_sets() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[QUERY, "--out", "https://host/shards"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "https://host/shards"]), @r##"
     exit 1
     -- stderr
     error: cannot write to https://host/shards: readers would see shards before the set is complete
 
     hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
     "##);
-    assert_told!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'file://shards' for '--out <URL>': expected file:// and an absolute path
@@ -199,7 +199,7 @@ fn out_option_rejects_targets_that_would_show_partial_sets() {
 
 #[test]
 fn counts_start_at_one() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "0"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--shards", "0"]), @r##"
     exit 2
     -- stderr
     error: invalid value '0' for '--shards <N>': expected a whole number, 1 or more, or train=256,val=16
@@ -210,7 +210,7 @@ fn counts_start_at_one() {
 
 #[test]
 fn memory_limit_option_has_a_minimum() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--memory-limit", "1"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--memory-limit", "1"]), @r##"
     exit 2
     -- stderr
     error: invalid value '1' for '--memory-limit <SIZE>': expected 8MiB or more: rows are sorted and written some thousands at a time
@@ -222,7 +222,7 @@ fn memory_limit_option_has_a_minimum() {
 #[test]
 fn temp_dir_option_must_exist() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&[QUERY, "--temp-dir", "absent/dir"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--temp-dir", "absent/dir"]), @r##"
     exit 2
     -- stderr
     error: absent/dir: cannot be used to spill into
@@ -231,7 +231,7 @@ fn temp_dir_option_must_exist() {
     hint: name a directory that can be written to with --temp-dir
     "##);
     assert!(bench.leftovers().is_empty());
-    assert_told!(bench.tell(&[QUERY, "--temp-dir", "users.csv"]), @r##"
+    assert_prints!(bench.tell(&[QUERY, "--temp-dir", "users.csv"]), @r##"
     exit 2
     -- stderr
     error: users.csv: cannot be used to spill into
@@ -252,7 +252,7 @@ fn temp_dir_is_needed_only_for_spilling() {
     }
     let sort = "SELECT value, md5(CAST(value AS VARCHAR)) AS hash FROM generate_series(1, 200000) ORDER BY hash";
     let sort = [sort, "--out", "sorted", "--memory-limit", "8MiB"];
-    assert_told!(tell_with("absent/dir", &sort), @r##"
+    assert_prints!(tell_with("absent/dir", &sort), @r##"
     exit 1
     -- stderr
     error: absent/dir: cannot be used to spill into
@@ -267,7 +267,7 @@ fn temp_dir_is_needed_only_for_spilling() {
 
 #[test]
 fn table_option_needs_name_and_url() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--table", "users.csv"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'users.csv' for '--table <NAME=URL[,…]>': table "users.csv": expected NAME=URL, such as t=events.csv
@@ -278,7 +278,7 @@ fn table_option_needs_name_and_url() {
 
 #[test]
 fn table_option_rejects_a_repeated_name() {
-    assert_told!(Workbench::new().tell(&[QUERY, "--table", "t=users.csv", "--table", "t=events.parquet"]), @r##"
+    assert_prints!(Workbench::new().tell(&[QUERY, "--table", "t=users.csv", "--table", "t=events.parquet"]), @r##"
     exit 2
     -- stderr
     error: --table is given twice for t
@@ -300,7 +300,7 @@ fn usage_error_creates_nothing() {
 #[test]
 fn options_of_splits_and_shuffles_need_them() {
     let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "shards"], arguments].concat());
-    assert_told!(tell(&["--seed", "7"]), @r##"
+    assert_prints!(tell(&["--seed", "7"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -310,7 +310,7 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split-by", "UserId"]), @r##"
+    assert_prints!(tell(&["--split-by", "UserId"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -320,7 +320,7 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--keep-partition-columns"]), @r##"
+    assert_prints!(tell(&["--keep-partition-columns"]), @r##"
     exit 2
     -- stderr
     error: the following required arguments were not provided:
@@ -330,7 +330,7 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--shards", "train=2,val=1"]), @r##"
+    assert_prints!(tell(&["--shards", "train=2,val=1"]), @r##"
     exit 2
     -- stderr
     error: --shards train=… needs --split
@@ -342,7 +342,7 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=2,test=1"]), @r##"
+    assert_prints!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=2,test=1"]), @r##"
     exit 2
     -- stderr
     error: --shards: there is no split "test"
@@ -354,14 +354,14 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=0"]), @r##"
+    assert_prints!(tell(&["--split", "train=0.9,val=0.1", "--shards", "train=0"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'train=0' for '--shards <N>': expected a number of shards for each split, 1 or more: train=256,val=16
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split", "train=0.9,val=0.1", "--prefix", "day"]), @r##"
+    assert_prints!(tell(&["--split", "train=0.9,val=0.1", "--prefix", "day"]), @r##"
     exit 2
     -- stderr
     error: the argument '--split <NAME=F,…>' cannot be used with '--prefix <PREFIX>'
@@ -370,21 +370,21 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split", "train=90,val=10"]), @r##"
+    assert_prints!(tell(&["--split", "train=90,val=10"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'train=90,val=10' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: the fractions of the splits add up to 100, expected 1; numbers of rows are written train=800rows,val=200rows
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--split", "train=0.9,train-small=0.1"]), @r##"
+    assert_prints!(tell(&["--split", "train=0.9,train-small=0.1"]), @r##"
     exit 2
     -- stderr
     error: invalid value 'train=0.9,train-small=0.1' for '--split <NAME=F,…>': expected splits such as train=0.9,val=0.1: split "train-small": expected a name of up to 64 bytes: letters, digits and underscores, with a letter or a digit first
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--hosts", "2", "--shards", "2"]), @r##"
+    assert_prints!(tell(&["--hosts", "2", "--shards", "2"]), @r##"
     exit 2
     -- stderr
     error: the argument '--hosts <N>' cannot be used with '--shards <N>'
@@ -393,7 +393,7 @@ fn options_of_splits_and_shuffles_need_them() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(Workbench::new().tell_tool(&["reshard", "in", "--out", "out", "--shards", "train=2"]), @r##"
+    assert_prints!(Workbench::new().tell_tool(&["reshard", "in", "--out", "out", "--shards", "train=2"]), @r##"
     exit 2
     -- stderr
     error: --shards train=… is for a query with --split
@@ -407,7 +407,7 @@ fn options_of_splits_and_shuffles_need_them() {
 #[test]
 fn arrangement_options_are_rejected_for_tables() {
     let tell = |arguments: &[&str]| Workbench::new().tell(&[&[QUERY, "--out", "x.parquet"], arguments].concat());
-    assert_told!(tell(&["--shuffle"]), @r##"
+    assert_prints!(tell(&["--shuffle"]), @r##"
     exit 2
     -- stderr
     error: the argument '--shuffle' is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
@@ -417,7 +417,7 @@ fn arrangement_options_are_rejected_for_tables() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--partition-by", "label"]), @r##"
+    assert_prints!(tell(&["--partition-by", "label"]), @r##"
     exit 2
     -- stderr
     error: the argument '--partition-by <COL,…>' is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
@@ -427,7 +427,7 @@ fn arrangement_options_are_rejected_for_tables() {
 
     For more information, try '--help'.
     "##);
-    assert_told!(tell(&["--mode", "append"]), @r##"
+    assert_prints!(tell(&["--mode", "append"]), @r##"
     exit 2
     -- stderr
     error: --mode append is for TFRecord shards and cannot be used with '--out x.parquet', a Parquet file
@@ -445,13 +445,13 @@ fn arrangement_options_are_rejected_for_tables() {
 fn shards_option_rejects_a_size() {
     let bench = Workbench::new();
     for shards in ["1000000000", "100001"] {
-        let told = bench.tell(&[QUERY, "--out", "shards", "--shards", shards]);
-        assert!(told.starts_with("exit 2\n"), "{told}");
-        assert!(told.contains("expected at most 100000 shards; is a size in bytes meant (shard_size)?"), "{told}");
+        let shown = bench.tell(&[QUERY, "--out", "shards", "--shards", shards]);
+        assert!(shown.starts_with("exit 2\n"), "{shown}");
+        assert!(shown.contains("expected at most 100000 shards; is a size in bytes meant (shard_size)?"), "{shown}");
     }
     let split = ["--split", "a=0.5,b=0.5", "--split-by", "id", "--shards", "a=4,b=1000000000"];
-    let told = bench.tell(&[&["SELECT id FROM 'many.parquet'", "--out", "shards"], &split[..]].concat());
-    assert!(told.contains("expected at most 100000 shards"), "{told}");
+    let shown = bench.tell(&[&["SELECT id FROM 'many.parquet'", "--out", "shards"], &split[..]].concat());
+    assert!(shown.contains("expected at most 100000 shards"), "{shown}");
 }
 
 #[test]
@@ -465,10 +465,10 @@ fn a_url_without_its_slashes_is_not_a_local_path() {
     ] {
         let read = format!("SELECT * FROM '{typed}'");
         for (arguments, code) in [(&[read.as_str()][..], 1), (&["SELECT 1 AS a", "--out", typed], 2)] {
-            let told = bench.tell(arguments);
-            assert!(told.starts_with(&format!("exit {code}\n")), "{told}");
-            assert!(told.contains(&format!("a URL is meant: {meant}; a local path is written as ./NAME")), "{told}");
-            assert!(!told.contains("me:pw"), "{told}");
+            let shown = bench.tell(arguments);
+            assert!(shown.starts_with(&format!("exit {code}\n")), "{shown}");
+            assert!(shown.contains(&format!("a URL is meant: {meant}; a local path is written as ./NAME")), "{shown}");
+            assert!(!shown.contains("me:pw"), "{shown}");
         }
     }
     assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());

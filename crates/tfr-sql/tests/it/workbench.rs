@@ -122,15 +122,15 @@ pub fn check_report(report: &Value) {
 }
 
 /// Asserts a snapshot of [`Workbench::tell`] with what varies from run to run filtered out.
-macro_rules! assert_told {
-    ($told:expr, @$expected:literal) => {
+macro_rules! assert_prints {
+    ($shown:expr, @$expected:literal) => {
         insta::with_settings!({filters => vec![
             (r"\d+\.\d s", "[seconds]"),
             (r"/\S+/\.tmp\w+/", "[dir]/"),
             (r"tfr-sql \d+\.\d+\.\d+", "tfr-sql [version]"),
         ]}, {
-            insta::assert_snapshot!($told, @$expected);
+            insta::assert_snapshot!($shown, @$expected);
         });
     };
 }
-pub(crate) use assert_told;
+pub(crate) use assert_prints;

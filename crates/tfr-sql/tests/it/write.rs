@@ -8,7 +8,7 @@ use serde_json::Value;
 use tfrecord_framing::{Compression, RecordReader};
 use tfrecord_shards::Manifest;
 
-use crate::workbench::{Workbench, assert_told, check_report, tell};
+use crate::workbench::{Workbench, assert_prints, check_report, tell};
 
 fn shards(bench: &Workbench, dir: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(bench.path().join(dir)).unwrap().map(|entry| entry.unwrap().path());
@@ -34,7 +34,7 @@ fn records(bench: &Workbench, dir: &str, compression: Compression) -> Vec<Vec<u8
 fn a_query_becomes_a_directory_of_shards() {
     let bench = Workbench::new();
     let query = "SELECT UserId, label FROM 'events.parquet'";
-    assert_told!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--prefix", "train"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "shards", "--shards", "2", "--prefix", "train"]), @r##"
     exit 0
     -- stderr
     4 rows in 2 shards, 198 B, [seconds]: shards
@@ -60,14 +60,14 @@ fn compression_option_selects_codec_and_level() {
 #[test]
 fn narrowed_columns_are_reported_once() {
     let query = "SELECT score, price FROM 'events.parquet'";
-    assert_told!(Workbench::new().tell(&[query, "--out", "shards"]), @r##"
+    assert_prints!(Workbench::new().tell(&[query, "--out", "shards"]), @r##"
     exit 0
     -- stderr
     warning: column "score" loses information: float32 of float64
     warning: column "price" loses information: float32 of decimal(9,2)
     4 rows in 1 shard, 205 B, [seconds]: shards
     "##);
-    assert_told!(Workbench::new().tell(&[query, "--out", "shards", "--quiet"]), @r##"
+    assert_prints!(Workbench::new().tell(&[query, "--out", "shards", "--quiet"]), @r##"
     exit 0
     "##);
 }
@@ -76,7 +76,7 @@ fn narrowed_columns_are_reported_once() {
 fn strict_option_rejects_narrowed_columns() {
     let bench = Workbench::new();
     let query = "SELECT score, price FROM 'events.parquet'";
-    assert_told!(bench.tell(&[query, "--out", "shards", "--strict"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "shards", "--strict"]), @r##"
     exit 1
     -- stderr
     error: columns would lose information: "score" (float32 of float64), "price" (float32 of decimal(9,2))
@@ -91,7 +91,7 @@ fn strict_option_rejects_narrowed_columns() {
 #[test]
 fn nulls_may_be_forbidden() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT label FROM 'events.parquet'", "--out", "shards", "--null", "error"]), @r##"
+    assert_prints!(bench.tell(&["SELECT label FROM 'events.parquet'", "--out", "shards", "--null", "error"]), @r##"
     exit 1
     -- stderr
     error: column "label", row 2: null, but null=error is set
@@ -105,7 +105,7 @@ fn nulls_may_be_forbidden() {
 fn failed_query_leaves_nothing() {
     let bench = Workbench::new();
     let query = "SELECT 1 / (id - 9999) AS x FROM 'many.parquet'";
-    assert_told!(bench.tell(&[query, "--out", "shards", "--shard-rows", "100"]), @r##"
+    assert_prints!(bench.tell(&[query, "--out", "shards", "--shard-rows", "100"]), @r##"
     exit 1
     -- stderr
     error: division by zero
@@ -125,7 +125,7 @@ fn write_to_a_full_disk_leaves_nothing() {
         .current_dir(bench.path())
         .output()
         .unwrap();
-    assert_told!(tell(&limited), @r##"
+    assert_prints!(tell(&limited), @r##"
     exit 1
     -- stderr
     error: shards: cannot write
@@ -139,7 +139,7 @@ fn write_to_a_full_disk_leaves_nothing() {
 #[test]
 fn no_rows_are_an_empty_shard() {
     let bench = Workbench::new();
-    assert_told!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id < 0", "--out", "shards"]), @r##"
+    assert_prints!(bench.tell(&["SELECT id FROM 'many.parquet' WHERE id < 0", "--out", "shards"]), @r##"
     exit 0
     -- stderr
     the query yields no rows
@@ -153,7 +153,7 @@ fn an_earlier_set_is_replaced_only_on_demand() {
     let bench = Workbench::new();
     let write = |query: &str, mode: &str| bench.run(&[query, "--out", "shards", "--mode", mode]);
     assert!(write("SELECT 1 AS one", "error").status.success());
-    assert_told!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
+    assert_prints!(bench.tell(&["SELECT 2 AS two", "--out", "shards"]), @r##"
     exit 1
     -- stderr
     error: [dir]/shards: not empty: it contains part-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
@@ -170,7 +170,7 @@ fn an_ordered_query_is_written_in_order() {
     let bench = Workbench::new();
     // A filter, so that the number of rows has to be counted.
     let ordered = "SELECT id FROM 'many.parquet' WHERE id % 3 = 0 ORDER BY id DESC";
-    assert_told!(bench.tell(&[ordered, "--out", "shards", "--shards", "5"]), @r##"
+    assert_prints!(bench.tell(&[ordered, "--out", "shards", "--shards", "5"]), @r##"
     exit 0
     -- stderr
     counting rows, so that each shard can contain a range of them
@@ -275,9 +275,12 @@ fn map_option_ignores_the_case_of_columns() {
 fn row_numbers_of_a_partition_are_explained() {
     let bench = Workbench::new();
     let query = "SELECT label FROM 'events.parquet' UNION ALL SELECT label FROM 'events.parquet'";
-    let told = bench.tell(&[query, "--out", "shards", "--null", "error"]);
-    assert!(told.contains("which counts its own rows"), "{told}");
-    assert!(told.trim_end().ends_with("; run with --threads 1 to count rows, from 0, over the whole query"), "{told}");
+    let shown = bench.tell(&[query, "--out", "shards", "--null", "error"]);
+    assert!(shown.contains("which counts its own rows"), "{shown}");
+    assert!(
+        shown.trim_end().ends_with("; run with --threads 1 to count rows, from 0, over the whole query"),
+        "{shown}"
+    );
 }
 
 /// The engine's own reservation for merging is larger than that.

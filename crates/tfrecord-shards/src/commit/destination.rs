@@ -76,7 +76,7 @@ pub trait SetCommit: Send + Sync {
     fn run(&self) -> &RunId;
 
     /// Returns the existing set that the shards are appended to, if there is one.
-    fn standing(&self) -> Option<&Manifest>;
+    fn current(&self) -> Option<&Manifest>;
 
     /// Publishes a set of these shards, or appends them to the existing set, with the sidecars that `sidecars` produces.
     /// Returns the manifest of the whole set. May wait for the disk or for requests.
@@ -155,8 +155,8 @@ impl SetCommit for LocalCommit {
         self.run()
     }
 
-    fn standing(&self) -> Option<&Manifest> {
-        self.standing()
+    fn current(&self) -> Option<&Manifest> {
+        self.current()
     }
 
     fn publish(&self, shards: Vec<StagedShard>, set: SetDescription, sidecars: MakeSidecars) -> Result<Manifest> {

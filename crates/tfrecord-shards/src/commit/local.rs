@@ -102,7 +102,7 @@ struct StagedSet {
     /// Parents created for the staging directory, outermost first.
     made: Vec<PathBuf>,
     /// The set that existed when the run began.
-    standing: Option<Box<Manifest>>,
+    current: Option<Box<Manifest>>,
     /// The locks that prevent concurrent publications: of the manifest at the target, and of the one that replaces it.
     claim: Mutex<Vec<File>>,
     /// The lock that marks this run as live. `None` if another process has gone on with the run.
@@ -178,7 +178,7 @@ impl LocalCommit {
             dir,
             replaced,
             made: made.keep(),
-            standing: None,
+            current: None,
             claim: Mutex::default(),
             lock: Some(lock),
             shared: AtomicBool::new(false),
@@ -188,13 +188,13 @@ impl LocalCommit {
         };
         // Inspect again, now that other runs can detect this one. Of two runs that write inside the same target, at
         // least one then detects the other.
-        set.standing = match target::inspect(&set.out, mode, Some(&set.run))? {
+        set.current = match target::inspect(&set.out, mode, Some(&set.run))? {
             Target::Vacant => None,
             Target::Occupied { manifest, .. } => manifest,
-            Target::Standing(manifest) => Some(manifest),
+            Target::Set(manifest) => Some(manifest),
         };
-        if let Some(standing) = set.adds_to()
-            && standing.runs().any(|run| run == set.run.as_str())
+        if let Some(current) = set.adds_to()
+            && current.runs().any(|run| run == set.run.as_str())
         {
             let why = format!("run {} has written shards of it before", set.run);
             return Err(ErrorKind::NotAppendable { path: set.out.clone(), why }.into());
@@ -215,7 +215,7 @@ impl LocalCommit {
 
     /// Returns the existing set that shards are added to, in a mode that [keeps](SaveMode::keeps_set) it. Check with
     /// [`Manifest::check_append`] that its record format matches before writing a row.
-    pub fn standing(&self) -> Option<&Manifest> {
+    pub fn current(&self) -> Option<&Manifest> {
         self.set.adds_to()
     }
 
@@ -392,12 +392,12 @@ impl Removal {
 
 impl StagedSet {
     fn adds_to(&self) -> Option<&Manifest> {
-        self.standing.as_deref().filter(|_| self.mode.keeps_set())
+        self.current.as_deref().filter(|_| self.mode.keeps_set())
     }
 
     fn setting(&self) -> Setting<'_> {
         let Self { out, staging, mode, run, .. } = self;
-        Setting { out, staging: *staging, mode: *mode, standing: self.standing.as_deref(), run }
+        Setting { out, staging: *staging, mode: *mode, current: self.current.as_deref(), run }
     }
 
     fn phase(&self) -> MutexGuard<'_, Phase> {

@@ -77,7 +77,7 @@ pub enum Occupant {
     /// Nothing.
     Vacant,
     /// A complete set, to be added to.
-    Standing {
+    Set {
         /// Its manifest.
         stored: Box<StoredManifest>,
         /// Shards of killed runs that no manifest lists. Only in [`SaveMode::OverwritePartitions`], which removes them.
@@ -185,7 +185,7 @@ pub struct ObjectPublication {
     /// Whether names contain the run id and so are unique.
     own_names: bool,
     /// The set that is appended to.
-    standing: Option<Box<StoredManifest>>,
+    current: Option<Box<StoredManifest>>,
     /// The shards of this run.
     shards: Vec<String>,
     indexes: Indexes,
@@ -221,12 +221,12 @@ impl ObjectPublication {
     /// As [`new`](Self::new), and if the shards cannot be appended: see [`Manifest::check_append`].
     pub fn append(
         out: &Path,
-        standing: StoredManifest,
+        current: StoredManifest,
         shards: Vec<StagedShard>,
         description: SetDescription,
         run: &RunId,
     ) -> Result<Self> {
-        standing.manifest.check_append(&description, out)?;
+        current.manifest.check_append(&description, out)?;
         let (entries, indexes) = entries(shards, &description)?;
         // They must not overwrite existing shards.
         if let Some(shard) = entries.iter().find(|shard| run_id_in(&shard.path) != Some(run.as_str())) {
@@ -234,13 +234,13 @@ impl ObjectPublication {
             return Err(ErrorKind::NotAppendable { path: out.to_owned(), why }.into());
         }
         let shards = entries.iter().map(|shard| shard.path.clone()).collect();
-        let manifest = standing.manifest.with_appended(description, entries, run, out)?;
-        Self::of(true, Some(Box::new(standing)), shards, indexes, manifest)
+        let manifest = current.manifest.with_appended(description, entries, run, out)?;
+        Self::of(true, Some(Box::new(current)), shards, indexes, manifest)
     }
 
     fn of(
         own_names: bool,
-        standing: Option<Box<StoredManifest>>,
+        current: Option<Box<StoredManifest>>,
         shards: Vec<String>,
         indexes: Indexes,
         mut manifest: Manifest,
@@ -254,7 +254,7 @@ impl ObjectPublication {
         let stale = manifest.replaced.clone();
         Ok(Self {
             own_names,
-            standing,
+            current,
             shards,
             indexes,
             sidecars: Vec::new(),
@@ -277,7 +277,7 @@ impl ObjectPublication {
         mut self,
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
     ) -> Result<Self> {
-        if self.standing.is_none() {
+        if self.current.is_none() {
             self.sidecars = sidecars(&self.manifest).map_err(ErrorKind::Sidecars)?;
             self.manifest.sidecars.extend(self.sidecars.iter().map(SidecarEntry::from));
             self.manifest.refuse_contradiction(Path::new(""))?;
@@ -289,24 +289,24 @@ impl ObjectPublication {
     #[must_use]
     pub fn created(mut self, created: DateTime<Utc>) -> Self {
         match self.manifest.appended.last_mut() {
-            Some(appended) if self.standing.is_some() => appended.created = created,
+            Some(appended) if self.current.is_some() => appended.created = created,
             _ => self.manifest.created = created,
         }
         self
     }
 
-    /// Continues after another process of the same run has put `standing`, the manifest of this set, and has not
+    /// Continues after another process of the same run has put `current`, the manifest of this set, and has not
     /// completed the set. `out` is the target, for error messages.
     ///
     /// # Errors
     /// If that process has published other shards or sidecars ([`ErrorKind::Superseded`]).
-    pub fn resume(mut self, standing: Manifest, out: &Path) -> Result<Self> {
+    pub fn resume(mut self, current: Manifest, out: &Path) -> Result<Self> {
         let files = |manifest: &Manifest| (manifest.shards.clone(), manifest.sidecars.clone());
-        if files(&standing) != files(&self.manifest) || standing.last_run() != self.manifest.last_run() {
+        if files(&current) != files(&self.manifest) || current.last_run() != self.manifest.last_run() {
             return Err(ErrorKind::Superseded { path: out.to_owned() }.into());
         }
-        let replaced = standing.replaced.clone();
-        self.manifest = standing;
+        let replaced = current.replaced.clone();
+        self.manifest = current;
         self.claims = true;
         self.ahead = VecDeque::new();
         self.plan_after_claim(replaced);
@@ -338,18 +338,16 @@ impl ObjectPublication {
     /// to has changed ([`ErrorKind::Superseded`]).
     pub fn performed(&mut self, step: &ObjectStep, outcome: ObjectOutcome, out: &Path) -> Result<()> {
         let superseded = || Err(ErrorKind::Superseded { path: out.to_owned() }.into());
-        match (outcome, self.standing.take()) {
-            (ObjectOutcome::Done, standing) => {
-                self.standing = standing;
+        match (outcome, self.current.take()) {
+            (ObjectOutcome::Done, current) => {
+                self.current = current;
                 self.committed |= self.commits(step);
                 Ok(())
             }
-            (ObjectOutcome::Found(Occupant::Standing { stored, orphans }), Some(standing)) if stored == standing => {
+            (ObjectOutcome::Found(Occupant::Set { stored, orphans }), Some(current)) if stored == current => {
                 self.plan_to_append(*stored, orphans)
             }
-            (ObjectOutcome::Found(_), Some(_)) | (ObjectOutcome::Found(Occupant::Standing { .. }), None) => {
-                superseded()
-            }
+            (ObjectOutcome::Found(_), Some(_)) | (ObjectOutcome::Found(Occupant::Set { .. }), None) => superseded(),
             (ObjectOutcome::Found(Occupant::Ignored { .. }), None) => superseded(),
             (ObjectOutcome::Found(occupant), None) if !self.own_names && occupant != Occupant::Vacant => superseded(),
             (ObjectOutcome::Found(Occupant::Vacant), None) => self.plan_for(None, false, BTreeSet::new()),
@@ -373,9 +371,9 @@ impl ObjectPublication {
     }
 
     /// Returns the steps that undo what was done, after a step failed before the commit. They end at the first one that
-    /// fails. `standing` is the current manifest. If that is unknown, nothing may be undone.
-    pub fn undo(self, standing: Option<&Manifest>) -> Vec<ObjectStep> {
-        let is_ours = standing.is_some_and(|standing| standing.last_run() == self.manifest.last_run());
+    /// fails. `current` is the current manifest. If that is unknown, nothing may be undone.
+    pub fn undo(self, current: Option<&Manifest>) -> Vec<ObjectStep> {
+        let is_ours = current.is_some_and(|current| current.last_run() == self.manifest.last_run());
         if self.committed || (is_ours && !self.claims) {
             return Vec::new();
         }
@@ -386,7 +384,7 @@ impl ObjectPublication {
             // In an overwrite, they come after the set is replaced.
             files.extend(self.sidecars.into_iter().filter(|_| self.claims).map(|sidecar| sidecar.path));
         }
-        match standing {
+        match current {
             Some(_) if is_ours => files.extend(self.marks.then(|| SUCCESS_NAME.to_owned())),
             // Another run used the same names, in a store that does not reject the second manifest.
             Some(manifest) => {
@@ -402,11 +400,11 @@ impl ObjectPublication {
     }
 
     /// Plans the remaining steps of an append to this set. Its runs may have left `orphans`.
-    fn plan_to_append(&mut self, standing: StoredManifest, orphans: Vec<String>) -> Result<()> {
+    fn plan_to_append(&mut self, current: StoredManifest, orphans: Vec<String>) -> Result<()> {
         let content = self.manifest.to_json()?;
-        let condition = Condition::Unchanged(standing.version);
+        let condition = Condition::Unchanged(current.version);
         // The new manifest does not name them any more.
-        self.plan_to_remove(standing.manifest.replaced);
+        self.plan_to_remove(current.manifest.replaced);
         self.ahead.push_back(ObjectStep::Complete);
         self.plan_to_put(true, false);
         self.ahead.push_back(ObjectStep::PutManifest { content, condition });
@@ -428,13 +426,13 @@ impl ObjectPublication {
     }
 
     /// Plans the remaining steps once the contents of the prefix are known.
-    fn plan_for(&mut self, standing: Option<ObjectVersion>, success: bool, mut old: BTreeSet<String>) -> Result<()> {
+    fn plan_for(&mut self, current: Option<ObjectVersion>, success: bool, mut old: BTreeSet<String>) -> Result<()> {
         for file in self.manifest.file_names() {
             old.remove(&file);
         }
         self.manifest.replaced = old.iter().cloned().collect();
         let content = self.manifest.to_json()?;
-        match standing {
+        match current {
             Some(version) => {
                 self.ahead.push_back(ObjectStep::Complete);
                 self.plan_to_put(true, false);

@@ -237,7 +237,7 @@ pub struct Setting<'a> {
     /// How to proceed if the target exists.
     pub mode: SaveMode,
     /// The set that existed when the run began.
-    pub standing: Option<&'a Manifest>,
+    pub current: Option<&'a Manifest>,
     /// The run.
     pub run: &'a RunId,
 }
@@ -249,7 +249,7 @@ pub struct Publication {
     staging: Staging,
     mode: SaveMode,
     /// The set that existed when the run began.
-    standing: Option<Box<Manifest>>,
+    current: Option<Box<Manifest>>,
     /// The shards of the new set, or the appended shards, and the sidecars.
     files: Vec<String>,
     /// Sidecars that the new shards make outdated, and shards of partitions that they replace.
@@ -280,8 +280,8 @@ impl Publication {
         description: SetDescription,
         sidecars: impl FnOnce(&Manifest) -> Result<Vec<Sidecar>, SidecarsError>,
     ) -> Result<(Self, Manifest)> {
-        let Setting { out, staging, mode, standing, run } = setting;
-        let adds_to = standing.filter(|_| mode.keeps_set());
+        let Setting { out, staging, mode, current, run } = setting;
+        let adds_to = current.filter(|_| mode.keeps_set());
         let description = SetDescription { replace_partitions: mode == SaveMode::OverwritePartitions, ..description };
         let names = ObjectNames {
             prefix: description.prefix.clone(),
@@ -293,7 +293,7 @@ impl Publication {
         let StagedFiles { entries, indexes, names } =
             numbered(in_order(shards, &description.splits)?, &names, description.layout);
         let mut manifest = match adds_to {
-            Some(standing) => standing.with_appended(description, entries, run, out)?,
+            Some(current) => current.with_appended(description, entries, run, out)?,
             None => Manifest::new(description, entries, run),
         };
         manifest.sidecars.extend(indexes);
@@ -336,10 +336,10 @@ impl Publication {
             out: out.to_owned(),
             staging,
             mode,
-            standing: standing.cloned().map(Box::new),
+            current: current.cloned().map(Box::new),
             files,
             stale: manifest.replaced.clone(),
-            earlier: adds_to.map(|standing| standing.replaced.clone()).unwrap_or_default(),
+            earlier: adds_to.map(|current| current.replaced.clone()).unwrap_or_default(),
             replaced: Vec::new(),
             ahead,
             undo: Vec::new(),
@@ -415,17 +415,17 @@ impl Publication {
 
     /// Plans the remaining steps once the target's contents are known.
     fn plan_for(&mut self, target: Target) -> Result<()> {
-        let adds_to = if self.mode.keeps_set() { self.standing.take() } else { None };
+        let adds_to = if self.mode.keeps_set() { self.current.take() } else { None };
         match (self.staging, target) {
-            (_, Target::Standing(found)) => match adds_to {
-                Some(standing) if found == standing => self.plan_to_append(),
+            (_, Target::Set(found)) => match adds_to {
+                Some(current) if found == current => self.plan_to_append(),
                 _ => return Err(self.superseded()),
             },
             _ if adds_to.is_some() => return Err(self.superseded()),
             (Staging::Beside, Target::Vacant) => self.ahead.extend([install(), Step::SyncName]),
             (Staging::Inside, Target::Vacant) => self.plan_file_by_file(Vec::new(), Vec::new()),
             (staging, Target::Occupied { manifest, files, directories }) => {
-                if has_grown(self.standing.as_deref(), manifest.as_deref()) {
+                if has_grown(self.current.as_deref(), manifest.as_deref()) {
                     return Err(self.superseded());
                 }
                 match staging {

@@ -48,10 +48,10 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
         // other runs assume that this run is live, which is the safe side.
         let _ = directory.lock();
         // The other run may have found the directory before it was locked, and removed it as a leftover.
-        let is_there = fs::metadata(path).is_ok_and(|found| {
+        let is_ours = fs::metadata(path).is_ok_and(|found| {
             directory.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
         });
-        if is_there {
+        if is_ours {
             return Ok(directory);
         }
     }

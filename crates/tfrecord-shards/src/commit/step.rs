@@ -197,5 +197,5 @@ pub enum Target {
         directories: Vec<String>,
     },
     /// A complete set, which may be appended to.
-    Standing(Box<Manifest>),
+    Set(Box<Manifest>),
 }

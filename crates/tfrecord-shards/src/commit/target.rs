@@ -65,7 +65,7 @@ pub fn preflight(out: impl AsRef<Path>, mode: SaveMode, inputs: &[PathBuf]) -> R
     guard(&out, inputs)?;
     refuse_inside_set(&out)?;
     match inspect(&out, mode, None) {
-        Ok(Target::Standing(manifest)) => Ok(Preflight::Append(manifest)),
+        Ok(Target::Set(manifest)) => Ok(Preflight::Append(manifest)),
         Ok(_) => Ok(Preflight::Write),
         Err(error) => match error.into_kind() {
             ErrorKind::NotEmpty { found, .. } if mode == SaveMode::Ignore => Ok(Preflight::Ignore { found }),
@@ -242,7 +242,7 @@ fn appendable(out: &Path, others: &[Leftover]) -> Result<Target> {
     };
     match missing(out, &manifest)? {
         Some(disagreement) => not(format!("the set is not complete: {disagreement}")),
-        None => Ok(Target::Standing(Box::new(manifest))),
+        None => Ok(Target::Set(Box::new(manifest))),
     }
 }
 

@@ -147,7 +147,7 @@ impl RunFile {
     }
 
     #[cfg(test)]
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.file.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }

@@ -123,7 +123,7 @@ fn sort(
     tasks.chunks_mut(3).for_each(<[usize]>::reverse);
     assert_eq!(read_all(&plan, tasks.into_iter(), ShardPlan::read_once)?, shards);
     let mut files = plan.0.chunks.set.runs.iter().filter_map(|run| run.file());
-    assert!(plan.tasks() == 0 || files.all(|file| !file.is_there()), "all files have gone");
+    assert!(plan.tasks() == 0 || files.all(|file| !file.exists()), "all files have gone");
     Ok(shards)
 }
 
@@ -255,7 +255,7 @@ fn sort_deletes_files_once_read() {
     push_all(&sorter, &records, &delivery).unwrap();
     assert_eq!(sorter.stats().files, 8);
     let plan = sorter.finish().unwrap().cut(|_| Sharding::Count(NonZeroUsize::new(16).unwrap())).unwrap();
-    let there = || plan.0.chunks.set.runs.iter().filter_map(|run| run.file()).filter(|file| file.is_there()).count();
+    let there = || plan.0.chunks.set.runs.iter().filter_map(|run| run.file()).filter(|file| file.exists()).count();
     let mut left = Vec::new();
     for task in 0..plan.tasks() {
         plan.read_once(task).for_each(|block| assert!(block.is_ok()));

@@ -219,8 +219,8 @@ impl Rewrite<'_> {
         check_description(&self.describe())?;
         let pool = self.options.pool.clone().map_or_else(thread_pool, Ok)?;
         let commit = LocalCommit::begin(self.out, self.options.mode, RunId::new(), &Input::local(self.inputs))?;
-        if let Some(standing) = commit.standing() {
-            standing.check_append(&self.describe(), commit.out())?;
+        if let Some(current) = commit.current() {
+            current.check_append(&self.describe(), commit.out())?;
         }
         let removal = commit.removal();
         let written = self.write(commit, pool);

@@ -187,8 +187,8 @@ impl ShardedWriterBuilder {
         let description = self.describe(&mapping)?;
         check_description(&description)?;
         let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?.with_indexes(self.indexed);
-        if let Some(standing) = commit.standing() {
-            standing.check_append(&description, commit.out())?;
+        if let Some(current) = commit.current() {
+            current.check_append(&description, commit.out())?;
         }
         let form = (self.compression, self.level);
         let order = match (self.shuffle, self.sharding) {

@@ -66,8 +66,8 @@ impl ShardedWriterBuilder {
         let description = self.describe(&mapping)?;
         check_description(&description)?;
         let commit = LocalCommit::begin(out, self.mode, RunId::new(), &self.inputs)?;
-        if let Some(standing) = commit.standing() {
-            standing.check_append(&description, commit.out())?;
+        if let Some(current) = commit.current() {
+            current.check_append(&description, commit.out())?;
         }
         commit.detach()
     }

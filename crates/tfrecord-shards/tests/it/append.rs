@@ -295,9 +295,9 @@ fn append_leftovers_of_a_killed_run_are_reported_and_removed() {
             let left = leftovers(&out).unwrap();
             assert_eq!(left.len(), 4, "{left:?}");
             assert!(left.iter().all(|leftover| leftover.run == run.as_str() && !leftover.live), "{left:?}");
-            let told = verify(std::slice::from_ref(&out), &Progress::default()).unwrap().findings;
-            let killed = told.iter().filter(|finding| finding.to_string().ends_with("which was killed"));
-            assert_eq!((killed.count(), told.len()), (4, 4), "{told:?}");
+            let shown = verify(std::slice::from_ref(&out), &Progress::default()).unwrap().findings;
+            let killed = shown.iter().filter(|finding| finding.to_string().ends_with("which was killed"));
+            assert_eq!((killed.count(), shown.len()), (4, 4), "{shown:?}");
 
             let result = remove_leftovers(&out).unwrap();
             assert_eq!((result.removed, result.kept), (left, Vec::new()));
@@ -360,7 +360,7 @@ fn append_rejects_other_format() {
     assert!(matches!(error.kind(), ErrorKind::OtherForm { .. }), "{error}");
     // And at the end of those that ask late.
     let commit = begin(&out, SaveMode::Append, Capabilities::ALL).unwrap();
-    assert!(commit.standing().is_some());
+    assert!(commit.current().is_some());
     let shards = stage(&commit, "b");
     let error = commit.publish(shards, describe_grouped("b")).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::OtherForm { .. }), "{error}");

@@ -371,7 +371,7 @@ fn tasks_append() {
         let shared = begin(&out, SaveMode::Append, capabilities).unwrap().detach().unwrap();
         run_task(&shared, 0);
         let commit = LocalCommit::resume(&shared, SaveMode::Append).unwrap();
-        assert_eq!(commit.standing().unwrap().query.as_deref(), Some("old"));
+        assert_eq!(commit.current().unwrap().query.as_deref(), Some("old"));
         let shards = commit.adopt(&commit.reports().unwrap()).unwrap();
         let manifest = commit.publish(shards, describe("new")).unwrap();
         assert_eq!((whole(&out).as_deref(), manifest.totals.rows), (Some("old+new"), 30));

@@ -46,8 +46,8 @@ fn report(case: &str, dir: &TempDir, path: &Path) -> String {
         Err(ErrorKind::NothingSound { findings, .. }) => (Vec::new(), findings),
         Err(error) => panic!("{case}: {error}"),
     };
-    let told: Vec<_> = findings.iter().map(|finding| finding.to_string().replace(&at, "")).collect();
-    assert_eq!(told, lines, "{case}: salvage tells what verify does");
+    let shown: Vec<_> = findings.iter().map(|finding| finding.to_string().replace(&at, "")).collect();
+    assert_eq!(shown, lines, "{case}: salvage tells what verify does");
     let kept: Vec<_> = kept.iter().map(|record| record.escape_ascii().to_string()).collect();
     assert_eq!(kept.len() as u64, seen.records, "{case}");
 

@@ -86,16 +86,16 @@ fn reshard_reports_files_left_out() {
     let manifest = write_set(&set, 0..100, count(2), Compression::None);
     write_file(&set.join("zz.tfrecord"), &[b"?".to_vec()], Compression::None);
     let moved = reshard(from_ref(&set), &out, &RewriteOptions::default(), &Progress::default()).unwrap();
-    let told = |findings: &[Finding]| findings.iter().map(|finding| finding.kind.to_string()).collect::<Vec<_>>();
+    let shown = |findings: &[Finding]| findings.iter().map(|finding| finding.kind.to_string()).collect::<Vec<_>>();
     let unlisted = "not part of the set: _manifest.json does not list it";
-    assert_eq!((moved.manifest.totals.rows, told(&moved.findings)), (100, vec![unlisted.to_owned()]));
+    assert_eq!((moved.manifest.totals.rows, shown(&moved.findings)), (100, vec![unlisted.to_owned()]));
 
     fs::remove_file(set.join("_SUCCESS")).unwrap();
     fs::remove_file(set.join(&manifest.shards[1].path)).unwrap();
     let indexing = index(from_ref(&set), IndexName::Idx, &Progress::default()).unwrap();
     let missing = "missing, although _manifest.json lists it";
     assert_eq!(indexing.indexes.len(), 1);
-    assert_eq!(told(&indexing.findings), ["_SUCCESS is missing", missing, unlisted]);
+    assert_eq!(shown(&indexing.findings), ["_SUCCESS is missing", missing, unlisted]);
     // A file that is left out of the set and named is not left out.
     let named = [set.clone(), set.join("zz.tfrecord")];
     assert_eq!(verify(&named, &Progress::default()).unwrap().files, 2);

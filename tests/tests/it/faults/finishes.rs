@@ -95,12 +95,12 @@ fn try_point(trial: &Trial, point: &Point, ending: &str) -> Result<(), String> {
     let ended = run(&mut strace(trial, *looks, &[&format!("--inject={call}:{ending}:when={number}")]));
     let log = fs::read_to_string(trial.path("log")).unwrap();
     let hit: Vec<_> = log.lines().filter(|line| line.contains("INJECTED") || line.contains("SIGTERM")).collect();
-    let told = |problem: &str, ended: &Run| {
+    let shown = |problem: &str, ended: &Run| {
         let listing = trial.listing();
         Err(format!("{problem}: exit code {:?}\n{}\n{}\n{listing:#?}", ended.code, hit.join("\n"), ended.stderr))
     };
     if ended.stderr.contains("panicked") || ended.stderr.contains("internal error") {
-        return told("a panic", &ended);
+        return shown("a panic", &ended);
     }
     let is_new = || match ended.stderr.contains("not all replaced files could be removed") {
         true => trial.is_new_with_rest(),
@@ -108,25 +108,25 @@ fn try_point(trial: &Trial, point: &Point, ending: &str) -> Result<(), String> {
     };
     let is_published = is_new();
     match ended.code {
-        Some(0) if !is_published => return told("success without the set", &ended),
+        Some(0) if !is_published => return shown("success without the set", &ended),
         // What failed is a warning.
         Some(0) => {}
         None if ending == "signal=KILL" => {}
-        Some(1 | 75 | 143) if is_published => return told("the set is published, and nothing says so", &ended),
+        Some(1 | 75 | 143) if is_published => return shown("the set is published, and nothing says so", &ended),
         Some(143) if ending == "signal=TERM" => {}
         Some(1 | 75) if ending.starts_with("error") => {}
-        _ => return told("an exit code that is not documented", &ended),
+        _ => return shown("an exit code that is not documented", &ended),
     }
     if !is_published && !trial.is_old() && ended.code.is_some() {
-        return told("neither the old nor the new set", &ended);
+        return shown("neither the old nor the new set", &ended);
     }
     for again in ["again", "once more"] {
         let repeated = run(&mut trial.command());
         if repeated.code != Some(0) {
-            return told(again, &repeated);
+            return shown(again, &repeated);
         }
         if !is_new() {
-            return told("the set is another one", &repeated);
+            return shown("the set is another one", &repeated);
         }
     }
     trial.clear()

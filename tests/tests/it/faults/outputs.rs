@@ -320,7 +320,7 @@ impl Trial {
     /// may be there.
     pub fn judge(&self, ended: &Run, ending: Ending, removes: bool) -> Result<(), String> {
         let Run { code, stderr, .. } = ended;
-        let told =
+        let shown =
             |problem: String| Err(format!("{problem}\nexit code {code:?}, {:?}\n{stderr}", self.scratch.listing()));
         let is_old = self.difference(&self.old);
         let mut is_new = self.difference(&self.new);
@@ -330,27 +330,27 @@ impl Trial {
         }
         let is_whole = is_old.is_none() || is_new.is_none() || self.output.file_by_file && self.is_some_of_both();
         if !is_whole {
-            return told(format!("neither old nor new: {}", is_old.unwrap_or_default()));
+            return shown(format!("neither old nor new: {}", is_old.unwrap_or_default()));
         }
         if stderr.contains("panicked") || stderr.contains("internal error") {
-            return told("a panic".to_owned());
+            return shown("a panic".to_owned());
         }
         match (ending, code) {
             (_, Some(0)) if is_new.is_some() => {
-                return told(format!("success without it: {}", is_new.unwrap_or_default()));
+                return shown(format!("success without it: {}", is_new.unwrap_or_default()));
             }
             (_, Some(0)) | (Ending::Kill, None) => {}
             (_, Some(1 | 2)) if is_old.is_none() || self.output.file_by_file => {}
             // A job system would repeat it.
-            (_, Some(1 | 2)) => return told("it is there, and the exit code does not say so".to_owned()),
-            _ => return told("an exit code that is not documented".to_owned()),
+            (_, Some(1 | 2)) => return shown("it is there, and the exit code does not say so".to_owned()),
+            _ => return shown("an exit code that is not documented".to_owned()),
         }
         if ending == Ending::Error && code != &Some(0) && is_old.is_none() {
             let empty: Vec<_> =
                 content(&self.work()).into_keys().filter(|name| !self.before.contains_key(name)).collect();
             let left = leftovers(self.out()).unwrap();
             if !empty.is_empty() && (left.is_empty() || !removes) {
-                return told(format!("left behind: {empty:?}"));
+                return shown(format!("left behind: {empty:?}"));
             }
         }
         Ok(())
@@ -394,17 +394,17 @@ impl Trial {
             return Ok(());
         }
         let again = run(&mut self.command());
-        let told = |problem| Err(format!("once more: {problem}\n{}\n{:?}", again.stderr, self.scratch.listing()));
+        let shown = |problem| Err(format!("once more: {problem}\n{}\n{:?}", again.stderr, self.scratch.listing()));
         if again.code != Some(0) {
-            return told(format!("exit code {:?}", again.code));
+            return shown(format!("exit code {:?}", again.code));
         }
         if let Some(difference) = self.difference(&self.new) {
-            return told(difference);
+            return shown(difference);
         }
         let left = leftovers(self.out()).map_err(|error| error.to_string())?;
         match left.iter().find(|left| !again.stderr.contains(&left.path.display().to_string())) {
-            Some(left) => told(format!("not named: {}", left.path.display())),
-            None if !left.is_empty() && self.output.command.contains("overwrite") => told("not removed".to_owned()),
+            Some(left) => shown(format!("not named: {}", left.path.display())),
+            None if !left.is_empty() && self.output.command.contains("overwrite") => shown("not removed".to_owned()),
             None => Ok(()),
         }
     }

@@ -83,7 +83,7 @@ fn try_pair(trial: &Trial, mode: &str, stops: bool) -> Result<usize, String> {
         }
     });
     let ends = [(&first, FIRST), (&second, SECOND)];
-    let told = |problem: &str| {
+    let shown = |problem: &str| {
         let [(first, _), (second, _)] = &ends;
         Err(format!("{problem}: {:?} {:?}\n{}\n{}", first.code, second.code, first.stderr, second.stderr))
     };
@@ -93,7 +93,7 @@ fn try_pair(trial: &Trial, mode: &str, stops: bool) -> Result<usize, String> {
         match ended.code {
             Some(0) => won.push(rows),
             Some(1) if mode != "ignore" && CLEAR.iter().any(|text| ended.stderr.contains(text)) => {}
-            _ => return told("an unclear end"),
+            _ => return shown("an unclear end"),
         }
     }
     let expected: Vec<String> = match mode {
@@ -101,7 +101,7 @@ fn try_pair(trial: &Trial, mode: &str, stops: bool) -> Result<usize, String> {
         _ => won.iter().map(|rows| counted([rows.clone()])).collect(),
     };
     if won.is_empty() || (mode == "error" && won.len() > 1) || !expected.contains(&found) {
-        return told(&format!("found {found}"));
+        return shown(&format!("found {found}"));
     }
     trial.clear()?;
     Ok(won.len())

@@ -78,16 +78,16 @@ impl ControlArea {
 
     /// Returns the manifest of the run, if its set is published, complete or not, and whether it is complete.
     pub(crate) async fn published(&self) -> Result<Option<(StoredManifest, bool)>> {
-        let Some(standing) = self.place.manifest().await? else { return Ok(None) };
-        if standing.manifest.last_run() != self.run.as_str() {
+        let Some(current) = self.place.manifest().await? else { return Ok(None) };
+        if current.manifest.last_run() != self.run.as_str() {
             return Ok(None);
         }
         let is_complete = match self.place.inspect(SaveMode::Append).await {
-            Ok(found) => matches!(found, Occupant::Standing { .. }),
+            Ok(found) => matches!(found, Occupant::Set { .. }),
             Err(error) if is_incomplete(&error) => false,
             Err(error) => return Err(error),
         };
-        Ok(Some((standing, is_complete)))
+        Ok(Some((current, is_complete)))
     }
 
     /// Ends the run: aborts all uploads but those that are `completed`, by their ids, and removes the control objects.
@@ -119,9 +119,9 @@ impl ControlArea {
         };
         stream::iter(&intents).map(abort).buffer_unordered(MOST_AT_ONCE).try_collect::<()>().await?;
         if !matches!(self.published().await?, Some((_, true))) {
-            let standing = self.place.manifest().await?;
+            let current = self.place.manifest().await?;
             let paths: BTreeSet<_> = intents.into_iter().map(|intent| intent.path).collect();
-            for step in withdrawal(&self.run, standing.as_ref().map(|standing| &standing.manifest), paths) {
+            for step in withdrawal(&self.run, current.as_ref().map(|current| &current.manifest), paths) {
                 if let ObjectStep::Remove { files } = step {
                     self.place.remove(&files).await?;
                 }

@@ -64,7 +64,7 @@ pub(crate) struct UploadSet {
     place: UploadTarget,
     mode: SaveMode,
     /// The existing set that shards are appended to.
-    standing: Option<StoredManifest>,
+    current: Option<StoredManifest>,
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
@@ -92,8 +92,8 @@ struct UploadAttempt {
 }
 
 /// Returns the suffix of shards that are written next to a set, or to a new one.
-fn suffix(standing: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
-    standing.map_or(options.compression.suffix(), |standing| standing.manifest.suffix())
+fn suffix(current: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
+    current.map_or(options.compression.suffix(), |current| current.manifest.suffix())
 }
 
 impl UploadSet {
@@ -108,23 +108,23 @@ impl UploadSet {
         let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
         let occupant = place.inspect(options.mode).await?;
         let is_vacant = occupant == Occupant::Vacant;
-        let standing = match occupant {
+        let current = match occupant {
             Occupant::Ignored { found } => return Ok(Begun::Ignored(found)),
-            Occupant::Standing { stored, .. } => {
+            Occupant::Set { stored, .. } => {
                 stored.manifest.check_append(description, &place.out()).map_err(shards_error)?;
                 Some(*stored)
             }
             Occupant::Vacant | Occupant::Ours { .. } => None,
         };
         // Old and new files exist next to each other for a while.
-        let identity = (RunId::new(), !is_vacant, standing);
+        let identity = (RunId::new(), !is_vacant, current);
         let suffix = suffix(identity.2.as_ref(), options);
         Ok(Begun::Run(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
     }
 
     fn new(
         place: UploadTarget,
-        (run, own_names, standing): (RunId, bool, Option<StoredManifest>),
+        (run, own_names, current): (RunId, bool, Option<StoredManifest>),
         suffix: &'static str,
         attempt: Option<UploadAttempt>,
         options: &WriteOptions,
@@ -140,7 +140,7 @@ impl UploadSet {
         Self {
             place,
             mode: options.mode,
-            standing,
+            current,
             run,
             names,
             buffers: Arc::new(PartBuffers::new(context)),
@@ -158,8 +158,8 @@ impl UploadSet {
     /// Leaves the set to tasks, before anything is uploaded.
     async fn share(&self) -> Result<SharedUploads> {
         ControlArea::new(self.place.clone(), self.run.clone()).put(ControlName::Open, Vec::new()).await?;
-        let standing = self.standing.as_ref().map(|standing| standing.version.clone());
-        Ok(SharedUploads::new(self.run.clone(), self.names.run.is_some(), standing))
+        let current = self.current.as_ref().map(|current| current.version.clone());
+        Ok(SharedUploads::new(self.run.clone(), self.names.run.is_some(), current))
     }
 
     /// Begins an attempt to upload shards of a set that tasks write. With `created`, the time when the publication began,
@@ -179,19 +179,19 @@ impl UploadSet {
         control.check_open().await?;
         let begun = ControlName::Begun { attempt: id };
         control.put(begun, Vec::new()).await?;
-        let mut standing = None;
+        let mut current = None;
         // Names depend on the set only if it is one of zlib.
-        if let Some(version) = &at.standing
+        if let Some(version) = &at.current
             && (created.is_some() || options.compression == Compression::Zlib)
         {
-            standing = control.place.manifest().await?.filter(|found| found.version == *version);
-            if standing.is_none() {
+            current = control.place.manifest().await?.filter(|found| found.version == *version);
+            if current.is_none() {
                 return Err(shards_error(ErrorKind::Superseded { path: control.place.out() }.into()));
             }
         }
-        let suffix = suffix(standing.as_ref(), options);
-        let standing = standing.filter(|_| created.is_some());
-        let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, standing));
+        let suffix = suffix(current.as_ref(), options);
+        let current = current.filter(|_| created.is_some());
+        let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, current));
         let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));
         let attempt = UploadAttempt { control, id, created, objects, reported };
         Ok(Arc::new(Self::new(place, identity, suffix, Some(attempt), options, context, running)))
@@ -254,9 +254,9 @@ impl UploadSet {
     ) -> Result<Manifest> {
         let _settling = Settling::begin();
         let own_names = self.names.run.is_some();
-        let publication = match self.standing.clone() {
-            Some(standing) => {
-                ObjectPublication::append(&self.place.out(), standing, shards.clone(), description, &self.run)
+        let publication = match self.current.clone() {
+            Some(current) => {
+                ObjectPublication::append(&self.place.out(), current, shards.clone(), description, &self.run)
             }
             None => ObjectPublication::new(own_names, shards.clone(), description, &self.run),
         };
@@ -264,8 +264,8 @@ impl UploadSet {
             publication.and_then(|publication| publication.with_sidecars(sidecars)).map_err(shards_error)?;
         if let Some(UploadAttempt { control, created: Some(created), .. }) = &self.attempt {
             publication = publication.created(*created);
-            if let Some((standing, false)) = control.published().await? {
-                publication = publication.resume(standing.manifest, &self.place.out()).map_err(shards_error)?;
+            if let Some((current, false)) = control.published().await? {
+                publication = publication.resume(current.manifest, &self.place.out()).map_err(shards_error)?;
             }
         }
         while let Some(step) = publication.next_step() {
@@ -304,8 +304,8 @@ impl UploadSet {
             ObjectStep::Complete => self.complete(shards).await?,
             ObjectStep::PutSidecars { indexes, sidecars } => self.put_sidecars(indexes, sidecars).await?,
             ObjectStep::Confirm => {
-                let standing = self.place.manifest().await?;
-                if standing.is_none_or(|standing| standing.manifest.last_run() != publication.manifest().last_run()) {
+                let current = self.place.manifest().await?;
+                if current.is_none_or(|current| current.manifest.last_run() != publication.manifest().last_run()) {
                     return Err(shards_error(ErrorKind::Superseded { path: self.place.out() }.into()));
                 }
             }
@@ -362,8 +362,8 @@ impl UploadSet {
     /// Rolls back a failed publication as far as possible.
     async fn take_back(&self, publication: ObjectPublication) {
         let taken_back = async {
-            let standing = self.place.manifest().await?;
-            for step in publication.undo(standing.as_ref().map(|standing| &standing.manifest)) {
+            let current = self.place.manifest().await?;
+            for step in publication.undo(current.as_ref().map(|current| &current.manifest)) {
                 if let ObjectStep::Remove { files } = &step {
                     self.place.remove(files).await?;
                 }
@@ -406,8 +406,8 @@ impl SetCommit for UploadSet {
         &self.run
     }
 
-    fn standing(&self) -> Option<&Manifest> {
-        self.standing.as_ref().map(|standing| &standing.manifest)
+    fn current(&self) -> Option<&Manifest> {
+        self.current.as_ref().map(|current| &current.manifest)
     }
 
     fn publish(

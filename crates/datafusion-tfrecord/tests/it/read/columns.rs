@@ -246,7 +246,7 @@ async fn table_records_how_much_was_sampled_for_inference() -> Result<()> {
         let format = table.format().downcast_ref::<TfRecordFormat>().expect("records");
         Ok(format.form().origin.clone())
     };
-    let is = |origin, told| matches!(origin, ColumnOrigin::Records { probed_files, files: 4, records, is_all, .. } if (probed_files, records, is_all) == told);
+    let is = |origin, printed| matches!(origin, ColumnOrigin::Records { probed_files, files: 4, records, is_all, .. } if (probed_files, records, is_all) == printed);
     assert!(is(origin(Some(256), Some(1000)).await?, (4, 40, true)));
     assert!(is(origin(Some(256), Some(10)).await?, (4, 40, true)));
     assert!(is(origin(Some(256), Some(9)).await?, (4, 36, false)));

@@ -50,14 +50,14 @@ async fn declared_sequences_are_detected_from_the_records() -> Result<()> {
         [("q", vec![int64s(&[1]), int64s(&[2])]), ("r", vec![int64s(&[3]), int64s(&[4, 5])])],
     );
     let file = write_records(&dir.path().join("f.tfrecord"), &[record])?;
-    let told = async |options: &ReadOptions| shown_with(dir.path(), &file, ALL, options).await;
+    let printed = async |options: &ReadOptions| shown_with(dir.path(), &file, ALL, options).await;
     let columns = declared([
         ("id", DataType::Int32),
         ("tags", list(DataType::Utf8)),
         ("q", list(DataType::Int64)),
         ("r", list(list(DataType::Int64))),
     ]);
-    insta::assert_snapshot!(told(&columns).await, @r"
+    insta::assert_snapshot!(printed(&columns).await, @r"
     +----+--------+--------+---------------+
     | id | tags   | q      | r             |
     +----+--------+--------+---------------+
@@ -65,15 +65,15 @@ async fn declared_sequences_are_detected_from_the_records() -> Result<()> {
     +----+--------+--------+---------------+
     ");
     // A value where there is a feature list, and the reverse.
-    insta::assert_snapshot!(told(&declared([("q", DataType::Int64)])).await, @r##"
+    insta::assert_snapshot!(printed(&declared([("q", DataType::Int64)])).await, @r##"
     DIR/f.tfrecord: column "q": Int64 is read from feature "q", but the records have feature list "q"
     "##);
-    insta::assert_snapshot!(told(&declared([("tags", list(list(DataType::Utf8)))])).await, @r##"
+    insta::assert_snapshot!(printed(&declared([("tags", list(list(DataType::Utf8)))])).await, @r##"
     DIR/f.tfrecord: column "tags": List(List(Utf8)) is read from feature list "tags", but the records have feature "tags"
     "##);
     let mapping = MappingOptions::default().with_record_type(RecordType::SequenceExample).with_sequence("tags");
     let said = ReadOptions { mapping: Some(mapping), ..declared([("tags", list(DataType::Utf8))]) };
-    insta::assert_snapshot!(told(&said).await, @r##"
+    insta::assert_snapshot!(printed(&said).await, @r##"
     DIR/f.tfrecord: column "tags": List(Utf8) is read from feature list "tags", but the records have feature "tags"
     "##);
     Ok(())
@@ -179,11 +179,11 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
     write_set("SELECT 1 AS id, named_struct('x', 1, 'y', 'a') AS s", &dir.path().join("day=1"), "").await?;
     write_set("SELECT 2 AS id, named_struct('x', 2, 'z', 0) AS s, 'cat' AS label", &dir.path().join("day=2"), "")
         .await?;
-    let told =
+    let printed =
         async |options: &ReadOptions| shown_with(dir.path(), dir.path(), "SELECT * FROM r ORDER BY day", options).await;
     // Columns of one set are null in the others.
     let s = structs([("x", DataType::Int64), ("y", DataType::Utf8), ("z", DataType::Int64)]);
-    insta::assert_snapshot!(told(&declared([("s", s), ("label", DataType::Utf8)])).await, @r"
+    insta::assert_snapshot!(printed(&declared([("s", s), ("label", DataType::Utf8)])).await, @r"
     +-------------------+-------+-----+
     | s                 | label | day |
     +-------------------+-------+-----+
@@ -198,7 +198,7 @@ async fn columns_that_no_set_has_are_refused() -> Result<()> {
         ("s", structs([("x", DataType::Int64), ("w", DataType::Int64)])),
         ("s", structs([("X", DataType::Int64)])),
     ] {
-        said.push_str(&format!("{}\n\n", told(&declared([(name, data_type)])).await));
+        said.push_str(&format!("{}\n\n", printed(&declared([(name, data_type)])).await));
     }
     insta::assert_snapshot!(said, @r##"
     DIR/day=1 and 1 more set: no column "lable" was written; the columns are id, label, s

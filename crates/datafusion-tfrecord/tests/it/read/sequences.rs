@@ -162,8 +162,8 @@ async fn listing_table_of_the_engine_needs_record_type_options() -> Result<()> {
     insta::assert_snapshot!(explained(&refused), @r"
     the records are of type tf.train.SequenceExample, which the options must specify
     ");
-    let told = context()?;
-    told.sql(&create("OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'q')")).await?;
-    assert_eq!(query_rows(&told, "SELECT q FROM t WHERE q[2] = 2").await?.num_rows(), 1);
+    let printed = context()?;
+    printed.sql(&create("OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'q')")).await?;
+    assert_eq!(query_rows(&printed, "SELECT q FROM t WHERE q[2] = 2").await?.num_rows(), 1);
     Ok(())
 }

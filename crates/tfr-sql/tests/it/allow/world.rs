@@ -54,8 +54,8 @@ impl World {
     fn write_set(&self, name: &str, word: &str) {
         let query = format!("SELECT '{word}' AS word, 1 AS dt");
         let out = self.path(name);
-        let (status, told) = run(&[&query, "--out", &out, "--partition-by", "dt"]);
-        assert_eq!(status, ExitStatus::Done, "{told}");
+        let (status, shown) = run(&[&query, "--out", &out, "--partition-by", "dt"]);
+        assert_eq!(status, ExitStatus::Done, "{shown}");
     }
 
     fn link(&self) {
@@ -123,12 +123,12 @@ impl World {
     }
 
     /// Says how a way out succeeded, if it did.
-    pub fn success(&self, case: &[String], status: ExitStatus, told: &str) -> Option<String> {
+    pub fn success(&self, case: &[String], status: ExitStatus, shown: &str) -> Option<String> {
         let outside = self.outside();
         match () {
-            () if status == ExitStatus::Done => Some(format!("{case:?} is done: {told}")),
-            () if told.contains(SECRET) => Some(format!("{case:?} shows a secret: {told}")),
-            () if outside != self.before => Some(format!("{case:?} wrote outside: {told}\n{outside:#?}")),
+            () if status == ExitStatus::Done => Some(format!("{case:?} is done: {shown}")),
+            () if shown.contains(SECRET) => Some(format!("{case:?} shows a secret: {shown}")),
+            () if outside != self.before => Some(format!("{case:?} wrote outside: {shown}\n{outside:#?}")),
             () => None,
         }
     }
@@ -144,7 +144,7 @@ pub fn run(arguments: &[&str]) -> (ExitStatus, String) {
     let listener = Arc::new(Collected::default());
     let arguments = ["tfr-sql"].iter().chain(arguments).map(Into::into);
     let status = tfr_sql::run(arguments, || Ok(Interrupt::default()), Arc::clone(&listener) as _);
-    let told = listener.events().into_iter().filter(|event| !event.starts_with("progress: "));
-    let told = format!("{}{}", listener.text(), told.collect::<Vec<_>>().join("\n"));
-    (status, told)
+    let shown = listener.events().into_iter().filter(|event| !event.starts_with("progress: "));
+    let shown = format!("{}{}", listener.text(), shown.collect::<Vec<_>>().join("\n"));
+    (status, shown)
 }

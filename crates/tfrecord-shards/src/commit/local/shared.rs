@@ -25,7 +25,7 @@ use crate::set::manifest::Manifest;
 use crate::set::names::RunId;
 
 /// Name of the manifest of the set that existed when the run began, in the directory of attempts.
-const STANDING_NAME: &str = "standing";
+const CURRENT_NAME: &str = "standing";
 
 impl LocalCommit {
     /// Allows other processes to stage shards with [`StagingArea::join`](crate::StagingArea::join), as long as this
@@ -58,8 +58,8 @@ impl LocalCommit {
         let shared = self.share()?;
         let set = &*self.set;
         let attempts = set.attempts();
-        if let Some(standing) = &set.standing {
-            keep_standing(&set.out, standing, &attempts.join(STANDING_NAME))?;
+        if let Some(current) = &set.current {
+            keep_current(&set.out, current, &attempts.join(CURRENT_NAME))?;
         }
         lease::extend(&attempts).at("write a lease in", &attempts)?;
         for dir in [&attempts, &set.home] {
@@ -108,7 +108,7 @@ impl LocalCommit {
             return Err(ErrorKind::Ended.into());
         }
         interrupted.undo()?;
-        let standing = read_standing(&attempts.join(STANDING_NAME))?;
+        let current = read_current(&attempts.join(CURRENT_NAME))?;
         let mut leftovers = leftovers(&out)?;
         leftovers.retain(|leftover| leftover.run != run.as_str());
         let set = StagedSet {
@@ -122,7 +122,7 @@ impl LocalCommit {
             home,
             replaced,
             made,
-            standing,
+            current,
             claim: Mutex::default(),
             lock,
             shared: AtomicBool::new(true),
@@ -271,7 +271,7 @@ fn take_over(from: &Path, to: &Path, name: impl AsRef<Path>) -> Result<()> {
 }
 
 /// Keeps a copy of the manifest that the run began with, to which that of the target is compared at the end.
-fn keep_standing(out: &Path, standing: &Manifest, to: &Path) -> Result<()> {
+fn keep_current(out: &Path, current: &Manifest, to: &Path) -> Result<()> {
     if to.try_exists().at("inspect", to)? {
         // Kept when the run was detached before.
         return Ok(());
@@ -283,7 +283,7 @@ fn keep_standing(out: &Path, standing: &Manifest, to: &Path) -> Result<()> {
         json => json.at("read", &path)?,
     };
     // The bytes themselves, because numbers that are written again may be parsed as others.
-    if Manifest::from_json(&json, &path)? != *standing {
+    if Manifest::from_json(&json, &path)? != *current {
         return Err(superseded().into());
     }
     let write = || {
@@ -294,7 +294,7 @@ fn keep_standing(out: &Path, standing: &Manifest, to: &Path) -> Result<()> {
     write().at("write", to)
 }
 
-fn read_standing(path: &Path) -> Result<Option<Box<Manifest>>> {
+fn read_current(path: &Path) -> Result<Option<Box<Manifest>>> {
     match fs::read(path) {
         Ok(json) => Ok(Some(Box::new(Manifest::from_json(&json, path)?))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -179,7 +179,7 @@ impl StagedSet {
 
     fn confirm(&self) -> Result<()> {
         match Manifest::read(&self.out) {
-            Ok(found) if Some(&found) == self.standing.as_deref() => Ok(()),
+            Ok(found) if Some(&found) == self.current.as_deref() => Ok(()),
             Ok(_) => Err(ErrorKind::Superseded { path: self.out.clone() }.into()),
             Err(error) if matches!(error.kind(), ErrorKind::NoManifest { .. }) => {
                 Err(ErrorKind::Superseded { path: self.out.clone() }.into())
@@ -189,7 +189,7 @@ impl StagedSet {
     }
 
     fn remove_leftovers(&self) -> Result<()> {
-        if self.mode != SaveMode::OverwritePartitions || self.standing.is_none() {
+        if self.mode != SaveMode::OverwritePartitions || self.current.is_none() {
             return staging::remove_dead(&self.out, &self.run);
         }
         let is_locked = !self.claim().is_empty();

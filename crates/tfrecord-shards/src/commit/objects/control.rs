@@ -184,13 +184,14 @@ pub struct SharedUploads {
     /// Whether the names of shards contain the run.
     pub own_names: bool,
     /// The manifest of the set that is appended to.
-    pub standing: Option<ObjectVersion>,
+    #[serde(rename = "standing")]
+    pub current: Option<ObjectVersion>,
 }
 
 impl SharedUploads {
     /// Describes a run.
-    pub fn new(run: RunId, own_names: bool, standing: Option<ObjectVersion>) -> Self {
-        Self { format: SHARED_FORMAT, run, own_names, standing }
+    pub fn new(run: RunId, own_names: bool, current: Option<ObjectVersion>) -> Self {
+        Self { format: SHARED_FORMAT, run, own_names, current }
     }
 
     /// Checks that this release knows the format.
@@ -205,13 +206,13 @@ impl SharedUploads {
     }
 }
 
-/// Returns the steps that remove what an unfinished publication of `run` has made visible. `standing` is the current
+/// Returns the steps that remove what an unfinished publication of `run` has made visible. `current` is the current
 /// manifest, and `uploads` are the paths of all shards that the run may have completed.
 ///
 /// They must not be performed if the set of `run` is complete.
-pub fn withdrawal(run: &RunId, standing: Option<&Manifest>, uploads: BTreeSet<String>) -> Vec<ObjectStep> {
-    let is_ours = standing.is_some_and(|manifest| manifest.last_run() == run.as_str());
-    let listed = standing.map(Manifest::file_names).unwrap_or_default();
+pub fn withdrawal(run: &RunId, current: Option<&Manifest>, uploads: BTreeSet<String>) -> Vec<ObjectStep> {
+    let is_ours = current.is_some_and(|manifest| manifest.last_run() == run.as_str());
+    let listed = current.map(Manifest::file_names).unwrap_or_default();
     let files: Vec<_> = match is_ours {
         true => uploads.into_iter().chain(listed).filter(|path| path != MANIFEST_NAME).collect(),
         // Names without the run may be those of other files by now; shards under such names follow the manifest.

@@ -110,7 +110,7 @@ impl PrefixScan {
                         let why = format!("the set is not complete: {disagreement}");
                         Err(ErrorKind::NotAppendable { path, why }.into())
                     }
-                    None => Ok(Occupant::Standing { stored: Box::new(stored), orphans: self.orphans }),
+                    None => Ok(Occupant::Set { stored: Box::new(stored), orphans: self.orphans }),
                 }
             }
             _ if self.manifest.is_none() && self.ours.is_empty() => Ok(Occupant::Vacant),

@@ -142,7 +142,7 @@ impl Writer {
             (names, shards)
         };
         let publication = Some(match occupant {
-            Occupant::Standing { stored, .. } => ObjectPublication::append(&out(), *stored, shards, description, &run)?,
+            Occupant::Set { stored, .. } => ObjectPublication::append(&out(), *stored, shards, description, &run)?,
             _ => ObjectPublication::new(own_names, shards, description, &run)?,
         });
         Ok(Self { run, mode, names, publication, own: None, end: None, fault: None, taken: 0 })
@@ -185,8 +185,8 @@ impl Writer {
         if performed.and_then(|outcome| publication.performed(&step, outcome, &out())).is_err() {
             let publication = self.publication.take().unwrap();
             self.end = Some(End::Failed { committed: publication.is_committed() });
-            let standing = store.manifest.clone();
-            for step in publication.undo(standing.as_ref().map(|standing| &standing.manifest)) {
+            let current = store.manifest.clone();
+            for step in publication.undo(current.as_ref().map(|current| &current.manifest)) {
                 self.perform(store, &step).unwrap();
             }
         }

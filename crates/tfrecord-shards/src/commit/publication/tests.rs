@@ -32,7 +32,7 @@ fn group(dt: Option<&str>, split: &str) -> ShardGroup {
 }
 
 fn setting(run: &RunId) -> Setting<'_> {
-    Setting { out: Path::new("shards"), staging: Staging::Beside, mode: SaveMode::Error, standing: None, run }
+    Setting { out: Path::new("shards"), staging: Staging::Beside, mode: SaveMode::Error, current: None, run }
 }
 
 fn publish(shards: Vec<StagedShard>, description: SetDescription) -> Result<(Publication, Manifest)> {

@@ -148,8 +148,8 @@ fn append_rejects_incomplete_set() {
 fn append_rejects_shard_names_without_the_run() {
     let (store, _) = store();
     let append = |name: &str, run: &RunId| {
-        let standing = StoredManifest::clone(store.manifest.as_ref().unwrap());
-        ObjectPublication::append(&out(), standing, uploads(&[name.to_owned()]), description(), run)
+        let current = StoredManifest::clone(store.manifest.as_ref().unwrap());
+        ObjectPublication::append(&out(), current, uploads(&[name.to_owned()]), description(), run)
     };
     let (run, other) = (RunId::new(), RunId::new());
     append(&format!("part-{run}-00000-of-00001.tfrecord"), &run).unwrap();

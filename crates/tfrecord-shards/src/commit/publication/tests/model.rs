@@ -113,7 +113,7 @@ impl Model {
                 directories: target.directories.iter().cloned().collect(),
             }),
             SaveMode::Append | SaveMode::OverwritePartitions => match (self.read(), manifest) {
-                (Read::Set(_), Some(manifest)) => Ok(Target::Standing(manifest)),
+                (Read::Set(_), Some(manifest)) => Ok(Target::Set(manifest)),
                 _ => Err(ErrorKind::NotAppendable { path: path(), why: "not whole".to_owned() }.into()),
             },
         }
@@ -150,7 +150,7 @@ impl Model {
         *step == Step::Lock && manifest.and_then(|manifest| self.locks.get(manifest)).is_some_and(|run| *run != which)
     }
 
-    fn perform(&mut self, which: usize, mode: SaveMode, standing: Option<&Manifest>, step: &Step) -> Result<Outcome> {
+    fn perform(&mut self, which: usize, mode: SaveMode, current: Option<&Manifest>, step: &Step) -> Result<Outcome> {
         match step {
             Step::Write { name, content } => self.staging[which].as_mut().unwrap().put(name, content.clone()),
             Step::MakeDirectories { place, directories } => {
@@ -174,7 +174,7 @@ impl Model {
                 self.locks.insert(manifest, which);
             }
             Step::Inspect => return self.inspect(which, mode).map(Outcome::Found),
-            Step::Confirm if self.target.as_ref().and_then(Directory::manifest).as_deref() != standing => {
+            Step::Confirm if self.target.as_ref().and_then(Directory::manifest).as_deref() != current => {
                 return Err(ErrorKind::Superseded { path: "shards".into() }.into());
             }
             Step::ReplaceManifest => {
@@ -220,7 +220,7 @@ struct Writer {
     which: usize,
     run: RunId,
     mode: SaveMode,
-    standing: Option<Manifest>,
+    current: Option<Manifest>,
     publication: Option<Publication>,
     next: Option<Step>,
     end: Option<End>,
@@ -233,9 +233,9 @@ impl Writer {
     /// partitions has one that is there and one that is not.
     fn begin(model: &mut Model, which: usize, staging: Staging, mode: SaveMode, is_grouped: bool) -> Result<Self> {
         let run = RunId::new();
-        let standing = match model.inspect(which, mode)? {
+        let current = match model.inspect(which, mode)? {
             Target::Vacant => None,
-            Target::Standing(manifest) => Some(*manifest),
+            Target::Set(manifest) => Some(*manifest),
             Target::Occupied { manifest, .. } => manifest.map(|manifest| *manifest),
         };
         let other = if mode == SaveMode::OverwritePartitions { "c" } else { "b" };
@@ -252,14 +252,14 @@ impl Writer {
         if staging == Staging::Inside {
             model.target.get_or_insert_default();
         }
-        let setting = Setting { out: Path::new("shards"), staging, mode, standing: standing.as_ref(), run: &run };
+        let setting = Setting { out: Path::new("shards"), staging, mode, current: current.as_ref(), run: &run };
         let description = if is_grouped { grouped() } else { SetDescription::of_records() };
         let (publication, _) = Publication::with_sidecars(setting, shards, description, |_| Ok(Vec::new()))?;
         Ok(Self {
             which,
             run,
             mode,
-            standing,
+            current,
             publication: Some(publication),
             next: None,
             end: None,
@@ -289,7 +289,7 @@ impl Writer {
         let performed = if self.fail_at == Some(self.taken) {
             Err(ErrorKind::Write(std::io::ErrorKind::StorageFull.into()).into())
         } else {
-            model.perform(self.which, self.mode, self.standing.as_ref(), &step)
+            model.perform(self.which, self.mode, self.current.as_ref(), &step)
         };
         self.taken += 1;
         if let Err(error) = performed.and_then(|outcome| publication.performed(&step, outcome)) {
