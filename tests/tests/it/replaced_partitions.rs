@@ -224,7 +224,7 @@ fn sets_without_these_partitions_are_refused() {
     ---
     error: zipped: not appended to: the compression is none, in the set it is gzip
 
-    hint: write it as the set was written, which _manifest.json tells (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
+    hint: write it as the set was written: tfr-sql schema prints its columns, _manifest.json has all options (CAST changes a column's type, NULL AS name adds a column that may be null); or write it to another directory
     ---
     error: spark: neither replaced nor appended to, because it contains files written by other tools: dt=2026-01-01/part-00000-of-00001.tfrecord, dt=2026-01-02/part-00000-of-00001.tfrecord, dt=2026-01-03/part-00000-of-00001.tfrecord
 

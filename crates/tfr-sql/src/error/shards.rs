@@ -58,7 +58,7 @@ pub fn hint(error: &Error) -> Option<String> {
         },
         ErrorKind::Protected { .. } | ErrorKind::NotADirectory { .. } => "name a directory for the set alone",
         ErrorKind::NotEmpty { path, .. } if path.join(MANIFEST_NAME).is_file() => {
-            "it is a set already: --mode append adds to it, --mode overwrite replaces it"
+            "this is a set already: --mode append adds to it, --mode overwrite replaces it; or choose another directory"
         }
         ErrorKind::NotEmpty { .. } => {
             "choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it"

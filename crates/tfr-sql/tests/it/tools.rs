@@ -341,7 +341,7 @@ fn reshard_moves_records_to_other_shards() {
     -- stderr
     error: [dir]/one: not empty: it contains all-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
 
-    hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
+    hint: this is a set already: --mode append adds to it, --mode overwrite replaces it; or choose another directory
     "##);
     assert_prints!(bench.tell_tool(&["reshard", "shards", "--out", "shards/more"]), @r##"
     exit 1

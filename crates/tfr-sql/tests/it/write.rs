@@ -158,7 +158,7 @@ fn an_earlier_set_is_replaced_only_on_demand() {
     -- stderr
     error: [dir]/shards: not empty: it contains part-00000-of-00001.tfrecord, _SUCCESS, _manifest.json
 
-    hint: choose another directory; --mode overwrite replaces a set that tfr-sql has written, --mode append adds to it
+    hint: this is a set already: --mode append adds to it, --mode overwrite replaces it; or choose another directory
     "##);
     assert!(write("SELECT id FROM 'many.parquet' LIMIT 7", "overwrite").status.success());
     assert_eq!(records(&bench, "shards", Compression::None).len(), 7);
