@@ -56,10 +56,24 @@ impl Generated {
             Self::Fish => Shell::Fish,
             Self::Man => {
                 clap_mangen::Man::new(command).render(&mut text)?;
-                return Ok(text);
+                return Ok(as_printed(&String::from_utf8_lossy(&text)).into_bytes());
             }
         };
         clap_complete::generate(shell, &mut command, name, &mut text);
+        if shell == Shell::Bash {
+            // The script takes the dash in the name for the start of a subcommand in one of two places, and finds none.
+            let script = String::from_utf8_lossy(&text).replace("tfr__subcmd__sql", "tfr__sql");
+            text = script.into_bytes();
+        }
         Ok(text)
     }
+}
+
+/// Keeps the lines of the examples, which a page fills otherwise.
+fn as_printed(page: &str) -> String {
+    const EXAMPLES: &str = ".SH EXTRA\n";
+    let Some((before, after)) = page.split_once(EXAMPLES) else { return page.to_owned() };
+    let end = after.find("\n.SH ").map_or(after.len(), |end| end + 1);
+    let (examples, rest) = after.split_at(end);
+    format!("{before}{EXAMPLES}.nf\n{examples}\n.fi\n{rest}")
 }

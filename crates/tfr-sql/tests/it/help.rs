@@ -38,17 +38,18 @@ fn every_tool_shows_examples() {
 #[test]
 fn generate_option_prints_completions_for_bash() {
     let script = Workbench::new().run_tool(&["--generate", "bash"]).stdout;
-    let ask =
-        "\nCOMP_WORDS=(tfr-sql --shard-s)\nCOMP_CWORD=1\n_tfr__sql tfr-sql --shard-s tfr-sql\necho ${COMPREPLY[@]}\n";
+    let ask = "\n\
+        COMP_WORDS=(tfr-sql --shard-s)\nCOMP_CWORD=1\n_tfr__sql tfr-sql --shard-s tfr-sql\necho ${COMPREPLY[@]}\n\
+        COMP_WORDS=(tfr-sql verify --re)\nCOMP_CWORD=2\n_tfr__sql tfr-sql --re verify\necho ${COMPREPLY[@]}\n";
     let output = Command::new("bash").args(["--norc", "-c"]).arg(String::from_utf8(script).unwrap() + ask).output();
-    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "--shard-size\n");
+    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "--shard-size\n--remove-leftovers --report\n");
 }
 
 #[test]
 fn generate_option_prints_the_manual_and_scripts() {
     let print = |what| String::from_utf8(Workbench::new().run_tool(&["--generate", what]).stdout).unwrap();
     let manual = print("man");
-    for part in [".TH tfr-sql 1", ".SH SYNOPSIS", "\\-\\-shard\\-size", "tfr\\-sql\\-verify(1)"] {
+    for part in [".TH tfr-sql 1", ".nf\nExamples:\n", ".SH SYNOPSIS", "\\-\\-shard\\-size", "tfr\\-sql\\-verify(1)"] {
         assert!(manual.contains(part), "no {part} in {manual}");
     }
     assert!(print("zsh").starts_with("#compdef tfr-sql\n"));
