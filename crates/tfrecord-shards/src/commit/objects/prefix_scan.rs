@@ -61,7 +61,7 @@ impl PrefixScan {
     }
 
     /// Adds a file, by its path relative to the prefix and its length. Breaks if the result is decided. Skips
-    /// [control objects](ControlName).
+    /// [control objects](super::ControlName).
     pub fn add(&mut self, path: String, bytes: u64) -> ControlFlow<()> {
         if control_object(&path).is_some() {
             return ControlFlow::Continue(());
