@@ -212,11 +212,15 @@ fn parse(text: &str) -> Result<VecDeque<Statement>> {
         (word, Error::Engine(_)) if !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == ';') => {
             Error::Word(word.to_owned())
         }
-        (_, Error::Engine(source)) => match (reserved_words(text, &source), misspelled(text, &source)) {
-            (Some(words), _) => Error::ReservedWords { words, source },
-            (None, Some(keyword)) => Error::Keyword { keyword, source },
-            (None, None) => Error::Engine(source),
-        },
+        (_, Error::Engine(source)) => {
+            if let Some(words) = reserved_words(text, &source) {
+                Error::ReservedWords { words, source }
+            } else if let Some(keyword) = misspelled(text, &source) {
+                Error::Keyword { keyword, source }
+            } else {
+                Error::Engine(source)
+            }
+        }
         (_, error) => error,
     })
 }

@@ -130,7 +130,8 @@ fn free_addresses(threads: NonZeroUsize) -> Option<u64> {
 /// The time of the queries of a session: what `now()` returns.
 struct QueryTime(DateTime<Utc>);
 
-/// Creates a session with our formats and stores and without tables, which opens what the door of `stores` allows. It spills into the directory `spill`, and stops
+/// Creates a session with our formats and stores and without tables, which opens what the door of `stores` allows. It
+/// spills into the directory `spill`, and stops
 /// planning once `stop` is cancelled. `now()` is `time`.
 pub fn open(
     limits: Limits,

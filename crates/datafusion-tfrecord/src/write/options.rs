@@ -65,7 +65,8 @@ pub struct WriteOptions {
     pub level: Level,
     /// What to do if the target exists.
     pub mode: SaveMode,
-    /// Whether [`SaveMode::Append`] and [`SaveMode::OverwritePartitions`] add columns that the set does not have. They are null in its existing rows.
+    /// Whether [`SaveMode::Append`] and [`SaveMode::OverwritePartitions`] add columns that the set does not have. They are
+    /// null in its existing rows.
     pub add_columns: bool,
     /// Sidecar files to write for other readers. They are part of the set and of its commit.
     #[serde(with = "emit")]

@@ -61,7 +61,7 @@ impl Generated {
         };
         clap_complete::generate(shell, &mut command, name, &mut text);
         if shell == Shell::Bash {
-            // The script takes the dash in the name for the start of a subcommand in one of two places, and finds none.
+            // The library writes the name with its dash in two ways, and the script then finds none of its subcommands.
             let script = String::from_utf8_lossy(&text).replace("tfr__subcmd__sql", "tfr__sql");
             text = script.into_bytes();
         }

@@ -256,9 +256,9 @@ impl<'a> Link<'a> {
         let guess = guess.unwrap_or_default();
         let hint = match names.as_slice() {
             [] => None,
-            [column] if column.contains([';', '|', '\t']) => Some(format!(
-                "the only column is {column}: if that is a line with another delimiter, give it: --table \
-                 't=FILE,delimiter=;'"
+            [column] if let Some(delimiter) = column.chars().find(|c| matches!(c, ';' | '|')) => Some(format!(
+                "the only column is {column}: if {delimiter} separates the columns, read the file as a table with \
+                 --table 't=FILE,delimiter={delimiter}'"
             )),
             columns => Some(format!("{guess}the columns are {}{text}", listed(columns.iter().cloned()))),
         };

@@ -99,7 +99,9 @@ fn similar_path(path: &Path) -> Option<PathBuf> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let entries = fs::read_dir(directory.unwrap_or(Path::new("."))).ok()?;
     let names: Vec<_> = entries.take(MOST).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    let shown = names.iter().map(String::as_str).filter(|name| !name.starts_with(['.', '_']));
+    // A name with control characters would act on the terminal.
+    let is_shown = |name: &&str| !name.starts_with(['.', '_']) && !name.contains(char::is_control);
+    let shown = names.iter().map(String::as_str).filter(is_shown);
     // Of several that are as similar, the same one each time.
     let mut shown: Vec<_> = shown.filter(|known| levenshtein(name, known) * 4 <= name.chars().count()).collect();
     shown.sort_unstable();

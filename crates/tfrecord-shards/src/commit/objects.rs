@@ -80,7 +80,8 @@ pub enum Occupant {
     Set {
         /// Its manifest.
         stored: Box<StoredManifest>,
-        /// Shards of killed runs that no manifest lists. Only in [`SaveMode::OverwritePartitions`](crate::SaveMode::OverwritePartitions), which removes them.
+        /// Shards of killed runs that no manifest lists. Only in
+        /// [`SaveMode::OverwritePartitions`](crate::SaveMode::OverwritePartitions), which removes them.
         orphans: Vec<String>,
     },
     /// Some files, so that nothing is written: the mode is [`SaveMode::Ignore`](crate::SaveMode::Ignore).
