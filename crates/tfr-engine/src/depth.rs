@@ -62,11 +62,10 @@ pub fn flatten(statements: &mut VecDeque<Statement>) -> Result<()> {
     let mut flattening = Flattening::default();
     for statement in statements {
         if let ControlFlow::Break(what) = visit(statement, &mut flattening) {
-            return Err(too_deep(what, MAX_DEPTH));
+            return Err(too_deep(&what, MAX_DEPTH));
         }
-        // Neither can be stopped early.
         let mut tables = Tables::default();
-        let (ControlFlow::Continue(()) | ControlFlow::Break(())) = visit(statement, &mut tables);
+        let _ = visit(statement, &mut tables);
         if tables.all > MAX_TABLES {
             return Err(DataFusionError::Plan(format!(
                 "the query is too long: it has more than {MAX_TABLES} tables where each common table expression (WITH) is \
@@ -87,7 +86,7 @@ struct Flattening {
 }
 
 impl VisitorMut for Flattening {
-    type Break = &'static str;
+    type Break = String;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         let mut body = query.body.as_ref();
@@ -97,14 +96,14 @@ impl VisitorMut for Flattening {
             terms += 1;
         }
         if terms > MAX_DEPTH {
-            return ControlFlow::Break("set operations such as UNION ALL are nested");
+            return ControlFlow::Break("set operations such as UNION ALL are nested".to_owned());
         }
         let joins = |select: &SetExpr| match select {
             SetExpr::Select(select) => select.from.iter().map(|from| from.joins.len() + 1).sum(),
             _ => 0,
         };
         match joins(body) > MAX_DEPTH {
-            true => ControlFlow::Break("joins are nested"),
+            true => ControlFlow::Break("joins are nested".to_owned()),
             false => ControlFlow::Continue(()),
         }
     }
@@ -112,7 +111,7 @@ impl VisitorMut for Flattening {
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Self::Break> {
         match table {
             TableFactor::NestedJoin { table_with_joins, .. } if table_with_joins.joins.len() > MAX_DEPTH => {
-                ControlFlow::Break("joins are nested")
+                ControlFlow::Break("joins are nested".to_owned())
             }
             _ => ControlFlow::Continue(()),
         }
@@ -122,7 +121,7 @@ impl VisitorMut for Flattening {
         balance(expr);
         self.depth += 1;
         match self.depth > MAX_DEPTH {
-            true => ControlFlow::Break("expressions are nested"),
+            true => ControlFlow::Break("expressions are nested".to_owned()),
             false => ControlFlow::Continue(()),
         }
     }
@@ -154,7 +153,7 @@ struct Counted {
 }
 
 impl VisitorMut for Tables {
-    type Break = ();
+    type Break = String;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         let expressions = query.with.iter().flat_map(|with| &with.cte_tables);

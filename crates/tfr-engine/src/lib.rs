@@ -80,6 +80,7 @@ pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 pub use numbers::literals::DoubleLiteral;
 pub use orders::is_ordered;
+pub use syntax::Tree;
 pub use text_lengths::VarcharCast;
 
 /// Installs the corrections in a session that has the engine's default features.

@@ -14,31 +14,20 @@
 use std::ops::ControlFlow;
 
 use datafusion::error::DataFusionError;
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
 };
 
 use crate::order_names;
+use crate::syntax::{Tree, visit};
 
 /// Corrects the names in a statement, or rejects them.
 pub fn correct(statement: &mut Statement) -> Result<(), DataFusionError> {
     match visit(statement, &mut Scopes::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(message) => Err(DataFusionError::Plan(message)),
-    }
-}
-
-fn visit(statement: &mut Statement, scopes: &mut Scopes) -> ControlFlow<String> {
-    match statement {
-        Statement::Statement(statement) => statement.visit(scopes),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(scopes),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => visit(&mut explain.statement, scopes),
-        _ => ControlFlow::Continue(()),
     }
 }
 
@@ -243,8 +232,8 @@ impl Scopes {
             if matches!(&item.expr, Expr::Identifier(name) if aliases.iter().any(|alias| is_same(name, alias))) {
                 continue;
             }
-            let _ = item.expr.visit(&mut Marks { aliases: &aliases, depth: 0 });
-            item.expr.visit(self)?;
+            let _ = item.expr.visit_mut(&mut Marks { aliases: &aliases, depth: 0 });
+            item.expr.visit_mut(self)?;
         }
         ControlFlow::Continue(())
     }
@@ -351,19 +340,19 @@ struct Marks<'a> {
 }
 
 impl VisitorMut for Marks<'_> {
-    type Break = ();
+    type Break = String;
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         if self.depth == 0
             && let Expr::Identifier(name) = &*expr
             && self.aliases.iter().any(|alias| is_same(name, alias))

@@ -10,10 +10,9 @@ use std::ops::ControlFlow;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
-    visit_expressions_mut, visit_relations_mut,
+    Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, Value, VisitorMut,
 };
-use tfr_engine::{DoubleLiteral, VarcharCast};
+use tfr_engine::{DoubleLiteral, Tree, VarcharCast};
 
 use crate::error::{Error, Result};
 
@@ -71,7 +70,7 @@ pub fn rename(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<Str
 /// with a subquery, to which the engine would all give the same name. Returns whether it named any.
 pub fn name_inner(statement: &mut Statement, relations: &BTreeSet<String>) -> bool {
     let mut naming = InnerNames { relations, depth: 0, named: false };
-    let _: ControlFlow<()> = statement.visit(&mut naming);
+    let _ = statement.visit_mut(&mut naming);
     naming.named
 }
 
@@ -83,9 +82,9 @@ struct InnerNames<'a> {
 }
 
 impl VisitorMut for InnerNames<'_> {
-    type Break = ();
+    type Break = String;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
         self.depth += 1;
         let inner = self.depth > 1;
         if let Some(select) = first_select_mut(&mut query.body) {
@@ -104,7 +103,7 @@ impl VisitorMut for InnerNames<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<String> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
@@ -172,14 +171,12 @@ fn begins_name(before: &str) -> bool {
 }
 
 fn has_query(expr: &Expr) -> bool {
-    let mut expr = expr.clone();
-    visit_expressions_mut(&mut expr, |expr| match expr {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::AnyOp { .. } | Expr::AllOp { .. } => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
+    expr.has_expr(&mut |expr| {
+        matches!(
+            expr,
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::AnyOp { .. } | Expr::AllOp { .. }
+        )
     })
-    .is_break()
 }
 
 /// Returns a name for an item that has none and is not a column.
@@ -189,7 +186,7 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
     while let Expr::Nested(inner) = expr {
         expr = *inner;
     }
-    let _ = visit_expressions_mut(&mut expr, |expr| {
+    expr.each_expr(&mut |expr| {
         if let Some(digits) = DoubleLiteral::digits(expr) {
             *expr = Expr::value(Value::Number(digits.to_owned(), false));
         }
@@ -216,17 +213,15 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
             }
             _ => {}
         }
-        ControlFlow::<()>::Continue(())
     });
     // The table of a subquery may be a path: only the name of the file stays, so that the column keeps its name elsewhere.
-    let _ = visit_relations_mut(&mut expr, |relation| {
+    expr.each_relation(&mut |relation| {
         if let [ObjectNamePart::Identifier(path)] = relation.0.as_mut_slice()
             && path.quote_style.is_some()
             && let Some((_, name)) = path.value.trim_end_matches('/').rsplit_once('/')
         {
             path.value = name.to_owned();
         }
-        ControlFlow::<()>::Continue(())
     });
     match &expr {
         Expr::Identifier(_) => None,

@@ -16,9 +16,10 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement as SqlStatement,
-    TableFactor, Value, VisitMut, VisitorMut, visit_expressions_mut,
+    TableFactor, Value, VisitorMut,
 };
 use datafusion_tfrecord::similar;
+use tfr_engine::Tree;
 use tfr_files::FilesFunction;
 
 use crate::error::{Error, Result};
@@ -80,7 +81,7 @@ pub fn quoted_tables(statement: &mut Statement) -> BTreeSet<String> {
 /// Replaces the quoted path `from` by another quoted name.
 pub fn rename_quoted(statement: &mut Statement, from: &str, to: &str) {
     if let Some(statement) = sql_mut(statement) {
-        let _ = statement.visit(&mut RenameTable { from, to, quoted: true });
+        let _ = statement.visit_mut(&mut RenameTable { from, to, quoted: true });
     }
 }
 
@@ -99,7 +100,7 @@ fn sql_mut(statement: &mut Statement) -> Option<&mut SqlStatement> {
 
 fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Result<()> {
     let mut relations = Relations::default();
-    let _ = statement.visit(&mut relations);
+    let _ = statement.visit_mut(&mut relations);
     if let Some(name) = relations.qualified.iter().find(|name| !is_table(context, name)) {
         return Err(Error::UnquotedPath { name: name.to_string() });
     }
@@ -114,7 +115,7 @@ fn correct_tables(context: &SessionContext, statement: &mut SqlStatement) -> Res
             });
         };
         let mut rename = RenameTable { from: &table.value, to: &found, quoted: false };
-        let _ = statement.visit(&mut rename);
+        let _ = statement.visit_mut(&mut rename);
     }
     Ok(())
 }
@@ -180,7 +181,7 @@ impl Relations {
     fn of(statement: &mut Statement) -> Self {
         let mut relations = Self::default();
         if let Some(statement) = sql_mut(statement) {
-            let _ = statement.visit(&mut relations);
+            let _ = statement.visit_mut(&mut relations);
             if let SqlStatement::ExplainTable { table_name, .. } = statement {
                 relations.used.extend(sole_part(table_name).cloned());
             }
@@ -190,16 +191,16 @@ impl Relations {
 }
 
 impl VisitorMut for Relations {
-    type Break = ();
+    type Break = String;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
         if let Some(with) = &query.with {
             self.ctes.extend(with.cte_tables.iter().map(|cte| cte.alias.name.value.clone()));
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<String> {
         let alias = match table {
             // A table with arguments is a function.
             TableFactor::Table { name, args: None, alias, .. } => {
@@ -265,9 +266,9 @@ struct RenameTable<'a> {
 }
 
 impl VisitorMut for RenameTable<'_> {
-    type Break = ();
+    type Break = String;
 
-    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<String> {
         if let [ObjectNamePart::Identifier(ident)] = relation.0.as_mut_slice()
             && ident.quote_style.is_some() == self.quoted
             && ident.value == self.from
@@ -283,10 +284,7 @@ fn correct_columns(statement: &mut SqlStatement, error: &DataFusionError, known:
     let mut corrected = false;
     for missing in missing_columns(error) {
         let Some(found) = missing.sole_match().cloned().or_else(|| known.find(missing.typed)) else { continue };
-        let _ = visit_expressions_mut(statement, |expr| {
-            corrected |= missing.correct(expr, &found);
-            ControlFlow::<()>::Continue(())
-        });
+        statement.each_expr(&mut |expr| corrected |= missing.correct(expr, &found));
     }
     corrected
 }

@@ -32,7 +32,9 @@ use std::ops::ControlFlow;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};
+
+use crate::syntax::Tree;
 
 /// The outcome for a node. The error is the message.
 type Checked<T = ()> = Result<T, String>;
@@ -64,8 +66,8 @@ struct Clauses {
 }
 
 impl Clauses {
-    fn visit<T: VisitMut>(&mut self, node: &mut T) -> Checked {
-        match node.visit(self) {
+    fn visit(&mut self, node: &mut dyn Tree) -> Checked {
+        match node.visit_mut(self) {
             ControlFlow::Break(message) => Err(message),
             ControlFlow::Continue(()) => Ok(()),
         }

@@ -1,15 +1,15 @@
 //! The clauses of a query around its `SELECT`.
 
 use std::mem;
-use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, ForClause, FormatClause, Ident, LimitClause, LockClause,
-    Offset, OrderBy, OrderByKind, OrderByOptions, PipeOperator, Query, SelectItem, SetExpr, SetOperator, Values, With,
-    visit_relations,
+    ObjectName, Offset, OrderBy, OrderByKind, OrderByOptions, PipeOperator, Query, SelectItem, SetExpr, SetOperator,
+    Values, With,
 };
 
 use super::{Checked, order_by, parts, refused, select, tables, windows};
+use crate::syntax::Tree;
 
 pub fn check(query: &mut Query) -> Checked {
     take_sort_by(query)?;
@@ -130,11 +130,8 @@ fn check_recursive(name: &str, query: &mut Query) -> Checked {
         ("BY NAME", by_name),
     ];
     let Some((clause, _)) = clauses.into_iter().find(|(_, given)| *given) else { return Ok(()) };
-    let mentioned = visit_relations(query, |relation| match relation.to_string().trim_matches('"') {
-        found if found.eq_ignore_ascii_case(name) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if mentioned.is_break() {
+    let is_named = |relation: &ObjectName| relation.to_string().trim_matches('"').eq_ignore_ascii_case(name);
+    if query.has_relation(&mut { is_named }) {
         return refused(
             format!("{clause} of the recursive query {name}"),
             format!("write it in the query that reads {name}"),

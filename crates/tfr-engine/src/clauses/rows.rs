@@ -3,15 +3,13 @@
 //! The planner makes structs of them, for which a NULL equals a NULL, and rejects the subquery. They become comparisons
 //! of the values, with SQL's three-valued logic.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
     SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
-    visit_expressions, visit_expressions_mut,
 };
 
 use super::{Checked, parts, refused};
+use crate::syntax::Tree;
 
 /// Makes names for subqueries that no query uses.
 #[derive(Default)]
@@ -142,7 +140,7 @@ pub fn case(operand: &mut Option<Box<Expr>>, conditions: &mut [CaseWhen]) -> Che
 
 /// Whether the expression has an operation that [`check`] rewrites.
 pub fn is_rewritten(expr: &Expr) -> bool {
-    visit_expressions(expr, |expr| match expr {
+    expr.has_expr(&mut |expr| match expr {
         Expr::BinaryOp { left: value, .. }
         | Expr::Between { expr: value, .. }
         | Expr::InList { expr: value, .. }
@@ -150,27 +148,21 @@ pub fn is_rewritten(expr: &Expr) -> bool {
         | Expr::IsNull(value)
         | Expr::IsNotNull(value)
         | Expr::IsDistinctFrom(value, _)
-        | Expr::IsNotDistinctFrom(value, _)
-            if row(value).is_some() =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
+        | Expr::IsNotDistinctFrom(value, _) => row(value).is_some(),
+        _ => false,
     })
-    .is_break()
 }
 
 /// Returns the text of an expression, without the names of `tables`.
 pub fn text(expr: &Expr, tables: &[String]) -> String {
     let mut expr = expr.clone();
-    let _ = visit_expressions_mut(&mut expr, |expr| {
+    expr.each_expr(&mut |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
             && parts.len() > 1
             && parts.first().is_some_and(|first| tables.contains(&first.value))
         {
             parts.remove(0);
         }
-        ControlFlow::<()>::Continue(())
     });
     expr.to_string()
 }
@@ -240,17 +232,16 @@ fn same_length(lefts: &[Expr], rights: &[Expr]) -> Checked {
 
 /// Rejects values that would be computed twice and may differ.
 fn reject_volatile(values: &[Expr]) -> Checked {
-    let volatile = values.iter().find_map(|value| {
-        let found = visit_expressions(value, |expr| match expr {
-            Expr::Function(Function { name, .. })
-                if ["random", "uuid"].iter().any(|volatile| name.to_string().eq_ignore_ascii_case(volatile)) =>
-            {
-                ControlFlow::Break(name.to_string())
-            }
-            _ => ControlFlow::Continue(()),
-        });
-        found.break_value()
-    });
+    let mut volatile = None;
+    let mut is_volatile = |expr: &Expr| {
+        if let Expr::Function(Function { name, .. }) = expr
+            && ["random", "uuid"].iter().any(|volatile| name.to_string().eq_ignore_ascii_case(volatile))
+        {
+            volatile = Some(name.to_string());
+        }
+        volatile.is_some()
+    };
+    values.iter().any(|value| value.has_expr(&mut is_volatile));
     match volatile {
         Some(name) => refused(format!("{name}() in a row that is compared"), "compute it in a subquery"),
         None => Ok(()),

@@ -1,10 +1,9 @@
 //! Parts of lists: `l[2:]` ends at the last item, and `l[:2]` begins at the first.
 
-use std::ops::ControlFlow;
-
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Subscript, UnaryOperator, visit_expressions};
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Subscript, UnaryOperator};
 
 use super::{Checked, parts, refused};
+use crate::syntax::Tree;
 
 pub fn check(access: &mut AccessExpr) -> Checked {
     match access {
@@ -24,13 +23,9 @@ pub fn check(access: &mut AccessExpr) -> Checked {
 
 /// Whether a part of a list in the expression lacks a bound.
 pub fn is_rewritten(expr: &Expr) -> bool {
-    visit_expressions(expr, |expr| match expr {
-        Expr::CompoundFieldAccess { root: _, access_chain } if access_chain.iter().any(lacks_bound) => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
+    expr.has_expr(&mut |expr| {
+        matches!(expr, Expr::CompoundFieldAccess { root: _, access_chain } if access_chain.iter().any(lacks_bound))
     })
-    .is_break()
 }
 
 fn lacks_bound(access: &AccessExpr) -> bool {

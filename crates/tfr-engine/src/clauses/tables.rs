@@ -1,15 +1,14 @@
 //! Tables and joins.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, SelectItem, TableAlias,
     TableAliasColumnDef, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
-    TableSampleSeed, TableVersion, TableWithJoins, WildcardAdditionalOptions, visit_expressions,
+    TableSampleSeed, TableVersion, TableWithJoins, WildcardAdditionalOptions,
 };
 
 use super::{Checked, parts, refused};
 use crate::scopes;
+use crate::syntax::Tree;
 
 pub const PIVOT: &str = "write sum(v) FILTER (WHERE k = 'a') AS a for each value";
 pub const UNPIVOT: &str = "write SELECT 'a' AS name, a AS value FROM t UNION ALL ... for each column";
@@ -244,11 +243,8 @@ fn lateral_unnest(table: &mut TableFactor) {
     else {
         return;
     };
-    let has_columns = visit_expressions(array_exprs, |expr| match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if has_columns.is_continue() {
+    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    if !array_exprs.has_expr(&mut { is_column }) {
         return;
     }
     let items: Vec<_> =

@@ -6,11 +6,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, VisitMut, VisitorMut, WindowFrame,
-    WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, VisitorMut, WindowFrame, WindowSpec,
+    WindowType,
 };
 
 use super::{Checked, order_by, refused};
+use crate::syntax::Tree;
 
 /// Resolves the windows that definitions refer to.
 pub fn define(definitions: &mut [NamedWindowDefinition]) -> Checked {
@@ -29,17 +30,17 @@ pub fn define(definitions: &mut [NamedWindowDefinition]) -> Checked {
 }
 
 /// Replaces the names of windows in a part of a query by their definitions.
-pub fn inline<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition]) -> Checked {
+pub fn inline(node: &mut dyn Tree, definitions: &[NamedWindowDefinition]) -> Checked {
     replace(node, definitions, true)
 }
 
 /// Replaces the names of windows in `OVER (w ...)`, but not in `OVER w`.
-pub fn extend<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition]) -> Checked {
+pub fn extend(node: &mut dyn Tree, definitions: &[NamedWindowDefinition]) -> Checked {
     replace(node, definitions, false)
 }
 
-fn replace<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition], whole: bool) -> Checked {
-    each_expr(node, |expr| match expr {
+fn replace(node: &mut dyn Tree, definitions: &[NamedWindowDefinition], whole: bool) -> Checked {
+    each_expr(node, &mut |expr| match expr {
         Expr::Function(Function { over: Some(over), .. }) => match over {
             WindowType::NamedWindow(name) => {
                 let spec = find(name, definitions)?;
@@ -55,8 +56,8 @@ fn replace<T: VisitMut>(node: &mut T, definitions: &[NamedWindowDefinition], who
 }
 
 /// Rejects window functions in a clause that is evaluated before them.
-pub fn reject<T: VisitMut>(node: &mut T, clause: &str) -> Checked {
-    each_expr(node, |expr| match expr {
+pub fn reject(node: &mut dyn Tree, clause: &str) -> Checked {
+    each_expr(node, &mut |expr| match expr {
         Expr::Function(Function { name, over: Some(_), .. }) => refused(
             format!("the window function {name} in {clause}"),
             "write the condition in QUALIFY, or compute the value in a subquery",
@@ -66,20 +67,20 @@ pub fn reject<T: VisitMut>(node: &mut T, clause: &str) -> Checked {
 }
 
 /// Calls `f` for the expressions of a part of a query, except for its subqueries, which have windows of their own.
-fn each_expr<T: VisitMut>(node: &mut T, f: impl FnMut(&mut Expr) -> Checked) -> Checked {
-    match node.visit(&mut OutsideOfSubqueries { f, queries: 0 }) {
+fn each_expr(node: &mut dyn Tree, f: &mut dyn FnMut(&mut Expr) -> Checked) -> Checked {
+    match node.visit_mut(&mut OutsideOfSubqueries { f, queries: 0 }) {
         ControlFlow::Break(message) => Err(message),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
-struct OutsideOfSubqueries<F> {
-    f: F,
+struct OutsideOfSubqueries<'a> {
+    f: &'a mut dyn FnMut(&mut Expr) -> Checked,
     /// The number of subqueries around the current node.
     queries: usize,
 }
 
-impl<F: FnMut(&mut Expr) -> Checked> VisitorMut for OutsideOfSubqueries<F> {
+impl VisitorMut for OutsideOfSubqueries<'_> {
     type Break = String;
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
