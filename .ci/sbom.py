@@ -5,14 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 def packages(triple: str) -> list[tuple[str, str, str]]:
     """Name, version and licence of each package that is linked."""
     tree = ["cargo", "tree", "--quiet", "--locked", "-p", "tfr-sql", "-p", "tfr-python", "--target", triple]
     # No licence contains a tab.
     shape = ["-e", "normal", "--prefix", "none", "--format", "{p}\t{l}\t"]
-    root = Path(__file__).resolve().parent.parent
-    lines = subprocess.run([*tree, *shape], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run([*tree, *shape], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     found = set()
     for package, licence, _ in (line.split("\t") for line in lines if line):
         # Behind the version stands where a package of ours is.
@@ -42,4 +43,5 @@ def main(triple: str) -> None:
     print()
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

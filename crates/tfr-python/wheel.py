@@ -1,8 +1,9 @@
-"""Puts the package, the native module and the command into one wheel: wheel.py MODULE COMMAND PLATFORM OUT [SBOM].
+"""Puts the package, the native module and the command into one wheel: wheel.py MODULE COMMAND PLATFORM OUT.
 
 PLATFORM is a platform tag, such as manylinux2014_x86_64. maturin would build the module alone, with other features than
 the command has, and so compile the Arrow crates twice; here, cargo builds both at once. The same files give the same
-bytes: entries are sorted, and their time is SOURCE_DATE_EPOCH.
+bytes: entries are sorted, and their time is SOURCE_DATE_EPOCH. SBOM and LICENCES, if
+set, are paths of files that say what is in the binaries.
 """
 
 import base64
@@ -30,7 +31,7 @@ def metadata() -> StandardMetadata:
     return StandardMetadata.from_pyproject(pyproject, CRATE)
 
 
-def files(module: Path, command: Path, platform: str, sbom: Path | None) -> tuple[str, dict[str, bytes]]:
+def files(module: Path, command: Path, platform: str) -> tuple[str, dict[str, bytes]]:
     """The name of the wheel, and its files but for RECORD."""
     project = metadata()
     name = f"{project.name.replace('-', '_')}-{project.version}"
@@ -45,8 +46,9 @@ def files(module: Path, command: Path, platform: str, sbom: Path | None) -> tupl
         "WHEEL": wheel.encode(),
         "licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }
-    if sbom:
-        about["sboms/tfr-sql.cdx.json"] = sbom.read_bytes()
+    for variable, entry in {"SBOM": "sboms/tfr-sql.cdx.json", "LICENCES": "licenses/THIRD-PARTY-LICENCES.txt"}.items():
+        if path := os.environ.get(variable):
+            about[entry] = Path(path).read_bytes()
     binaries = {"tfr_sql/_native.abi3.so": module.read_bytes(), f"{name}.data/scripts/tfr-sql": command.read_bytes()}
     dist_info = {f"{name}.dist-info/{entry}": content for entry, content in about.items()}
     return f"{name}-{PYTHON}-{platform}.whl", package | binaries | dist_info
@@ -61,8 +63,8 @@ def record(contents: dict[str, bytes], dist_info: str) -> bytes:
     return ("".join(line(*entry) for entry in sorted(contents.items())) + f"{dist_info}/RECORD,,\n").encode()
 
 
-def main(module: str, command: str, platform: str, out: str, sbom: str | None = None) -> None:
-    name, contents = files(Path(module), Path(command), platform, Path(sbom) if sbom else None)
+def main(module: str, command: str, platform: str, out: str) -> None:
+    name, contents = files(Path(module), Path(command), platform)
     dist_info = "-".join(name.split("-")[:2]) + ".dist-info"
     # A zip file has no earlier times than 1980. RECORD is the last entry, as the format recommends for dist-info.
     when = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), 315_532_800))[:6]
