@@ -373,7 +373,15 @@ pub enum ErrorKind {
         /// The reason.
         source: DataFusionError,
     },
-    /// A `schema.pbtxt` is not text.
+    /// No file of a table is of the requested split.
+    #[error("no file is of the split {split:?}; the splits by the names of the files are: {}", or_none(known))]
+    UnknownSplit {
+        /// The split.
+        split: String,
+        /// The splits that exist.
+        known: Vec<String>,
+    },
+    /// A `schema.pbtxt` or `features.json` is not text.
     #[error("{file}: not UTF-8")]
     SchemaText {
         /// The file.
@@ -381,8 +389,8 @@ pub enum ErrorKind {
         /// Position of the invalid bytes.
         source: std::str::Utf8Error,
     },
-    /// A `schema.pbtxt` does not describe columns.
-    #[error("{file}: not a schema of TensorFlow Metadata that can be read")]
+    /// A `schema.pbtxt` or `features.json` does not describe columns.
+    #[error("{file}: no description of columns that can be read")]
     SchemaFile {
         /// The file.
         file: String,
@@ -395,6 +403,10 @@ pub enum ErrorKind {
         /// The panic's message.
         message: String,
     },
+}
+
+fn or_none(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// Errors of a store stay I/O errors: schedulers retry those.

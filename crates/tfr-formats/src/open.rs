@@ -194,7 +194,9 @@ async fn open_records(
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let (types, partition_types) = (options.types.clone(), options.partitions.clone());
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
-    let options = ReadOptions { schema, types, partition_types, owned, ..options.tfrecord.clone() };
+    // Whoever names the format wants the features of the records.
+    let features_file = options.format.is_none();
+    let options = ReadOptions { schema, types, partition_types, owned, features_file, ..options.tfrecord.clone() };
     read::open(session, locations, &options).await
 }
 

@@ -49,6 +49,18 @@ pub enum ErrorKind {
         /// The maximum depth.
         most: usize,
     },
+    /// A `features.json` or `dataset_info.json` of TensorFlow Datasets is not JSON.
+    #[error("not JSON")]
+    FeaturesJson {
+        /// The parser's error, with line and column.
+        source: serde_json::Error,
+    },
+    /// A `features.json` does not contain features in the form of TensorFlow Datasets.
+    #[error("{problem}")]
+    NotFeatures {
+        /// The reason.
+        problem: &'static str,
+    },
     /// A feature of a schema cannot become a column.
     #[error("feature {feature:?}: {problem}")]
     Feature {

@@ -23,6 +23,7 @@
 //! are read as stored.
 
 mod features;
+mod read;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,6 +37,7 @@ use crate::error::{Error, Result, TfdsProblem};
 use crate::stats::Statistics;
 
 pub use crate::images::ImageFormat;
+pub use read::{readable_from_features, shard_lengths};
 
 /// The name of the file with splits and shards.
 pub const DATASET_INFO_NAME: &str = "dataset_info.json";
@@ -303,6 +305,13 @@ impl Pattern {
             name,
         })
     }
+}
+
+/// The split of a file by its name, if that is one of TensorFlow Datasets: `train` of
+/// `mnist-train.tfrecord-00000-of-00010` and of `train-00000-of-00010.tfrecord`.
+pub fn split_of_file(name: &str) -> Option<String> {
+    let file = ShardFile { path: name.to_owned(), split: None, rows: 0, framed_bytes: 0 };
+    Pattern::of(&file).ok().map(|(pattern, _)| split_of(&pattern.before))
 }
 
 /// `val` of `val-` and of `mnist-val.tfrecord-`.

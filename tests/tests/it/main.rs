@@ -55,6 +55,7 @@ mod stores;
 mod structure;
 mod table_formats;
 mod tasks;
+mod tfds_directories;
 mod tfrecords;
 mod values;
 mod whole_sets;

@@ -12,6 +12,8 @@ pub struct KnownFile {
     pub compression: Option<Compression>,
     /// The end of its records: their number, and the bytes of all of them including frames.
     pub end: Option<Position>,
+    /// Whether the number of records may stand for them. If not, it is compared when the file is read.
+    pub is_counted: bool,
     /// Positions where reading can start, in order, except the start of the file.
     pub offsets: Arc<[RecordOffset]>,
 }
@@ -22,6 +24,7 @@ impl KnownFile {
         Self {
             compression: Some(compression),
             end: Some(Position { record: shard.rows, byte: shard.framed_bytes }),
+            is_counted: true,
             offsets: shard.offsets.as_slice().into(),
         }
     }

@@ -44,6 +44,7 @@ use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 /// - The columns are to be inferred, but records are damaged or contradict each other, or there are none.
 /// - Damaged records are to be skipped, but the session is strict: [`ErrorKind::SkipsDamagedStrictly`].
 /// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
+/// - No file is of the split: [`ErrorKind::UnknownSplit`].
 /// - A column is declared in another unit than it was written in: [`ErrorKind::DeclaredUnit`].
 /// - A column of [`ReadOptions::types`] does not exist: [`ErrorKind::NoColumn`].
 /// - A declared column is in no manifest: [`ErrorKind::UnknownColumn`]; or the first records have it in another
@@ -51,7 +52,7 @@ use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 /// - A manifest cannot be read, and the columns are not declared: [`ErrorKind::UnreadableManifest`].
 /// - A column has a type that no feature supports, or a row of more than 256 MiB even if it is null.
 pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<Arc<DirectoryTable>> {
-    let mut files = sets::find(session, locations, options.owned).await?;
+    let mut files = sets::find(session, locations, options).await?;
     for declared in options.schema.iter().chain(&options.partition_types) {
         files.listing = files.listing.with_partition_types(declared)?;
     }
@@ -112,8 +113,9 @@ fn statistics(file: &ObjectMeta, known: Option<&KnownFile>, schema: &Schema) -> 
     let exact = |rows: u64| usize::try_from(rows).map_or(Precision::Absent, Precision::Exact);
     let about = |bytes: u64| usize::try_from(bytes).map_or(Precision::Absent, Precision::Inexact);
     let end = known.and_then(|known| known.end);
+    let rows = end.map_or(Precision::Absent, |end| exact(end.record));
     Statistics {
-        num_rows: end.map_or(Precision::Absent, |end| exact(end.record)),
+        num_rows: if known.is_some_and(|known| known.is_counted) { rows } else { rows.to_inexact() },
         total_byte_size: about(end.map_or(file.size, |end| end.byte)),
         ..Statistics::new_unknown(schema)
     }

@@ -25,6 +25,10 @@ pub struct ReadOptions {
     pub partition_types: Option<SchemaRef>,
     /// A `schema.pbtxt` of TensorFlow Metadata with the columns: a path or URL.
     pub schema_file: Option<LocationText>,
+    /// Whether a `features.json` of TensorFlow Datasets next to the files determines the columns, if no schema does.
+    pub features_file: bool,
+    /// The split to read, by the manifest or else by the names of the files.
+    pub split: Option<String>,
     /// How columns are stored in the records: the options of the writer. Settings that are not given are taken from
     /// the manifest; without a manifest, records with feature lists are read as sequences. Records of type
     /// [bytes](arrow_tfrecord::RecordType::Bytes) become one binary column `record`, whatever they contain.
@@ -56,6 +60,8 @@ impl Default for ReadOptions {
             types: None,
             partition_types: None,
             schema_file: None,
+            features_file: true,
+            split: None,
             mapping: None,
             infer_files: Some(256),
             infer_records: Some(1000),

@@ -9,13 +9,15 @@ use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfrecord_shards::{MANIFEST_NAME, Manifest, MissingParts, SUCCESS_NAME};
+use tfrecord_sidecars::tfds::split_of_file;
 
 use super::known::KnownFile;
+use super::options::ReadOptions;
 use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
 use tfr_files::{Door, Findings, FoundFiles, find_files};
-use tfr_files::{Listing, Location, OwnedFiles, named_compression};
+use tfr_files::{Listing, Location, named_compression};
 
 /// A shard set, some or all of whose files belong to the table.
 #[derive(Debug)]
@@ -59,17 +61,18 @@ impl TableFiles {
 /// the success marker must exist. If the location names files, itself or by a pattern, exactly these files are read.
 /// A manifest next to them is then trusted for the types in a file that it lists, and for everything else if the file
 /// has the listed size.
-pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<TableFiles> {
+pub(super) async fn find(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
     let door = Door::of(session.config());
     let mut sets = Vec::new();
     let mut known = HashMap::new();
     let mut members_of = HashMap::new();
+    let mut splits = HashMap::new();
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
     let mut owners = Vec::new();
     for location in locations {
-        let mut found_files = find_files(store.as_ref(), &door, location, owned).await?;
+        let mut found_files = find_files(store.as_ref(), &door, location, options.owned).await?;
         found_files.check_names(session)?;
         owners.append(&mut found_files.owners);
         let mut files = found_files.take_files();
@@ -89,6 +92,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
             for (shard, size) in set.manifest.shards.iter().zip(&members.sizes) {
                 let Some(path) = member(&set.directory, &shard.path) else { continue };
                 members_of.insert(path.clone(), set.directory.clone());
+                splits.extend(shard.split.clone().map(|split| (path.clone(), split)));
                 if *size == Some(shard.file_bytes) {
                     known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
                 }
@@ -107,6 +111,9 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
         check_names(session, location, &files, &members_of)?;
         found.push((location, files));
     }
+    if let Some(split) = &options.split {
+        keep_split(split, &mut found, &splits)?;
+    }
     let listing = Listing::of_files(store_url, store, found)?.with_owners(owners);
     let known: Vec<_> = listing.files().iter().map(|file| known.remove(&file.location)).collect();
     let directories: Vec<_> = listing.files().iter().map(|file| members_of.get(&file.location)).collect();
@@ -124,6 +131,30 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], owned: O
         listing
     };
     Ok(TableFiles { listing, known, listed, sets, kept, unreadable })
+}
+
+/// Leaves the files of one split.
+fn keep_split(
+    split: &str,
+    found: &mut [(&Location, Vec<ObjectMeta>)],
+    in_manifests: &HashMap<Path, String>,
+) -> Result<()> {
+    let mut known = BTreeSet::new();
+    let mut is_found = false;
+    for (_, files) in found {
+        files.retain(|file| {
+            let listed = in_manifests.get(&file.location).cloned();
+            let of_file = listed.or_else(|| file.location.filename().and_then(split_of_file));
+            let is_kept = of_file.as_deref() == Some(split);
+            is_found |= is_kept;
+            known.extend(of_file);
+            is_kept
+        });
+    }
+    match is_found {
+        true => Ok(()),
+        false => Err(ErrorKind::UnknownSplit { split: split.to_owned(), known: known.into_iter().collect() }.into()),
+    }
 }
 
 /// Reports files that are missing in a directory, as the names of the others record: it may be the beginning of a copy.

@@ -9,11 +9,14 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tfrecord_framing::{Compression, Position};
 use tfrecord_shards::SetLayout;
-use tfrecord_sidecars::tfmd::{readable_from_pbtxt, schema_from_pbtxt};
+use tfrecord_sidecars::tfds::{DATASET_INFO_NAME, FEATURES_NAME, readable_from_features, shard_lengths};
+use tfrecord_sidecars::tfmd::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
 
 use super::declared::{self, in_files};
 use super::infer::{Inferred, infer, raw_records};
+use super::known::KnownFile;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
 use super::written::Written;
@@ -46,7 +49,7 @@ pub enum ColumnOrigin {
     Declared,
     /// The manifests of the shard sets that the files belong to.
     Manifest,
-    /// A schema of TensorFlow Metadata.
+    /// A schema of TensorFlow Metadata, or the features of TensorFlow Datasets.
     SchemaFile {
         /// The file.
         file: String,
@@ -64,8 +67,8 @@ pub enum ColumnOrigin {
     },
 }
 
-/// Determines the columns: those declared, else those of the schema file, of the manifests, of a `schema.pbtxt` next
-/// to the files, or of the records themselves. Records properties of files in `files` on the way.
+/// Determines the columns: those declared, else those of the schema file, of the manifests, of a `schema.pbtxt` or
+/// `features.json` next to the files, or of the records themselves. Records properties of files in `files` on the way.
 pub(super) async fn settle(
     session: &dyn Session,
     locations: &[Location],
@@ -92,9 +95,8 @@ pub(super) async fn settle(
         (Arc::new(raw_records()), ColumnOrigin::Declared)
     } else if let Some(schema) = written.schema()? {
         (schema, ColumnOrigin::Manifest)
-    } else if let Some((file, text)) = beside(files.listing.store(), locations, files).await? {
-        let file = names.name(&file);
-        (schema_beside(session, files, &file, &text, options).await?, ColumnOrigin::SchemaFile { file })
+    } else if let Some((file, schema)) = schema_beside(session, locations, files, options).await? {
+        (schema, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
         let Inferred { schema, mapping, compressions, probed_files, records, is_all } =
@@ -191,13 +193,21 @@ fn over(written: MappingOptions, given: &MappingOptions) -> MappingOptions {
     mapping
 }
 
-/// Finds the `schema.pbtxt` in the directory of the files, if they share one directory, or in the directory that was
-/// named.
+/// A file next to the records that describes their columns.
+struct Beside {
+    file: Path,
+    text: bytes::Bytes,
+    parse: fn(&str) -> Result<ReadableSchema, tfrecord_sidecars::Error>,
+}
+
+/// Finds the `schema.pbtxt`, or else the `features.json` of TensorFlow Datasets, in the directory of the files, if they
+/// share one directory, or in the directory that was named.
 async fn beside(
     store: &Arc<dyn ObjectStore>,
     locations: &[Location],
     files: &TableFiles,
-) -> Result<Option<(Path, bytes::Bytes)>> {
+    options: &ReadOptions,
+) -> Result<Option<Beside>> {
     let mut directories: Vec<Path> = files.listing.files().iter().filter_map(|file| file.location.parent()).collect();
     directories.dedup();
     let directory = match (directories.as_slice(), locations) {
@@ -205,12 +215,40 @@ async fn beside(
         (_, [location]) if !location.is_pattern() => location.prefix().clone(),
         _ => return Ok(None),
     };
-    let path = directory.join(SCHEMA_NAME);
-    match store.get(&path).await {
-        Ok(got) => Ok(Some((path, got.bytes().await?))),
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+    let schema: fn(&str) -> _ = readable_from_pbtxt;
+    let features = options.features_file.then_some((FEATURES_NAME, readable_from_features as fn(&str) -> _));
+    for (name, parse) in [(SCHEMA_NAME, schema)].into_iter().chain(features) {
+        let file = directory.clone().join(name);
+        match store.get(&file).await {
+            Ok(got) => return Ok(Some(Beside { text: got.bytes().await?, file, parse })),
+            Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(None)
+}
+
+/// Takes the numbers of records from the `dataset_info.json` next to a `features.json`. A file with another number fails.
+async fn take_lengths(files: &mut TableFiles, features: &Path) -> Result<()> {
+    let Some(directory) = features.parent() else { return Ok(()) };
+    let path = directory.clone().join(DATASET_INFO_NAME);
+    let text = match files.listing.store().get(&path).await {
+        Ok(got) => got.bytes().await?,
+        Err(object_store::Error::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let file = || files.listing.names().name(&path);
+    let text = std::str::from_utf8(&text).map_err(|source| ErrorKind::SchemaText { file: file(), source })?;
+    let lengths = shard_lengths(text).map_err(|source| ErrorKind::SchemaFile { file: file(), source })?;
+    for (meta, known) in files.listing.files().iter().zip(&mut files.known) {
+        let is_beside = meta.location.parent().as_ref() == Some(&directory);
+        let length = meta.location.filename().filter(|_| is_beside).and_then(|name| lengths.get(name));
+        if let (None, Some(record)) = (&known, length) {
+            let end = Some(Position { record: *record, byte: meta.size });
+            *known = Some(KnownFile { compression: Some(Compression::None), end, ..KnownFile::default() });
+        }
+    }
+    Ok(())
 }
 
 /// Reads a file that was named, from any store.
@@ -225,33 +263,47 @@ async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::
     }
 }
 
-/// Returns the columns of a schema next to the files. The schema was not requested, so a feature that it describes in
+/// Returns the name and the columns of a schema next to the files. The schema was not requested, so what it describes in
 /// an unsupported way is left to inference.
 async fn schema_beside(
     session: &dyn Session,
-    files: &TableFiles,
-    file: &str,
-    text: &[u8],
+    locations: &[Location],
+    files: &mut TableFiles,
     options: &ReadOptions,
-) -> Result<SchemaRef> {
-    let text = std::str::from_utf8(text).map_err(|source| ErrorKind::SchemaText { file: file.to_owned(), source })?;
-    let read = readable_from_pbtxt(text).map_err(|source| ErrorKind::SchemaFile { file: file.to_owned(), source })?;
+) -> Result<Option<(String, SchemaRef)>> {
+    let Some(beside) = beside(files.listing.store(), locations, files, options).await? else { return Ok(None) };
+    let file = files.listing.names().name(&beside.file);
+    if beside.file.filename() == Some(FEATURES_NAME) {
+        take_lengths(files, &beside.file).await?;
+    }
+    let text = std::str::from_utf8(&beside.text);
+    let text = text.map_err(|source| ErrorKind::SchemaText { file: file.clone(), source })?;
+    let read = match (beside.parse)(text) {
+        Err(error) if matches!(error.kind(), tfrecord_sidecars::ErrorKind::NotFeatures { .. }) => {
+            log::warn!("{file}: {error}; the columns are those of the records");
+            return Ok(None);
+        }
+        read => read.map_err(|source| ErrorKind::SchemaFile { file: file.clone(), source })?,
+    };
     if read.refused.is_empty() {
-        return Ok(Arc::new(read.schema));
+        return Ok(Some((file, Arc::new(read.schema))));
     }
     let (store, names) = (files.listing.store(), files.listing.names());
     let records = infer(session, store, files.listing.files(), names, options).await?.schema;
     let mut fields = read.schema.fields().to_vec();
     for (name, error) in &read.refused {
-        match records.field_with_name(name) {
-            Ok(field) => {
-                log::warn!("{file}: {error}; its type is inferred from the records: {}", field.data_type());
-                fields.push(Arc::new(field.clone()));
-            }
-            Err(_) => log::warn!("{file}: {error}; the inspected records do not have it"),
+        // A feature with parts has several in the records.
+        let is_part = |found: &str| found.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        let found = records.fields().iter().filter(|field| field.name() == name || is_part(field.name()));
+        let found: Vec<_> = found.cloned().collect();
+        let columns: Vec<_> = found.iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
+        match columns.as_slice() {
+            [] => log::warn!("{file}: {error}; the inspected records do not have it"),
+            _ => log::warn!("{file}: {error}; read as it is in the records: {}", columns.join(", ")),
         }
+        fields.extend(found);
     }
-    Ok(Arc::new(Schema::new(fields)))
+    Ok(Some((file, Arc::new(Schema::new(fields)))))
 }
 
 fn parse_pbtxt(file: &str, text: &[u8]) -> Result<SchemaRef> {

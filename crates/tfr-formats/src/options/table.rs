@@ -340,15 +340,25 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
     ),
     (
         &[TfRecord],
-        &[Input::new("schema", "URL", |options, value| {
-            options.tfrecord.schema_file = Some(value.into());
-            Ok(())
-        })
-        .help(
-            "a `schema.pbtxt` with the columns",
-            "as in the manifest, in a sidecar, or [as the records \
+        &[
+            Input::new("schema", "URL", |options, value| {
+                options.tfrecord.schema_file = Some(value.into());
+                Ok(())
+            })
+            .help(
+                "a `schema.pbtxt` with the columns",
+                "as in the manifest, in a sidecar, or [as the records \
                  are](reading-tfrecord.md#where-the-columns-come-from)",
-        )],
+            ),
+            Input::new("split", "NAME", |options, value| {
+                match value.trim() {
+                    "" => return Err("the name of a split".to_owned()),
+                    name => options.tfrecord.split = Some(name.to_owned()),
+                }
+                Ok(())
+            })
+            .help("the [split](reading-tfrecord.md#directories-of-tensorflow-datasets) to read", "all"),
+        ],
     ),
 ];
 

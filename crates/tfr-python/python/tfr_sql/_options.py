@@ -166,6 +166,7 @@ READING: dict[str, str] = {
     "schema": "value",
     "separator": "value",
     "sequence": "repeat",
+    "split": "value",
     "types": "value",
     "vocabulary": "repeat",
 }
@@ -206,6 +207,8 @@ class ReadOptions(TypedDict, total=False):
     separator: Values | None
     #: more lists whose elements are steps of a sequence example
     sequence: Values | None
+    #: the split to read
+    split: Values | None
     #: Spill into this existing directory [default: the system's]
     temp_dir: Values | None
     #: Use this many threads [default: all cores]

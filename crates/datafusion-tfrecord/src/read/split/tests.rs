@@ -9,7 +9,7 @@ fn file(name: &str, size: u64) -> PartitionedFile {
 fn shard(name: &str, size: u64, offsets: &[u64]) -> PartitionedFile {
     let offsets = offsets.iter().map(|file| RecordOffset { record: *file, framed: *file, file: *file });
     let compression = Some(Compression::Gzip);
-    file(name, size).with_extension(KnownFile { offsets: offsets.collect(), compression, end: None })
+    file(name, size).with_extension(KnownFile { offsets: offsets.collect(), compression, ..KnownFile::default() })
 }
 
 fn divided(files: &[PartitionedFile], partitions: usize) -> Vec<Vec<String>> {
