@@ -423,6 +423,7 @@ impl Error {
             | ErrorKind::BeyondPrecision { column, .. }
             | ErrorKind::NotInVocabulary { column, .. } => Some(column),
             ErrorKind::Tensor { column, .. } => column.as_deref(),
+            ErrorKind::NoText(error) => Some(&error.column),
             _ => None,
         }
     }
@@ -440,6 +441,17 @@ impl Error {
             ErrorKind::NoText(error) => Some(error.row),
             _ => None,
         }
+    }
+
+    /// Describes the error without its row and column, which [`row`](Self::row) and [`column`](Self::column) return.
+    pub fn reason(&self) -> String {
+        let text = self.to_string();
+        let place = match (self.column(), self.row()) {
+            (Some(column), Some(row)) => format!("column {column:?}, row {row}: "),
+            (None, Some(row)) => format!("row {row}: "),
+            (_, None) => return text,
+        };
+        text.strip_prefix(&place).map(str::to_owned).unwrap_or(text)
     }
 
     /// Adds `rows_before` to the error's row number.

@@ -5,6 +5,7 @@ mod column;
 mod convert;
 mod encoder;
 mod feature;
+mod misfit;
 mod shred;
 mod sink;
 pub(crate) mod tensor;

@@ -33,6 +33,22 @@ pub enum ErrorKind {
         /// Number of rows read.
         found: u64,
     },
+    /// More rows do not fit than may be rejected.
+    #[error("{}, and at most {most} may be rejected", misfits(*rejected))]
+    TooManyRejects {
+        /// Number of rows that may be rejected.
+        most: u64,
+        /// Number of rows found that do not fit. There may be more.
+        rejected: u64,
+        /// The error of the first of them.
+        source: DataFusionError,
+    },
+    /// A column of the rows has the name of a column that the table of rejected rows adds.
+    #[error("column {column:?}: the table of rejected rows has a column of this name for its own use")]
+    RejectColumn {
+        /// The column.
+        column: String,
+    },
     /// A text is the name of Hive's directory of nulls, so that it would be read as null.
     #[error(
         "row {row}, partition column {column:?}: the text {NULL_PARTITION:?} cannot be a partition value: it names the directory of nulls"
@@ -430,6 +446,13 @@ fn and_sets(more: usize) -> String {
         0 => String::new(),
         1 => " and 1 more set".to_owned(),
         more => format!(" and {more} more sets"),
+    }
+}
+
+fn misfits(rows: u64) -> String {
+    match rows {
+        1 => "1 row does not fit".to_owned(),
+        rows => format!("at least {rows} rows do not fit"),
     }
 }
 

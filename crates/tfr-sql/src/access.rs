@@ -58,6 +58,9 @@ pub fn check_arguments(args: &QueryArgs, door: &Door) -> Result<()> {
     if let Some(scratch) = &args.output.scratch {
         door.check_tree(scratch)?;
     }
+    if let Some(rejects) = &args.output.rejects {
+        check_target(rejects, door)?;
+    }
     match args.output.target() {
         Some(Target::Shards(out)) => check_target(out, door),
         Some(Target::Table(table)) => match &table.store {

@@ -43,6 +43,9 @@ impl DryRun {
         statistics
             .column_statistics
             .retain(|_| columns.next().is_none_or(|field| records.index_of(field.name()).is_ok()));
+        if options.rejects.is_some() {
+            statistics.num_rows = statistics.num_rows.to_inexact();
+        }
         let size = SizeEstimate::of(&mapping, &statistics);
         Ok(Self {
             mapping,
@@ -68,6 +71,9 @@ impl fmt::Display for DryRun {
         writeln!(f, "rows    {rows}")?;
         writeln!(f, "size    {}", self.size)?;
         let options = &self.options;
+        if let Some(rejects) = &options.rejects {
+            writeln!(f, "rejects at most {} to {}", counted(rejects.most, "row"), rejects.table.location())?;
+        }
         if let Some(seed) = options.shuffle {
             writeln!(f, "order   shuffled with seed {seed}")?;
         }

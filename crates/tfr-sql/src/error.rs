@@ -119,6 +119,14 @@ pub enum Error {
     /// A statement that is not allowed before the query.
     #[error("only SET and CREATE EXTERNAL TABLE may precede the query, found: {0}")]
     Preamble(String),
+    /// The rejected rows would be in the set, or the set among them.
+    #[error("{}: the rejected rows and the shards, {}, cannot be in each other's directory", rejects.display(), out.display())]
+    RejectsOverlap {
+        /// The directory for the rejected rows.
+        rejects: PathBuf,
+        /// The directory of the set.
+        out: PathBuf,
+    },
     /// A table in an unsupported format.
     #[error("CREATE EXTERNAL TABLE: unsupported format: {0}")]
     UnsupportedFormat(String),
@@ -455,6 +463,7 @@ impl Error {
             Self::Panic(_) => Some("this is a bug; please report it with what -v prints".to_owned()),
             Self::UnknownMemory(_) => Some("set a limit with --memory-limit".to_owned()),
             Self::EmptyQuery => Some("try tfr-sql \"SELECT * FROM 'table.parquet'\"".to_owned()),
+            Self::RejectsOverlap { .. } => Some("name a directory next to the shards with --rejects".to_owned()),
             Self::Word(word) => match similar_tool(word) {
                 Some(tool) => Some(format!("did you mean the tool? specify what to work on: {tool} PATH")),
                 None => Some(format!("put the path into a query: tfr-sql \"SELECT * FROM '{word}'\"")),

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::WriteTarget;
+use datafusion_tfrecord::WriteOptions;
+use datafusion_tfrecord::write::{Rejects, WriteTarget, local_inputs};
+use futures::StreamExt as _;
 
 use crate::cli::{QueryArgs, ReportFormat, TableTarget, Target};
 use crate::cluster::{self, Cluster, ClusterQuery};
@@ -22,7 +24,7 @@ use crate::query::Query;
 use crate::report::Report;
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
-use crate::table::WriteTable;
+use crate::table::{RejectedTable, WriteTable};
 use crate::tasks::{self, TaskPlanning};
 use crate::write::{self, WriteShards};
 
@@ -91,8 +93,12 @@ impl Form for Described<'_> {
             Some(Target::Shards(out)) => Some(out),
             Some(Target::Table(_)) | None => None,
         };
-        let options = write::options(job.args, job.limits, &query, out.unwrap_or(&anywhere), mapping);
+        let mut options = write::options(job.args, job.limits, &query, out.unwrap_or(&anywhere), mapping);
         if out.is_some() {
+            if let Some(rejects) = job.rejects(&options, &query)? {
+                rejects.check()?;
+                options.rejects = Some(job.rejecting(rejects));
+            }
             tokio::select! {
                 checked = write::check(&job.context, &query, options.clone()) => checked?,
                 status = job.interrupt.received() => return Ok(Err(status)),
@@ -195,12 +201,45 @@ impl<'a> Job<'a> {
             status = self.interrupt.received() => return Ok(Err(status)),
         };
         session::findings(&self.context).set_strict(mapping.strict);
-        let options = write::options(self.args, self.limits, query, out, mapping);
-        Ok(Ok(WriteShards { options, printer: self.printer, started: self.started }))
+        let mut options = write::options(self.args, self.limits, query, out, mapping);
+        let rejects = self.rejects(&options, query)?;
+        options.rejects = rejects.clone().map(|rejects| self.rejecting(rejects));
+        Ok(Ok(WriteShards { options, rejects, printer: self.printer, started: self.started }))
+    }
+
+    /// Returns the table of rows that do not fit, if the user wants one.
+    fn rejects(&self, options: &WriteOptions, query: &Query) -> Result<Option<Arc<RejectedTable>>> {
+        let Some(WriteTarget::Local(directory)) = &self.args.output.rejects else { return Ok(None) };
+        let inputs = local_inputs(&query.physical, &options.inputs);
+        let of_set = (&query.physical.schema(), &options.out, inputs);
+        let resources = (self.context.state(), self.limits, Arc::clone(self.spill.place()));
+        Ok(Some(Arc::new(RejectedTable::new(directory, options.mode, of_set, resources)?)))
+    }
+
+    fn rejecting(&self, table: Arc<RejectedTable>) -> Rejects {
+        Rejects { most: self.args.output.max_rejects.unwrap_or(0), table }
     }
 
     /// Collects vocabularies in this process.
     fn collect<'b>(&'b self, query: &'b Query) -> impl AsyncFnOnce(&mut Vocabularies) -> Result<()> + 'b {
-        async move |vocabularies: &mut Vocabularies| mapping::collect(&self.context, query, vocabularies).await
+        async move |vocabularies: &mut Vocabularies| match self.args.output.rejects {
+            Some(_) => self.collect_fitting(query, vocabularies).await,
+            None => mapping::collect(&self.context, query, vocabularies).await,
+        }
+    }
+    /// Collects the vocabularies of the rows that fit. Every text is in its vocabulary, so that these are the rows that
+    /// fit if the columns are texts.
+    async fn collect_fitting(&self, query: &Query, vocabularies: &mut Vocabularies) -> Result<()> {
+        let schema = query.physical.schema();
+        let mut mapping = mapping::options(&self.args.mapping, &schema)?;
+        mapping.choices.retain(|name, _| !vocabularies.names().contains(&name.as_str()));
+        let Some(Target::Shards(out)) = self.args.output.target() else { return Ok(()) };
+        let mut options = write::options(self.args, self.limits, query, out, mapping);
+        options.rejects = self.rejects(&options, query)?.map(|rejects| self.rejecting(rejects));
+        let mut batches = write::fitting(&self.context, query, &options).await?;
+        while let Some(batch) = batches.next().await {
+            vocabularies.observe_rows(&batch?)?;
+        }
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow_tfrecord::Mapping;
 use serde::Serialize;
 use serde_json::Value;
-use tfrecord_shards::{Manifest, ShardEntry};
+use tfrecord_shards::{Manifest, RejectedRows, ShardEntry};
 
 use crate::printer::{bytes, counted, grouped};
 
@@ -111,6 +111,9 @@ pub struct ShardsReport {
     /// Damaged records that were passed over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged_records: Option<NonZeroU64>,
+    /// Rows that do not fit, if they were rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejects: Option<RejectedRows>,
     /// Warnings that the user received.
     pub warnings: Vec<String>,
 }
@@ -246,6 +249,7 @@ impl ShardsReport {
             damaged_records: NonZeroU64::new(
                 manifest.appended.last().map_or(manifest.damaged_records, |last| last.damaged_records),
             ),
+            rejects: manifest.appended.last().map_or(&manifest.rejects, |last| &last.rejects).clone(),
             set: (!manifest.appended.is_empty()).then_some(SetReport { rows: totals.rows, shards: totals.shards }),
             warnings,
         }
@@ -308,7 +312,14 @@ impl Report {
     /// Returns notes to print in addition to the summary.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.is_empty() {
+        let rejects = match &self.outcome {
+            Outcome::Shards(shards) => shards.rejects.as_ref().filter(|rejects| rejects.rows > 0),
+            _ => None,
+        };
+        if let Some(RejectedRows { rows, table, .. }) = rejects {
+            let does = if *rows == 1 { "does not fit, and is" } else { "do not fit, and are" };
+            notes.push(format!("{} {does} in {table}", counted(*rows, "row")));
+        } else if self.is_empty() {
             notes.push("the query yields no rows".to_owned());
         }
         if let Outcome::Shards(shards) = &self.outcome

@@ -7,6 +7,7 @@
 mod dictionaries;
 mod file;
 mod parquet;
+mod rejects;
 mod rotation;
 mod upload;
 
@@ -43,6 +44,8 @@ use crate::spill::SpillDirectory;
 use file::{FileStats, TableFile};
 use upload::TableUpload;
 
+pub use rejects::RejectedTable;
+
 /// Batches queued for the thread that writes them.
 const WAITING_BATCHES: usize = 2;
 
@@ -71,7 +74,7 @@ impl WriteTable<'_> {
         query: Query,
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
-        self.check(&query.physical.schema())?;
+        check_columns(self.target, &query.physical.schema())?;
         let plan = self.plan(context, &query)?;
         let inputs = local_inputs(&plan, &query.inputs.iter().cloned().collect::<Vec<_>>());
         let kept =
@@ -136,31 +139,6 @@ impl WriteTable<'_> {
         Ok(Ok(Report::new(Outcome::Table(table), self.started.elapsed())))
     }
 
-    /// Before anything runs, rejects columns that the format does not support, duplicate column names, and tables
-    /// without columns.
-    fn check(&self, schema: &Schema) -> Result<()> {
-        let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
-        let columns: Vec<_> = nested.cloned().collect();
-        if self.target.format == TableFormat::Csv && !columns.is_empty() {
-            return Err(Error::NestedInCsv { path: self.target.path.clone(), columns });
-        }
-        if self.target.format == TableFormat::Parquet
-            && let Some(column) = schema.fields().iter().find(|field| !file_types::is_in_parquet(field.data_type()))
-        {
-            return Err(Error::NotInParquet { path: self.target.path.clone(), column: Arc::clone(column) });
-        }
-        // A reader would find no rows.
-        if schema.fields().is_empty() && matches!(self.target.format, TableFormat::Csv | TableFormat::Parquet) {
-            return Err(Error::NoColumns { path: self.target.path.clone() });
-        }
-        // JSON readers keep one of them, Parquet readers reject the file.
-        let mut names = HashSet::new();
-        match schema.fields().iter().find(|field| !names.insert(field.name())) {
-            Some(field) => Err(Error::TwoColumns { path: self.target.path.clone(), column: field.name().clone() }),
-            None => Ok(()),
-        }
-    }
-
     /// Returns the plan whose partitions become files. An ordered query has one partition.
     fn plan(&self, context: &SessionContext, query: &Query) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = Arc::clone(&query.physical);
@@ -191,7 +169,7 @@ impl WriteTable<'_> {
         let total = streams.len();
         let encoder = Encoder {
             session: context.state(),
-            pool: self.pool()?,
+            pool: encoder_pool(self.limits)?,
             row_group_bytes: row_group_bytes(self.limits.memory, total),
         };
         let held = MemoryConsumer::new("table files").register(&context.runtime_env().memory_pool);
@@ -214,15 +192,40 @@ impl WriteTable<'_> {
         }
         Ok(files)
     }
+}
 
-    /// Creates the threads that encode columns.
-    fn pool(&self) -> Result<ThreadPool> {
-        ThreadPoolBuilder::new()
-            .num_threads(self.limits.threads.get())
-            .thread_name(|thread| format!("table-{thread}"))
-            .build()
-            .map_err(|error| Error::Start { what: "the threads that write", source: std::io::Error::other(error) })
+/// Before anything runs, rejects columns that the format does not support, duplicate column names, and tables
+/// without columns.
+fn check_columns(target: &TableTarget, schema: &Schema) -> Result<()> {
+    let nested = schema.fields().iter().filter(|field| field.data_type().is_nested());
+    let columns: Vec<_> = nested.cloned().collect();
+    if target.format == TableFormat::Csv && !columns.is_empty() {
+        return Err(Error::NestedInCsv { path: target.path.clone(), columns });
     }
+    if target.format == TableFormat::Parquet
+        && let Some(column) = schema.fields().iter().find(|field| !file_types::is_in_parquet(field.data_type()))
+    {
+        return Err(Error::NotInParquet { path: target.path.clone(), column: Arc::clone(column) });
+    }
+    // A reader would find no rows.
+    if schema.fields().is_empty() && matches!(target.format, TableFormat::Csv | TableFormat::Parquet) {
+        return Err(Error::NoColumns { path: target.path.clone() });
+    }
+    // JSON readers keep one of them, Parquet readers reject the file.
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        Some(field) => Err(Error::TwoColumns { path: target.path.clone(), column: field.name().clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Creates the threads that encode columns.
+fn encoder_pool(limits: Limits) -> Result<ThreadPool> {
+    ThreadPoolBuilder::new()
+        .num_threads(limits.threads.get())
+        .thread_name(|thread| format!("table-{thread}"))
+        .build()
+        .map_err(|error| Error::Start { what: "the threads that write", source: std::io::Error::other(error) })
 }
 
 /// Where the files of a table are until it is complete.

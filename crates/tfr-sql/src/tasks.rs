@@ -87,10 +87,11 @@ pub async fn plan(
     interrupt: &Interrupt,
 ) -> Result<Result<(), ExitStatus>> {
     let TaskPlanning { arguments, text, partitions, write } = planning;
-    let options = match write.counted(context, &query, interrupt, async || count(context, &query).await).await? {
-        Ok(options) => options,
-        Err(status) => return Ok(Err(status)),
-    };
+    let options =
+        match write.counted(context, &query, interrupt, async || count(context, &query, &write.options).await).await? {
+            Ok(options) => options,
+            Err(status) => return Ok(Err(status)),
+        };
     let out = PathBuf::from(options.out.to_string());
     let commit = datafusion_tfrecord::plan_write(Arc::clone(&query.physical), options, &context.state())?;
     for warning in commit.mapping().iter().flat_map(|mapping| mapping.warnings()) {

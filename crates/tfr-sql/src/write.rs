@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use arrow_tfrecord::MappingOptions;
 use datafusion::dataframe::DataFrame;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget, shards_to_count_for};
+use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget, fitting_rows, shards_to_count_for};
 use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
-use tfrecord_shards::Sharding;
+use futures::StreamExt as _;
+use tfrecord_shards::{SaveMode, Sharding};
 
 use crate::cli::QueryArgs;
 use crate::error::{Error, Result};
@@ -20,14 +22,17 @@ use crate::interrupt::Interrupt;
 use crate::names;
 use crate::printer::{Printer, bytes, grouped};
 use crate::progress::ShownProgress;
-use crate::query::Query;
+use crate::query::{Query, is_volatile};
 use crate::report::{IgnoredReport, Outcome, Report, ShardsReport};
 use crate::session::{self, Limits};
+use crate::table::RejectedTable;
 
 /// A run that writes shards.
 pub struct WriteShards<'a> {
     /// The options of the write, with its target.
     pub options: WriteOptions,
+    /// The table of rows that do not fit, if there is one.
+    pub rejects: Option<Arc<RejectedTable>>,
     /// Receives notes and warnings.
     pub printer: &'a Printer,
     /// When the command started.
@@ -83,7 +88,11 @@ impl WriteShards<'_> {
         query: Query,
         interrupt: &Interrupt,
     ) -> Result<Result<Report, ExitStatus>> {
-        let options = match self.counted(context, &query, interrupt, async || count(context, &query).await).await? {
+        if let Some(rejects) = self.rejects.as_ref().filter(|_| self.options.mode != SaveMode::Ignore) {
+            rejects.check()?;
+        }
+        let count = async || count(context, &query, &self.options).await;
+        let options = match self.counted(context, &query, interrupt, count).await? {
             Ok(options) => options,
             Err(status) => return Ok(Err(status)),
         };
@@ -157,9 +166,30 @@ impl WriteShards<'_> {
     }
 }
 
-/// Counts the rows of a query in this process.
-pub async fn count(context: &SessionContext, query: &Query) -> Result<u64> {
-    Ok(DataFrame::new(context.state(), query.logical.clone()).count().await? as u64)
+/// Counts the rows of a query that will be written, in this process.
+pub async fn count(context: &SessionContext, query: &Query, options: &WriteOptions) -> Result<u64> {
+    if options.rejects.is_none() {
+        return Ok(DataFrame::new(context.state(), query.logical.clone()).count().await? as u64);
+    }
+    let mut batches = fitting(context, query, options).await?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        rows += batch?.num_rows() as u64;
+    }
+    Ok(rows)
+}
+
+/// Runs a query for the rows that will be written, apart from the write.
+pub async fn fitting(
+    context: &SessionContext,
+    query: &Query,
+    options: &WriteOptions,
+) -> Result<SendableRecordBatchStream> {
+    // A plan may run only once.
+    let rows = context.state().create_physical_plan(&query.logical).await?;
+    let plan = fitting_rows(rows, options)?;
+    let task = session::task_context(context, plan.as_ref());
+    Ok(execute_stream(plan, task)?)
 }
 
 /// Returns how often the plan has spilled, and how many bytes.
@@ -179,7 +209,7 @@ fn spilled(plan: &dyn ExecutionPlan) -> (u64, u64) {
 /// Rejects what the write would reject, before rows are counted for it.
 pub async fn check(context: &SessionContext, query: &Query, options: WriteOptions) -> Result<()> {
     if let Some(shards) = shards_to_count_for(&query.physical, &options)?
-        && query.varies()?
+        && (query.varies()? || options.rejects.is_some() && is_volatile(&query.logical)?)
     {
         return Err(Error::VaryingRows { shards });
     }

@@ -23,8 +23,8 @@ use datafusion_physical_plan::{
 use futures::{FutureExt, TryStreamExt, stream};
 use log::warn;
 use tfrecord_shards::{
-    ErrorKind, LocalCommit, Manifest, OpenShards, RunId, SNAPSHOT_RUN, SaveMode, SetDescription, ShardGroup,
-    ShardPlace, Sidecar, StagedShard,
+    ErrorKind, LocalCommit, Manifest, OpenShards, RejectedRows, RunId, SNAPSHOT_RUN, SaveMode, SetDescription,
+    ShardGroup, ShardPlace, Sidecar, StagedShard,
 };
 use tfrecord_sidecars::EmittedSet;
 use tfrecord_sidecars::snapshot::{DATASET_SPEC_NAME, METADATA_NAME};
@@ -34,6 +34,7 @@ use super::describe::SetForm;
 use super::exec::{COUNT_SCHEMA, TfRecordWriteExec, count_batch};
 use super::observe::snapshot;
 use super::options::{SplitOptions, WriteOptions};
+use super::rejects::Rejects;
 use super::report::PartitionReport;
 use super::run::{Run, describe_panic, with_run};
 use super::running::{Begun, Running, Runs};
@@ -316,8 +317,9 @@ impl CommitTask {
         mut reports: BTreeMap<u32, PartitionReport>,
         damaged_records: u64,
     ) -> Result<u64> {
-        let description = SetDescription { damaged_records, ..self.describe()? };
         let rows = self.check(&reports)?;
+        let rejects = self.check_rejects(run, rows)?;
+        let description = SetDescription { damaged_records, rejects, ..self.describe()? };
         let statistics = merged(reports.values_mut().filter_map(|report| report.statistics.take()))?;
         let mut staged: Vec<_> = reports.into_values().flat_map(|report| report.shards).collect();
         let missing = self.stage_missing(run, &staged).await?;
@@ -347,9 +349,24 @@ impl CommitTask {
             *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
         };
         // Once it has begun, it goes on when the stream is no longer polled; the set is published all the same.
+        let rejects = self.options.rejects.clone();
         let published = run.compute(move |run| {
             let Some(commit) = &run.staging.commit else { return internal_err!("a task does not publish") };
-            keep(commit.publish(staged, description, Box::new(sidecars)).map_err(shards_error)?);
+            let table = rejects.as_ref().map(|rejects| &rejects.table);
+            // First, so that no set is there without its rejected rows.
+            table.map(|table| table.publish()).transpose()?;
+            match commit.publish(staged, description, Box::new(sidecars)) {
+                Ok(manifest) => keep(manifest),
+                Err(error) => {
+                    if let Some(table) = table {
+                        table.withdraw();
+                    }
+                    return Err(shards_error(error));
+                }
+            }
+            if let Some(table) = table {
+                table.keep();
+            }
             Ok(())
         });
         match published.await {
@@ -400,10 +417,14 @@ impl CommitTask {
     /// Creates the staging directory and the threads.
     pub(super) async fn begin(&self, context: &TaskContext) -> Result<Begun<Arc<Run>>> {
         let begun = self.begin_run(context, &self.describe()?).await?;
-        if let Begun::Run(run) = &begun
-            && let Some(current) = run.staging.current()
-        {
-            self.note_stale(current)?;
+        if let Begun::Run(run) = &begun {
+            if let Some(current) = run.staging.current() {
+                self.note_stale(current)?;
+            }
+            if let Some(Rejects { table, .. }) = self.options.rejects.clone() {
+                let begun = run.wait_for_disk(move |_| table.begin());
+                begun.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            }
         }
         Ok(begun)
     }
@@ -471,6 +492,16 @@ impl CommitTask {
             Some(expected) if expected != found => Err(crate::ErrorKind::RowCount { expected, found }.into()),
             _ => Ok(found),
         }
+    }
+
+    /// Checks that every row is either rejected or in one of the `written` records, and describes the rejected rows.
+    fn check_rejects(&self, run: &Run, written: u64) -> Result<Option<RejectedRows>> {
+        let Some(rejects) = &self.options.rejects else { return Ok(None) };
+        let (checked, rejected) = (run.rejects.checked(), run.rejects.rejected());
+        if checked != written + rejected {
+            return internal_err!("{checked} rows were checked, {written} of them written and {rejected} rejected");
+        }
+        Ok(Some(RejectedRows::new(rejected, rejects.table.location())))
     }
 
     /// Describes the set in the manifest, apart from its shards.

@@ -23,6 +23,11 @@
 //! partition, in the order of its rows. Indexes are written together with their shards. The committer creates the
 //! files when the shards have names. All of this is part of the commit.
 //!
+//! # Rejected rows
+//! With [`WriteOptions::rejects`], a [`FittingRowsExec`] is below the write node. What follows sees only rows that can be
+//! written, so that every assignment of rows to shards is that of a query without the others. It costs that values are
+//! converted twice; nothing is checked without the option.
+//!
 //! # Object stores
 //! If the target is a prefix in an object store, shards are multipart uploads to their final keys, completed after
 //! all rows have been uploaded; [`tfrecord_shards::objects`] describes the protocol. The store must be one of the
@@ -43,11 +48,13 @@ mod barrier;
 mod commit;
 mod describe;
 mod exec;
+mod fitting;
 mod metrics;
 mod observe;
 mod options;
 mod partition;
 mod plan;
+mod rejects;
 mod report;
 mod run;
 mod running;
@@ -64,8 +71,12 @@ mod upload;
 
 pub use commit::{TfRecordCommitExec, WriteOutcome};
 pub use exec::TfRecordWriteExec;
+pub use fitting::FittingRowsExec;
 pub use options::{Layout, SplitOptions, WriteOptions};
-pub use plan::{local_inputs, plan_tasks, plan_write, record_schema, reproducible, shards_to_count_for, spread};
+pub use plan::{
+    fitting_rows, local_inputs, plan_tasks, plan_write, record_schema, reproducible, shards_to_count_for, spread,
+};
+pub use rejects::{RejectTable, Rejects, reject_schema};
 pub use shared::{SharedWrite, UploadLeftovers, remove_upload_leftovers};
 pub use sorted::TemporaryDirectory;
 pub use target::WriteTarget;

@@ -11,6 +11,7 @@ use tfrecord_shards::{RowSplits, SaveMode, Sharding, Splits};
 use tfrecord_sidecars::Emit;
 use tfrecord_sidecars::snapshot::SnapshotNulls;
 
+use super::rejects::Rejects;
 use super::target::WriteTarget;
 
 /// The options of [`plan_write`](super::plan_write).
@@ -81,6 +82,9 @@ pub struct WriteOptions {
     /// produces wrong shards. Only ordered writes with [`Sharding::Count`] need it, and only if the plan's statistics
     /// do not provide it.
     pub expected_rows: Option<u64>,
+    /// Rejects rows that cannot be written. They are errors if unset. Not for tasks, and not for a saved dataset.
+    #[serde(skip)]
+    pub rejects: Option<Rejects>,
     /// An existing directory that all processes see, for the sorted rows of [tasks](super::TfRecordCommitExec::detach).
     /// By default they are next to the staged shards, which is not possible in an object store.
     #[serde(skip)]
@@ -168,6 +172,7 @@ impl WriteOptions {
             layout: Layout::default(),
             ordered: false,
             expected_rows: None,
+            rejects: None,
             scratch: None,
             threads: None,
             query: None,

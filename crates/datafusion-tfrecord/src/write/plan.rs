@@ -26,8 +26,10 @@ use tfrecord_sidecars::SidecarKind;
 use super::commit::{TfRecordCommitExec, check_appended};
 use super::describe::SetForm;
 use super::exec::{ShardAssignment, TfRecordWriteExec, exact_rows};
+use super::fitting::FittingRowsExec;
 use super::observe::snapshot;
 use super::options::{Layout, SplitOptions, WriteOptions};
+use super::rejects::reject_schema;
 use super::shards::memory_per_shard;
 use super::sorted::{Arrangement, RecordOrder, check_row_splits};
 use super::target::WriteTarget;
@@ -91,7 +93,7 @@ fn plan(
     let rows = input.schema();
     let is_ordered = options.ordered && options.shuffle.is_none() && has_order(&input);
     if let Some(SplitOptions::Rows(splits)) = &options.splits {
-        check_row_splits(splits, &options, exact_rows(&input)?)?;
+        check_row_splits(splits, &options, known_rows(&input, &options)?)?;
     }
     let order = record_order(&options, is_ordered, session);
     let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
@@ -99,6 +101,9 @@ fn plan(
     check_prefix(&options.prefix).map_err(shards_error)?;
     check_emit(&mapping, &options, order)?;
     check_layout(&mapping, &options, order)?;
+    if options.rejects.is_some() {
+        reject_schema(&rows)?;
+    }
     let options = Arc::new(options);
     let description = SetForm { mapping: &mapping, options: &options, rows: &rows };
     let mut inputs = Vec::new();
@@ -117,6 +122,7 @@ fn plan(
             refuse_overlap(out, &input, &options.inputs)?;
         }
     }
+    let of_records = arrangement.clone();
     let (input, assignment) = if is_ordered {
         let rows = range_rows(&input, &options)?;
         let ordering = input.output_ordering().cloned();
@@ -138,6 +144,13 @@ fn plan(
             Sharding::Count(shards) => (input, ShardAssignment::RoundRobin(shards)),
             _ => (input, ShardAssignment::Cut),
         }
+    };
+    let input = match &options.rejects {
+        Some(rejects) => {
+            let mapping = Arc::clone(&mapping);
+            Arc::new(FittingRowsExec::try_new(input, mapping, of_records, rejects.clone())?)
+        }
+        None => input,
     };
     let mut plan: Arc<dyn ExecutionPlan> =
         Arc::new(TfRecordWriteExec::new(input, Arc::clone(&options), mapping, assignment));
@@ -179,6 +192,7 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
         () if shards.is_none() || is_ordered => "has a number of shards, and one if its rows are in order",
         () if options.mode.keeps_set() => "cannot be appended to",
         () if !options.emit.is_empty() => "has no sidecar files",
+        () if options.rejects.is_some() => "rejects no rows",
         () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
         () => return Ok(()),
     };
@@ -253,12 +267,30 @@ fn has_order(input: &Arc<dyn ExecutionPlan>) -> bool {
 /// # Errors
 /// Statistics of the input cannot be computed.
 pub fn shards_to_count_for(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<NonZeroUsize>> {
-    let is_known = || Ok::<_, DataFusionError>(options.expected_rows.is_some() || exact_rows(input)?.is_some());
+    let is_known =
+        || Ok::<_, DataFusionError>(options.expected_rows.is_some() || known_rows(input, options)?.is_some());
     match options.sharding {
         // One shard takes all rows, however many.
         Sharding::Count(shards) if shards.get() > 1 && are_ranges(input, options) && !is_known()? => Ok(Some(shards)),
         _ => Ok(None),
     }
+}
+
+/// Returns the number of rows that will be written, if it is known before they are read.
+fn known_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Option<u64>> {
+    if options.rejects.is_some() { Ok(None) } else { exact_rows(input) }
+}
+
+/// Returns a plan of the rows that [`plan_write`] would write. It counts the others, and fails if there are too many.
+/// Without [`rejects`](WriteOptions::rejects), all rows are written.
+///
+/// # Errors
+/// As [`plan_write`], for the columns.
+pub fn fitting_rows(input: Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(rejects) = &options.rejects else { return Ok(input) };
+    let (arrangement, records) = Arrangement::try_new(&input.schema(), options, RecordOrder::Kept)?;
+    let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
+    Ok(Arc::new(FittingRowsExec::try_new(input, mapping, arrangement, rejects.clone())?))
 }
 
 /// Whether a number of shards means ranges of ordered rows. Sorted records are counted on the way, and a saved dataset
@@ -275,7 +307,7 @@ fn range_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
     }
     match options.sharding {
         _ if !are_ranges(input, options) => Ok(None),
-        Sharding::Count(_) if options.expected_rows.is_none() => exact_rows(input),
+        Sharding::Count(_) if options.expected_rows.is_none() => known_rows(input, options),
         _ => Ok(options.expected_rows),
     }
 }

@@ -16,6 +16,7 @@ use tfrecord_framing::{Compression, Level};
 use tokio::sync::oneshot;
 
 use super::options::WriteOptions;
+use super::rejects::RejectCounts;
 use super::report::PartitionReport;
 use super::running::Running;
 use super::staging::Staging;
@@ -33,6 +34,8 @@ pub(crate) struct Run {
     pool: ThreadPool,
     /// By the partition's number, over all processes. If a partition is attempted twice, the later attempt counts.
     reports: Mutex<BTreeMap<u32, PartitionReport>>,
+    /// Counts the rows that do not fit.
+    pub(super) rejects: Arc<RejectCounts>,
     /// Further state shared by the write partitions: see [`Run::shared`].
     shared: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
     /// Declared after `staging`, so that staged files are removed before this is dropped. Uploads have their own,
@@ -48,9 +51,9 @@ impl Run {
             .build()
             .map_err(|error| shards_error(error.into()))?;
         let (compression, level, out) = (options.compression, options.level, options.out.named());
-        let (reports, shared) = Default::default();
+        let (reports, rejects, shared) = Default::default();
         let _running = running;
-        Ok(Arc::new(Self { staging, compression, level, out, pool, reports, shared, _running }))
+        Ok(Arc::new(Self { staging, compression, level, out, pool, reports, rejects, shared, _running }))
     }
 
     /// Converts the error of a shard that could not be written.

@@ -104,11 +104,14 @@ impl TfRecordCommitExec {
     /// Returns what [`plan_tasks`](super::plan_tasks) of another process needs: the plan of the rows, and the options.
     ///
     /// # Errors
-    /// The set is a saved dataset, which tasks do not write ([`ErrorKind::Tasks`]).
+    /// The set is a saved dataset, which tasks do not write, or rows are to be rejected ([`ErrorKind::Tasks`]).
     pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, WriteOptions)> {
         let (input, expected_rows) = self.write_node(|write| (Arc::clone(write.input()), write.expected_rows()))?;
         if self.options().layout != Layout::Shards {
             return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
+        }
+        if self.options().rejects.is_some() {
+            return Err(ErrorKind::Tasks { problem: "tasks do not reject rows".to_owned() }.into());
         }
         Ok((input, WriteOptions { expected_rows, ..self.options().clone() }))
     }
@@ -134,6 +137,9 @@ impl TfRecordCommitExec {
         let (sorts, out, scratch) = (self.sorts_in_tasks()?, &self.options().out, &self.options().scratch);
         if sorts && out.local().is_none() && scratch.is_none() {
             return Err(ErrorKind::NoScratch.into());
+        }
+        if self.options().rejects.is_some() {
+            return Err(ErrorKind::Tasks { problem: "tasks do not reject rows".to_owned() }.into());
         }
         let run = match self.commit_task()?.begin(context).await? {
             Begun::Ignored(found) => return Ok(Detached::Ignored(found)),

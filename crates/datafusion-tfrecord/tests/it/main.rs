@@ -5,6 +5,7 @@
 mod failure;
 mod order;
 mod read;
+mod rejects;
 mod round_robin;
 mod sharding;
 mod sorted;

@@ -56,6 +56,7 @@ WRITING: dict[str, str] = {
     "level": "value",
     "map": "repeat",
     "map_file": "value",
+    "max_rejects": "value",
     "memory_limit": "value",
     "mode": "value",
     "null": "value",
@@ -63,6 +64,7 @@ WRITING: dict[str, str] = {
     "partitions": "value",
     "prefix": "value",
     "record_type": "value",
+    "rejects": "value",
     "s3_endpoint": "value",
     "seed": "value",
     "separator": "value",
@@ -106,6 +108,8 @@ class WriteOptions(TypedDict, total=False):
     map: Values | None
     #: Read these options from a TOML file
     map_file: Values | None
+    #: Fail if more than this many rows do not fit [default: 0]
+    max_rejects: Values | None
     #: Limit the memory of the query before it spills [default: 60% of memory]
     memory_limit: Values | None
     #: If output exists: error, overwrite, append, ignore, … [default: error]
@@ -120,6 +124,8 @@ class WriteOptions(TypedDict, total=False):
     prefix: Values | None
     #: What a record is: example, sequence-example or bytes [default: example]
     record_type: Values | None
+    #: Write rows that do not fit to this directory, as a Parquet table
+    rejects: Values | None
     #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: The seed of the shuffle: equal seeds give equal orders [default: 0]

@@ -18,7 +18,7 @@ use super::emit::EmitArgs;
 use super::keys::table_help;
 use super::shards::{self, of_shards};
 use super::stores::StoreArgs;
-use super::target::Target;
+use super::target::{TableTarget, Target};
 use super::{Given, Misuse, values};
 
 /// A query, what it reads, and where its rows go.
@@ -94,6 +94,25 @@ pub struct Output {
 
     #[command(flatten)]
     pub emit: EmitArgs,
+
+    /// Write rows that do not fit to this directory, as a Parquet table
+    ///
+    /// A row does not fit if one of its values has no place in its feature: an integer that is too large, a null where
+    /// none may be, a text that is not in the vocabulary. Without this option it ends the run. The table has the row's
+    /// own columns and, before these, _reject_column, _reject_reason, _reject_partition and _reject_row. It appears
+    /// together with the set, with or without rows.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["plan", "cluster"],
+        value_parser = OsStringValueParser::new().try_map(values::target),
+        hide_short_help = true
+    )]
+    pub rejects: Option<WriteTarget>,
+
+    /// Fail if more than this many rows do not fit [default: 0]
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub max_rejects: Option<u64>,
 
     /// Print the mapping, the shards and an estimate; write nothing
     #[arg(long)]
@@ -264,6 +283,7 @@ impl QueryArgs {
         if self.output.scratch.is_some() && self.output.plan.is_none() && self.output.cluster.is_none() {
             return Err(Misuse::conflict("--scratch is for the tasks of --plan, which is not given".to_owned()));
         }
+        self.output.check_rejects()?;
         self.output.emit.check_snapshot(given, &write, &self.mapping.declared)?;
         self.output.emit.check(&write)?;
         shards::check(&self.output.writing)?;
@@ -278,6 +298,28 @@ impl QueryArgs {
 }
 
 impl Output {
+    fn check_rejects(&self) -> Result<(), Misuse> {
+        match &self.rejects {
+            None if self.max_rejects.is_some_and(|most| most > 0) => {
+                Err(Misuse::missing("--max-rejects needs --rejects, the directory for the rows that do not fit"))
+            }
+            Some(WriteTarget::Store(location)) => {
+                Err(Misuse::value(format!("--rejects {location}: expected a local directory")))
+            }
+            Some(WriteTarget::Local(path)) => match TableTarget::of(path) {
+                Some(table) if !table.is_directory => {
+                    let path = path.display();
+                    Err(Misuse::value(format!(
+                        "--rejects {path}: expected a directory, found the name of {table}\n\n\
+                         hint: {path}/ is a directory"
+                    )))
+                }
+                _ => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
     /// Returns the output target, or `None` if the rows are printed.
     pub fn target(&self) -> Option<&Target> {
         self.target.as_ref()

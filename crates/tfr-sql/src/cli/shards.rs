@@ -12,7 +12,7 @@ use super::declared::{Declared, Mapping, Moving, Table as _, Writing};
 /// table.
 pub(super) fn of_shards() -> Vec<&'static str> {
     let written = Writing::ids().filter(|id| *id != "mode");
-    written.chain(Mapping::ids()).chain(["maps", "map_file", "emit", "layout"]).collect()
+    written.chain(Mapping::ids()).chain(["maps", "map_file", "emit", "layout", "rejects", "max_rejects"]).collect()
 }
 
 /// Makes options for written rows require a target.

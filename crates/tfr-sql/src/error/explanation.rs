@@ -40,7 +40,7 @@ impl Explanation {
     /// Explains `error` and all of its sources.
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut explanation = Self::default();
-        let mut partial_rows = false;
+        let (mut partial_rows, mut rejects) = (false, false);
         let mut unpublished = None;
         let mut next = Some(error);
         while let Some(error) = next {
@@ -52,6 +52,7 @@ impl Explanation {
             }
             let table_error = error.downcast_ref::<datafusion_tfrecord::Error>();
             partial_rows |= table_error.is_some_and(|error| matches!(error.kind(), TableKind::PartitionRows { .. }));
+            rejects |= table_error.is_some_and(|error| matches!(error.kind(), TableKind::TooManyRejects { .. }));
             let link = Link::of(error);
             if let Some(text) = link.text {
                 explanation.add(&text);
@@ -66,6 +67,11 @@ impl Explanation {
         explanation.hint = unpublished.or(explanation.hint);
         if explanation.causes.is_empty() {
             explanation.causes.push(error.to_string());
+        }
+        if rejects {
+            // The hint of a row is about that row alone.
+            let hint = explanation.hint.map(|hint| format!("{hint}; or ")).unwrap_or_default();
+            explanation.hint = Some(format!("{hint}raise --max-rejects; nothing was published"));
         }
         if partial_rows {
             let hint = explanation.hint.map(|hint| format!("{hint}; ")).unwrap_or_default();

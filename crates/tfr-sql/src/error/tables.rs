@@ -14,6 +14,7 @@ pub fn hint(error: &Error) -> Option<String> {
                 .to_owned(),
         ),
         ErrorKind::RowCount { .. } => Some("run it again when nothing writes to the input".to_owned()),
+        ErrorKind::RejectColumn { column } => Some(format!("give {column} another name with AS")),
         ErrorKind::NoUploads { .. } => Some(
             "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole"
                 .to_owned(),

@@ -83,6 +83,12 @@ impl Vocabularies {
         Ok(())
     }
 
+    /// Adds the values of rows of the query.
+    pub fn observe_rows(&mut self, rows: &RecordBatch) -> Result<()> {
+        let read: Vec<_> = self.read().into_iter().collect();
+        self.observe(&rows.project(&read).map_err(DataFusionError::from)?)
+    }
+
     /// Returns the columns of [`into_batch`](Self::into_batch).
     pub fn schema() -> SchemaRef {
         Arc::new(Schema::new(vec![Field::new("values", DataType::new_list(DataType::Utf8, true), false)]))

@@ -21,5 +21,8 @@ pub const STANDARD_INPUT: &str = "standard input";
 /// Prefix of the names of copies of pipes.
 pub const PIPE: &str = "pipe ";
 
+/// Prefix of the names of files with the rejected rows of a partition.
+pub const REJECTS: &str = "rejects ";
+
 /// A table file that is uploaded when complete.
 pub const TABLE: &str = "table";

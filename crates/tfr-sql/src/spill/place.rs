@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
-use super::names::{GONE, LIVE, LOCK, PIPE, PREFIX, STANDARD_INPUT, TABLE, UNLOCKED};
+use super::names::{GONE, LIVE, LOCK, PIPE, PREFIX, REJECTS, STANDARD_INPUT, TABLE, UNLOCKED};
 use crate::error::{Error, Result};
 
 /// Permissions of directories: only their user may look into them.
@@ -67,6 +67,15 @@ impl SpillPlace {
         let file = create_private(&path);
         let file = file.map_err(|source| Error::SpoolInput { input: input(), path: path.clone(), source })?;
         Ok((path, file))
+    }
+
+    /// Creates the file for the rejected rows of a partition.
+    pub fn create_rejects(&self, partition: u32) -> Result<(PathBuf, File)> {
+        let path = self.directory()?.join(format!("{REJECTS}{partition}"));
+        match create_private(&path) {
+            Ok(file) => Ok((path, file)),
+            Err(source) => Err(Error::Write { path, source: source.into() }),
+        }
     }
 
     /// Returns the directory, and creates it if necessary.

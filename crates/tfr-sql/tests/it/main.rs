@@ -19,6 +19,7 @@ mod names;
 mod pipes;
 mod print;
 mod read;
+mod rejects;
 mod signals;
 mod stats;
 mod table;

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -45,7 +46,7 @@ impl TableFiles {
 }
 
 /// A table on its way to where readers look. What is staged is removed when this is dropped, and so are the parents that were made
-/// for it, if nothing is in them.
+/// for it, if nothing is in them. A directory that was [shown](Self::show) and not [kept](Self::keep) is withdrawn.
 ///
 /// [`leftovers`] and [`remove_leftovers`] find the staging directory if the run is killed.
 ///
@@ -77,8 +78,29 @@ pub struct TableCommit {
     /// Where the old table is moved if directories cannot be exchanged.
     replaced: PathBuf,
     made: MadeDirectories,
+    /// How the directory became visible, until it is kept.
+    shown: Option<Shown>,
     /// The lock that shows that this run lives.
     _lock: File,
+}
+
+/// A directory that is visible and can be withdrawn.
+#[derive(Debug)]
+struct Shown {
+    by: Renaming,
+    /// The device and inode of the directory.
+    identity: (u64, u64),
+}
+
+/// How the staging directory took the place of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Renaming {
+    /// There was nothing.
+    Onto,
+    /// It was exchanged with the old table.
+    Exchange,
+    /// The old table was moved aside.
+    MovedAside,
 }
 
 impl TableCommit {
@@ -111,7 +133,15 @@ impl TableCommit {
         let dir = staging_names::path_beside(parent, name, &run);
         let replaced = staging_names::replaced_beside(parent, name, &run);
         let lock = staging::create(&dir).at(ACTION, &dir)?;
-        Ok(Self { files, mode, run, out, dir, replaced, made, _lock: lock })
+        Ok(Self { files, mode, run, out, dir, replaced, made, shown: None, _lock: lock })
+    }
+
+    /// Checks that the target may be written to, as [`begin`](Self::begin) does, and makes nothing.
+    ///
+    /// # Errors
+    /// As `begin`, for the target.
+    pub fn check(files: &TableFiles, mode: SaveMode, inputs: &[PathBuf]) -> Result<()> {
+        inspect(&guarded(files.path(), inputs)?, files, mode).map(drop)
     }
 
     /// The run that writes the table.
@@ -139,16 +169,39 @@ impl TableCommit {
     /// # Errors
     /// If the target has changed meanwhile, or the file system fails. The target is as before then. What fails after the
     /// table is there is a warning in the log.
-    pub fn publish(self) -> Result<()> {
+    pub fn publish(mut self) -> Result<()> {
+        let _settling = Settling::begin();
+        self.show()?;
+        self.keep();
+        Ok(())
+    }
+
+    /// Makes the table visible, as [`publish`](Self::publish) does, and retains the old one. If this is dropped without
+    /// [`keep`](Self::keep), a directory is withdrawn: the target is then as before, unless another run has replaced it
+    /// meanwhile. A table of one file is not.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn show(&mut self) -> Result<()> {
         let _settling = Settling::begin();
         match &self.files {
             TableFiles::File(_) => self.publish_file()?,
-            TableFiles::Directory { .. } => self.publish_directory()?,
+            TableFiles::Directory { .. } => {
+                let identity = identity(&self.dir).or_else(|error| self.failed(error))?;
+                self.shown = Some(Shown { by: self.publish_directory()?, identity });
+            }
         }
         // The table is there, whatever fails from here on.
         if let Err(error) = self.sync_names() {
             staging::warn_after_commit(self.files.path(), &error);
         }
+        Ok(())
+    }
+
+    /// Ends the table that is [visible](Self::show), and removes the old one.
+    pub fn keep(mut self) {
+        let _settling = Settling::begin();
+        self.shown = None;
         if let Err(error) = self.remove_files().and_then(|()| self.remove_leftovers()) {
             log::warn!(
                 "{}: written, but not all replaced files could be removed: {}",
@@ -156,7 +209,21 @@ impl TableCommit {
                 error.with_sources()
             );
         }
-        Ok(())
+    }
+
+    /// Moves the directory back to where it was staged, and the old table to the target.
+    fn withdraw(&self, Shown { by, identity: ours }: &Shown) -> io::Result<()> {
+        if identity(&self.out)? != *ours {
+            return Err(io::Error::other("another run has replaced it"));
+        }
+        match by {
+            Renaming::Onto => fs::rename(&self.out, &self.dir),
+            Renaming::Exchange => Ok(renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE)?),
+            Renaming::MovedAside => {
+                fs::rename(&self.out, &self.dir)?;
+                fs::rename(&self.replaced, &self.out)
+            }
+        }
     }
 
     fn publish_file(&self) -> Result<()> {
@@ -178,7 +245,7 @@ impl TableCommit {
         }
     }
 
-    fn publish_directory(&self) -> Result<()> {
+    fn publish_directory(&self) -> Result<Renaming> {
         let prepared = File::create_new(self.dir.join(SUCCESS_NAME))
             .and_then(|file| file.sync_all())
             .and_then(|()| File::open(&self.dir)?.sync_all());
@@ -188,13 +255,15 @@ impl TableCommit {
         if !replaces {
             return match fs::rename(&self.dir, &self.out) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(self.refused()),
-                renamed => renamed.or_else(|error| self.failed(error)),
+                renamed => renamed.map(|()| Renaming::Onto).or_else(|error| self.failed(error)),
             };
         }
         // After the exchange the staging directory contains the old table.
         match renameat_with(CWD, &self.dir, CWD, &self.out, RenameFlags::EXCHANGE) {
-            Err(error) if is_unsupported(error) => self.replace_by_two_renames().or_else(|error| self.failed(error)),
-            exchanged => exchanged.or_else(|error| self.failed(error.into())),
+            Err(error) if is_unsupported(error) => {
+                self.replace_by_two_renames().map(|()| Renaming::MovedAside).or_else(|error| self.failed(error))
+            }
+            exchanged => exchanged.map(|()| Renaming::Exchange).or_else(|error| self.failed(error.into())),
         }
     }
 
@@ -244,9 +313,20 @@ impl TableCommit {
 impl Drop for TableCommit {
     fn drop(&mut self) {
         let _settling = Settling::begin();
+        if let Some(shown) = self.shown.take()
+            && let Err(error) = self.withdraw(&shown).and_then(|()| self.sync_names().map_err(io::Error::other))
+        {
+            log::warn!("{}: cannot be withdrawn: {error}", self.files.path().display());
+            // The old table, if it is there, stays for whoever reads the warning.
+            return;
+        }
         // Nobody is left to report to; the next run reports what could not be removed.
         let _unremoved = self.remove_files();
     }
+}
+
+fn identity(dir: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(dir).map(|found| (found.dev(), found.ino()))
 }
 
 /// Inspects the target, and returns whether it contains something that will be replaced.
@@ -290,3 +370,6 @@ fn names_in(dir: &Path) -> io::Result<Vec<String>> {
     names.sort();
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,7 +119,7 @@ impl Arrangement {
     }
 
     /// Returns the columns of the records.
-    pub(super) fn records(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+    pub(in crate::write) fn records(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         Ok(match &self.record_columns {
             Some(columns) => rows.project(columns)?,
             None => rows.clone(),

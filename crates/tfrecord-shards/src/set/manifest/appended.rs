@@ -7,7 +7,7 @@ use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Manifest, SetDescription, ShardEntry, TOOL, Totals};
+use super::{Manifest, RejectedRows, SetDescription, ShardEntry, TOOL, Totals};
 use crate::error::Result;
 use crate::set::format_version::FORMAT_VERSION;
 use crate::set::names::RunId;
@@ -40,6 +40,9 @@ pub struct AppendedRun {
     /// The number of damaged records of its inputs that it passed over. Since format 1.5.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged_records: u64,
+    /// The rows that did not fit, if it rejected such rows. Since format 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects: Option<RejectedRows>,
     /// Number of its shards in the set. Later runs may have replaced others.
     pub shards: u64,
     /// The directories of the partitions that it replaced. Since format 1.5.
@@ -74,6 +77,7 @@ impl Manifest {
             write_partitions: description.write_partitions,
             sharding: description.sharding,
             damaged_records: description.damaged_records,
+            rejects: description.rejects,
             shards: shards.len() as u64,
             replaced_partitions,
         });

@@ -89,6 +89,25 @@ pub struct SetDescription {
     pub replace_partitions: bool,
     /// The number of damaged records of the inputs that were passed over.
     pub damaged_records: u64,
+    /// The rows that did not fit, if such rows were rejected.
+    pub rejects: Option<RejectedRows>,
+}
+
+/// The rows of a query that did not fit, and where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RejectedRows {
+    /// Number of rows.
+    pub rows: u64,
+    /// The table that contains them: a path or URL as named by the user, without secrets.
+    pub table: String,
+}
+
+impl RejectedRows {
+    /// Describes this number of rows in a table.
+    pub fn new(rows: u64, table: String) -> Self {
+        Self { rows, table }
+    }
 }
 
 /// Names and directories of shards.
@@ -154,6 +173,7 @@ impl SetDescription {
             add_columns: false,
             replace_partitions: false,
             damaged_records: 0,
+            rejects: None,
         }
     }
 }
@@ -324,6 +344,9 @@ pub struct Manifest {
     /// The number of damaged records of the inputs that [`run`](Self::run) passed over. Since format 1.5.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub damaged_records: u64,
+    /// The rows that did not fit, if [`run`](Self::run) rejected such rows. Since format 1.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejects: Option<RejectedRows>,
     /// The runs that appended shards to those of [`run`](Self::run), oldest first. Since format 1.3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub appended: Vec<AppendedRun>,
@@ -365,6 +388,7 @@ impl Manifest {
             split_column: description.split_column,
             partition_columns: description.partition_columns,
             damaged_records: description.damaged_records,
+            rejects: description.rejects,
             appended: Vec::new(),
             totals: Totals::of(&shards),
             shards,
