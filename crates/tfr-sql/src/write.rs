@@ -10,7 +10,9 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_tfrecord::write::{Layout, WriteOutcome, WriteTarget, fitting_rows, shards_to_count_for};
+use datafusion_tfrecord::write::{
+    Layout, RejectTable as _, WriteOutcome, WriteTarget, fitting_rows, shards_to_count_for,
+};
 use datafusion_tfrecord::{SplitOptions, WriteOptions, plan_write};
 use futures::StreamExt as _;
 use tfrecord_shards::{SaveMode, Sharding};
@@ -117,6 +119,10 @@ impl WriteShards<'_> {
         };
         // On every path, staged files are removed before the command ends.
         commit.settled().await;
+        // Nothing if the table is published.
+        if let Some(rejects) = &self.rejects {
+            rejects.withdraw();
+        }
         let (files, spilled) = spilled(commit.as_ref());
         if spilled > 0 {
             log::info!("spilled {} to disk, {} times", bytes(spilled), grouped(files));

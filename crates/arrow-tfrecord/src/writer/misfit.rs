@@ -30,7 +30,7 @@ impl Encoder {
     /// ```
     pub fn misfits(&self, batch: &RecordBatch) -> Result<Vec<Error>> {
         let mut found = Vec::new();
-        let mut ranges = vec![0..batch.num_rows()];
+        let mut ranges: Vec<_> = std::iter::once(0..batch.num_rows()).collect();
         while let Some(rows) = ranges.pop() {
             let Err(error) = self.bind(&batch.slice(rows.start, rows.len())) else { continue };
             let row = error.row().and_then(|row| usize::try_from(row).ok()).filter(|row| *row < rows.len());

@@ -51,7 +51,8 @@ pub trait RejectTable: fmt::Debug + Send + Sync {
     /// The target has changed, or the file system fails. The target is then as before.
     fn publish(&self) -> Result<()>;
 
-    /// Restores what was there before [`publish`](Self::publish), because the set was not published.
+    /// Ends a table that is not kept. After [`publish`](Self::publish), restores what was there before, because the set
+    /// was not published.
     fn withdraw(&self);
 
     /// Ends the table, because the set is published.

@@ -76,8 +76,7 @@ impl RejectTable for Listing {
 
 /// Options that reject the rows of each third id, whose name is null.
 fn rejecting(options: WriteOptions, table: &Arc<Listing>, most: u64) -> WriteOptions {
-    let mut mapping = MappingOptions::default();
-    mapping.nulls = NullPolicy::Error;
+    let mapping = MappingOptions { nulls: NullPolicy::Error, ..MappingOptions::default() };
     let rejects = Some(Rejects { most, table: Arc::clone(table) as Arc<dyn RejectTable> });
     WriteOptions { mapping, rejects, ..options }
 }

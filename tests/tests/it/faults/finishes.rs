@@ -55,6 +55,7 @@ fn trial(case: usize) -> Trial {
         before: before.leak(),
         command: "finish {work}/p.tfrplan",
         file_by_file: false,
+        beside: "",
         inside,
     };
     Trial::new(output)

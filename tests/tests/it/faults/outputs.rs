@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 use tfr_tests::{Run, Scratch, run, tfr_sql};
-use tfrecord_shards::{MANIFEST_NAME, leftovers, remove_leftovers};
+use tfrecord_shards::{Leftover, MANIFEST_NAME, leftovers, remove_leftovers};
 
 /// A kind of output. Commands are split at blanks and separated by semicolons. In them, `{work}` is an empty directory, `{in}`
 /// a shard set and `{broken}` a damaged shard. `{old}` and `{new}` are queries of generated rows, `{days}` is one of rows of two
-/// of the three days that `{old}` has; `{old-file}` and `{two}` are
+/// of the three days that `{old}` has, `{unfit}` has the rows of `{new}` and one with a null; `{old-file}` and `{two}` are
 /// queries of the same rows in one file and in two files.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
@@ -23,17 +23,19 @@ pub struct Output {
     pub command: &'static str,
     /// Files are put in place one by one, each whole.
     pub file_by_file: bool,
+    /// A table next to the target appears before it, and is taken back if that fails.
+    pub beside: &'static str,
     /// Commands run in the target, which can then not be renamed.
     pub inside: bool,
 }
 
 const fn output(name: &'static str, out: &'static str, before: &'static str, command: &'static str) -> Output {
-    Output { name, out, before, command, file_by_file: false, inside: false }
+    Output { name, out, before, command, file_by_file: false, beside: "", inside: false }
 }
 
 const OLD_SET: &str = "{old} --out {out} --shards 3";
 
-pub const OUTPUTS: [Output; 20] = [
+pub const OUTPUTS: [Output; 22] = [
     output("set", "a/b/c/set", "", "{new} --out {out} --shards 2"),
     output("overwritten set", "set", OLD_SET, "{new} --out {out} --shards 2 --mode overwrite"),
     output("appended set", "set", OLD_SET, "{new} --out {out} --shards 2 --mode append"),
@@ -69,6 +71,24 @@ pub const OUTPUTS: [Output; 20] = [
         "{old} --out {out} --shards 2 --emit stats,index",
         "{new} --out {out} --shards 2 --emit index --mode append",
     ),
+    Output {
+        beside: "bad",
+        ..output(
+            "set and rejected rows",
+            "set",
+            "",
+            "{unfit} --out {out} --null error --rejects {work}/bad --max-rejects 1 --mode overwrite",
+        )
+    },
+    Output {
+        beside: "bad",
+        ..output(
+            "overwritten set and rejected rows",
+            "set",
+            "{old} --out {out} --rejects {work}/bad",
+            "{unfit} --out {out} --null error --rejects {work}/bad --max-rejects 1 --mode overwrite",
+        )
+    },
     output("Parquet", "a/b/c/x.parquet", "", "{new} --out {out}"),
     output("overwritten CSV", "x.csv.gz", "{old} --out {out}", "{new} --out {out} --mode overwrite"),
     output("overwritten Arrow", "x.arrow", "{old} --out {out}", "{new} --out {out} --mode overwrite"),
@@ -193,7 +213,7 @@ impl Trial {
             _ if command.contains("{days}") => old.filter(|value| value % 3 == 0).chain(new).collect(),
             _ if (command.clone() + self.output.before).contains("append") => old.chain(new).collect(),
             _ if command.starts_with("finish") => new.collect(),
-            _ if command.contains("{new}") => new.collect(),
+            _ if command.contains("{new}") || command.contains("{unfit}") => new.collect(),
             _ if command.contains("{in}") => (1..=1_000).collect(),
             _ if command.contains("{broken}") => {
                 return assert!(read.stdout.ends_with("\n500,249434,500\n"), "{}", read.stdout);
@@ -232,6 +252,7 @@ impl Trial {
             "{old}" => query(1, 1_500),
             "{new}" => query(2_001, 5_000),
             "{other}" => query(6_001, 8_000),
+            "{unfit}" => query(2_001, 5_001).replace("SELECT value", "SELECT nullif(value, 5001) AS value"),
             "{days}" => query(2_001, 5_000).replace("value % 3", "value % 2 + 1"),
             "{old-file}" => format!("SELECT value, day FROM '{}'", self.path("old.csv").display()),
             "{two}" => format!("SELECT value, day FROM '{}'", self.path("two").display()),
@@ -260,9 +281,20 @@ impl Trial {
         }
     }
 
+    /// The targets of a run.
+    fn targets(&self) -> impl Iterator<Item = PathBuf> {
+        let beside = (!self.output.beside.is_empty()).then(|| self.work().join(self.output.beside));
+        std::iter::once(self.out()).chain(beside)
+    }
+
+    /// What killed runs have left.
+    fn left(&self) -> Vec<Leftover> {
+        self.targets().flat_map(|target| leftovers(target).unwrap()).collect()
+    }
+
     /// What the target holds, without what killed runs have left there, and with nothing in it that differs between runs.
     fn target(&self) -> Content {
-        let left: Vec<_> = leftovers(self.out()).unwrap().into_iter().map(|leftover| leftover.path).collect();
+        let left: Vec<_> = self.left().into_iter().map(|leftover| leftover.path).collect();
         let work = self.work();
         let is_left = |name: &str| left.iter().any(|left| work.join(name).starts_with(left));
         let mut content = content(&work);
@@ -328,7 +360,9 @@ impl Trial {
         if removes && stderr.contains("cannot remove") && self.is_new_with_rest() {
             is_new = None;
         }
-        let is_whole = is_old.is_none() || is_new.is_none() || self.output.file_by_file && self.is_some_of_both();
+        let is_between = !self.output.beside.is_empty() && ending == Ending::Kill;
+        let is_whole =
+            is_old.is_none() || is_new.is_none() || (self.output.file_by_file || is_between) && self.is_some_of_both();
         if !is_whole {
             return shown(format!("neither old nor new: {}", is_old.unwrap_or_default()));
         }
@@ -348,7 +382,7 @@ impl Trial {
         if ending == Ending::Error && code != &Some(0) && is_old.is_none() {
             let empty: Vec<_> =
                 content(&self.work()).into_keys().filter(|name| !self.before.contains_key(name)).collect();
-            let left = leftovers(self.out()).unwrap();
+            let left = self.left();
             if !empty.is_empty() && (left.is_empty() || !removes) {
                 return shown(format!("left behind: {empty:?}"));
             }
@@ -369,11 +403,13 @@ impl Trial {
     /// Removes what is left, which must leave nothing but the content, as it was.
     pub fn clear(&self) -> Result<(), String> {
         let target = self.target();
-        let found = leftovers(self.out()).map_err(|error| error.to_string())?;
+        let found = self.left();
         if let Some(live) = found.iter().find(|leftover| leftover.live) {
             return Err(format!("taken for alive: {}", live.path.display()));
         }
-        remove_leftovers(self.out()).map_err(|error| error.to_string())?;
+        for target in self.targets() {
+            remove_leftovers(target).map_err(|error| error.to_string())?;
+        }
         if self.target() != target {
             return Err("removing leftovers changes the content".to_owned());
         }
@@ -401,7 +437,7 @@ impl Trial {
         if let Some(difference) = self.difference(&self.new) {
             return shown(difference);
         }
-        let left = leftovers(self.out()).map_err(|error| error.to_string())?;
+        let left = self.left();
         match left.iter().find(|left| !again.stderr.contains(&left.path.display().to_string())) {
             Some(left) => shown(format!("not named: {}", left.path.display())),
             None if !left.is_empty() && self.output.command.contains("overwrite") => shown("not removed".to_owned()),
