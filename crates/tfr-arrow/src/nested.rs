@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use arrow_array::{Array, ArrayRef, RunArray, UInt64Array, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType, FieldRef, UnionFields};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, UnionFields};
 use arrow_select::take::take;
 
 /// The item field of a list of any layout.
@@ -32,6 +32,19 @@ pub fn with_item(list: &DataType, item: FieldRef) -> DataType {
         DataType::FixedSizeList(_, len) => DataType::FixedSizeList(item, *len),
         other => other.clone(),
     }
+}
+
+/// The fields of a struct.
+pub fn struct_fields(data_type: &DataType) -> Option<&Fields> {
+    match data_type {
+        DataType::Struct(fields) => Some(fields),
+        _ => None,
+    }
+}
+
+/// The struct with these fields.
+pub fn with_struct_fields(fields: Fields) -> DataType {
+    DataType::Struct(fields)
 }
 
 /// The key and the value field of a map.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | Parse a path or URL, as written by a user | [`Location`] |
 //! | List the files there, with the columns of `key=value` directories | [`Listing`] |
+//! | List the files that the metadata of a table format names | [`TableFiles`], and a [`Listing`] of them |
 //! | Read these files as a table | [`DirectoryTable`], with any [`FileFormat`] |
 //! | Implement another format | [`FileReader`], and [`ReaderFormat`] over it |
 //! | Access `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
@@ -45,6 +46,7 @@ pub mod scan;
 pub mod schema;
 pub mod stores;
 mod table;
+mod table_files;
 pub mod threads;
 mod unchanged;
 mod used;
@@ -56,10 +58,11 @@ pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
     FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, find_files, mistyped_url, redacted, store_of, text_of_length,
+    TableFormat, files_of_directory, find_files, mistyped_url, redacted, store_of, text_of_length,
 };
 pub use scan::{FileReader, GuardedSource, ReaderFormat, ScanHooks};
 pub use schema::{ExactAdapterFactory, unreadable, unreadable_field, warn_of_names_by_case};
 pub use table::DirectoryTable;
+pub use table_files::{ColumnInFiles, ColumnsInFiles, DeletedRows, TableFile, TableFiles};
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

@@ -8,7 +8,7 @@ use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
-use datafusion_common::{DFSchema, Result, ScalarValue, Statistics, project_schema};
+use datafusion_common::{DFSchema, Result, ScalarValue, Statistics, internal_err, project_schema};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -42,6 +42,9 @@ pub struct DirectoryTable {
     listing: Listing,
     format: Arc<dyn FileFormat>,
     schema: TableSchema,
+    /// The columns in the order of the table, if it is another one than that of `schema`: its schema, and the index of
+    /// each column in `schema`.
+    order: Option<(SchemaRef, Vec<usize>)>,
     /// One per file, over the table's schema. Read from the footers by the first scan.
     statistics: OnceCell<Vec<Arc<Statistics>>>,
     /// Format-specific data attached to each file, if any.
@@ -111,7 +114,7 @@ impl DirectoryTable {
         let fields: Vec<_> = schema.fields().iter().filter(|field| !in_path(field.name())).cloned().collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let schema = TableSchema::builder(schema).with_table_partition_cols(partitions.to_vec()).build();
-        Self { listing, format, schema, statistics: OnceCell::new(), extensions: Vec::new(), opened: None }
+        Self { listing, format, schema, order: None, statistics: OnceCell::new(), extensions: Vec::new(), opened: None }
     }
 
     /// Sets known properties of each file: its statistics over the columns of the file, which the format then does
@@ -120,6 +123,20 @@ impl DirectoryTable {
     pub fn with_known_files(self, statistics: Vec<Statistics>, extensions: Vec<FileExtensions>) -> Self {
         let statistics = OnceCell::new_with(Some(self.completed(statistics)));
         Self { statistics, extensions, ..self }
+    }
+
+    /// Sets the order of the columns. By default, those of the path follow those of the files.
+    ///
+    /// # Errors
+    /// A name is not that of a column, or a column is missing.
+    pub fn in_order<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let schema = self.schema.table_schema();
+        let order = names.into_iter().map(|name| Ok(schema.index_of(name)?)).collect::<Result<Vec<_>>>()?;
+        if order.len() != schema.fields().len() {
+            return internal_err!("an order of {} columns for a table of {}", order.len(), schema.fields().len());
+        }
+        let shown = Arc::new(schema.project(&order)?);
+        Ok(Self { order: Some((shown, order)), ..self })
     }
 
     /// Records the table, and what its format has found out about the files, for processes that plan the query again. Does
@@ -247,7 +264,10 @@ impl DirectoryTable {
 #[async_trait]
 impl TableProvider for DirectoryTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.schema.table_schema())
+        match &self.order {
+            Some((shown, _)) => Arc::clone(shown),
+            None => Arc::clone(self.schema.table_schema()),
+        }
     }
 
     fn table_type(&self) -> TableType {
@@ -261,7 +281,13 @@ impl TableProvider for DirectoryTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        unreadable::check_projection(self.schema.table_schema(), projection)?;
+        let schema = self.schema.table_schema();
+        let in_order = self.order.as_ref().map(|(_, order)| match projection {
+            Some(projection) => projection.iter().map(|index| order[*index]).collect(),
+            None => order.clone(),
+        });
+        let projection = in_order.as_ref().or(projection);
+        unreadable::check_projection(schema, projection)?;
         let (path_filters, row_filters): (Vec<Expr>, Vec<Expr>) =
             filters.iter().cloned().partition(|filter| self.is_partition_filter(filter));
         let builder = |files: Vec<FileGroup>, statistics: Statistics| -> Result<FileScanConfigBuilder> {
@@ -281,7 +307,7 @@ impl TableProvider for DirectoryTable {
         if let Some(opened) = self.opened.as_ref().filter(|opened| !opened.tables.records()) {
             let (number, groups, statistics) = opened.tables.replay(&key(opened))?;
             if groups.is_empty() {
-                return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
+                return Ok(Arc::new(EmptyExec::new(project_schema(schema, projection)?)));
             }
             let config = builder(groups, statistics)?.build();
             let plan = self.format.create_physical_plan(session, config).await?;
@@ -295,12 +321,12 @@ impl TableProvider for DirectoryTable {
             None => Ok(None),
         };
         if files.is_empty() {
-            record(&[], &Statistics::new_unknown(&self.schema()))?;
-            return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
+            record(&[], &Statistics::new_unknown(schema))?;
+            return Ok(Arc::new(EmptyExec::new(project_schema(schema, projection)?)));
         }
         let (groups, statistics) = compute_all_files_statistics(
             vec![FileGroup::new(files)],
-            self.schema(),
+            Arc::clone(schema),
             session.config().collect_statistics(),
             false,
         )?;

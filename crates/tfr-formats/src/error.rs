@@ -1,6 +1,7 @@
 //! Errors of opening tables and reading their files.
 
 mod line;
+mod table;
 
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
@@ -11,6 +12,7 @@ use crate::input_format::InputFormat;
 use crate::names::MAX_COLUMNS;
 
 pub use line::Line;
+pub use table::TableError;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -493,6 +495,9 @@ pub enum ErrorKind {
         /// The defect.
         reason: String,
     },
+    /// A table whose metadata determines its files cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
 }
 
 fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {

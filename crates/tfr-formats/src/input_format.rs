@@ -24,6 +24,8 @@ pub enum InputFormat {
     HiveText,
     /// libsvm: a label and pairs of index and value a line.
     LibSvm,
+    /// Delta Lake: a directory with a log.
+    Delta,
 }
 
 impl InputFormat {
@@ -39,6 +41,7 @@ impl InputFormat {
         ("arrow", Self::Arrow),
         ("hive-text", Self::HiveText),
         ("libsvm", Self::LibSvm),
+        ("delta", Self::Delta),
         // Names that other systems have for them.
         ("textfile", Self::HiveText),
         ("jsonl", Self::Json),
@@ -46,7 +49,8 @@ impl InputFormat {
         ("svmlight", Self::LibSvm),
     ];
 
-    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text` or `libsvm`, whatever the case.
+    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text`, `libsvm` or
+    /// `delta`, whatever the case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| *format)
     }
@@ -63,6 +67,7 @@ impl InputFormat {
             Self::Arrow => "Arrow IPC",
             Self::HiveText => "Hive text",
             Self::LibSvm => "libsvm",
+            Self::Delta => "Delta Lake",
         }
     }
 

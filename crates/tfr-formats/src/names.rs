@@ -9,7 +9,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use tfr_files::ExactAdapterFactory;
+use tfr_files::{ColumnsInFiles, ExactAdapterFactory};
 
 /// Maximum number of columns that are inferred from a file, where each field of a nested type counts. A few kilobytes
 /// that decompress to millions of cells or keys would otherwise exhaust any memory.
@@ -31,6 +31,8 @@ pub(crate) struct ColumnNames {
     matching: NameMatching,
     /// The declared columns that are in the files, in their order.
     declared: Option<Arc<[String]>>,
+    /// How the columns are found, where the metadata of a table determines it.
+    mapped: Option<Arc<ColumnsInFiles>>,
 }
 
 impl ColumnNames {
@@ -41,12 +43,22 @@ impl ColumnNames {
             let names = schema.fields().iter().map(|field| field.name());
             names.filter(|name| !in_path(name)).cloned().collect()
         });
-        Self { matching, declared }
+        Self { matching, declared, mapped: None }
+    }
+
+    /// Finds the columns as the metadata of a table determines.
+    pub(crate) fn mapped_by(columns: Arc<ColumnsInFiles>) -> Self {
+        Self { mapped: Some(columns), ..Self::default() }
+    }
+
+    /// Returns how the columns are found, where the metadata of a table determines it.
+    pub(crate) fn mapped(&self) -> Option<&Arc<ColumnsInFiles>> {
+        self.mapped.as_ref()
     }
 
     /// Whether all columns have the same names in the table and in its files.
     pub(crate) fn is_exact(&self) -> bool {
-        self.matching == NameMatching::Exact
+        self.matching == NameMatching::Exact && self.mapped.is_none()
     }
 
     pub(crate) fn declared(&self) -> Option<&[String]> {
@@ -55,6 +67,10 @@ impl ColumnNames {
 
     /// Returns the table's name for the column `name` of a file.
     pub(crate) fn in_table(&self, name: &str) -> String {
+        if let Some(mapped) = &self.mapped {
+            let column = mapped.columns.iter().find(|column| column.in_file == name);
+            return column.map_or(name, |column| &column.name).to_owned();
+        }
         match self.matching {
             NameMatching::Exact => name.to_owned(),
             NameMatching::Insensitive => {

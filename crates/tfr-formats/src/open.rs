@@ -16,7 +16,7 @@ use tfr_arrow::common_type::LeafRule;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::{PlannedTable, PlannedTables};
-use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, named_compression};
+use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, TableFormat, named_compression};
 
 use crate::csv::CsvFormat;
 use crate::detect::{detect, text_of};
@@ -28,7 +28,7 @@ use crate::parquet::{self, PlannedParquet};
 use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
 use crate::text::Encoding;
-use crate::{arrow, avro, hive_text, json, libsvm, orc};
+use crate::{arrow, avro, delta, hive_text, json, libsvm, orc};
 use tfr_files::scan::{FileReader, ReaderFormat};
 
 /// Opens the table that `spec` describes.
@@ -66,9 +66,15 @@ pub async fn open_locations(
         let table = open_planned(session, &locations, options, schema, table).await?;
         return Ok(Arc::new(table.replaying(Arc::clone(tables), key)));
     }
+    if options.format == Some(InputFormat::Delta) {
+        return open_delta(session, &locations, options, schema).await;
+    }
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
     let listing = match listing {
+        Err(error) if options.format.is_none() && is_delta(session, &locations, &error).await? => {
+            return open_delta(session, &locations, options, schema).await;
+        }
         // A shard set without rows.
         Err(error) if matches!(error.kind(), tfr_files::ErrorKind::Empty { .. }) => {
             if read::is_set(session, &locations).await? {
@@ -153,6 +159,7 @@ pub async fn open_locations(
             return open_hive_text(session, listing, format, schema.or(declared)).await;
         }
         InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
+        InputFormat::Delta => return open_delta(session, &locations, options, schema).await,
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
@@ -183,6 +190,44 @@ async fn open_planned(
     let (parquet, calendar) = (&options.parquet, options.calendar.clone());
     let format = parquet::format(session, &listing, parquet, calendar, columns, schema, Some(planned)).await?;
     Ok(DirectoryTable::with_schema(listing, format, &found))
+}
+
+/// Whether the location is the directory of a Delta table, after its files were refused as those of one.
+async fn is_delta(
+    session: &dyn Session,
+    locations: &[Location],
+    error: &tfr_files::Error,
+) -> Result<bool, DataFusionError> {
+    match (error.kind(), locations) {
+        (tfr_files::ErrorKind::OwnedByTable { owner, .. }, [location]) if owner.format == TableFormat::Delta => {
+            delta::is_table(session, location).await
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Opens a Delta table. Its log determines the columns.
+async fn open_delta(
+    session: &dyn Session,
+    locations: &[Location],
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let [location] = locations else {
+        return plan_err!("a Delta table is in one directory, not in {}", locations.len());
+    };
+    if location.is_pattern() {
+        return plan_err!("a Delta table is in one directory, but {location} is a pattern");
+    }
+    if let Some((key, formats)) = options.foreign_to(InputFormat::Delta) {
+        let (file, key, formats) = (location.to_string(), key.to_owned(), formats.to_vec());
+        let found = InputFormat::Delta.name();
+        return Err(crate::Error::from(ErrorKind::OptionForOtherFormat { file, key, formats, found }).into());
+    }
+    if schema.is_some() || options.partitions.is_some() || !options.partition_names.is_empty() {
+        return plan_err!("the columns of a Delta table are in its log, and cannot be declared");
+    }
+    Ok(Arc::new(delta::open(session, location, &options.delta, options.calendar.clone()).await?))
 }
 
 /// Opens TFRecord files that were already listed, so that the tables that own them are detected.
@@ -378,7 +423,7 @@ async fn other_text(
 
 /// The names of [`table_factory`] in `STORED AS`, as keys of a session's table factories.
 pub const STORED_AS: &[&str] =
-    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM"];
+    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM", "DELTA"];
 
 /// Returns the factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
 ///

@@ -18,6 +18,7 @@ mod checker;
 mod contradictions;
 mod corpus;
 mod damage;
+mod delta;
 mod described;
 mod differential;
 mod drift;

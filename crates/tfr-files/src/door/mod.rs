@@ -275,6 +275,14 @@ impl Door {
         self.check_key(location.object_store().as_ref(), location.prefix(), &location.to_string())
     }
 
+    /// Checks a path of the store of a location.
+    ///
+    /// # Errors
+    /// It is outside.
+    pub fn check_object(&self, location: &Location, key: &Key) -> Result<()> {
+        self.check_key(location.object_store().as_ref(), key, &location.file_names().name(key))
+    }
+
     /// Whether a path of the store of a location may be opened.
     pub fn allows(&self, location: &Location, key: &Key) -> bool {
         self.check_key(location.object_store().as_ref(), key, key.as_ref()).is_ok()

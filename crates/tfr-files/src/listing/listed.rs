@@ -17,6 +17,7 @@ use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
 use crate::listing::search::find_files;
 use crate::listing::table_format::Owner;
+use crate::table_files::TableFiles;
 use crate::unchanged::store::UnchangedFiles;
 
 /// The files of a table, listed once and in a stable order.
@@ -105,10 +106,41 @@ impl Listing {
         store: Arc<dyn ObjectStore>,
         found: Vec<(&Location, Vec<ObjectMeta>)>,
     ) -> Result<Self> {
+        let keys = |location: &Location, meta: &ObjectMeta| partition::keys(&location.prefix, &meta.location);
+        let keys: Vec<_> =
+            found.iter().flat_map(|(location, files)| files.iter().map(move |meta| keys(location, meta))).collect();
+        let listing = Self::without_partitions(store_url, store, found)?;
+        let (files, names) = (&listing.files, &listing.names);
+        let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
+        Ok(listing.with_partitions(partitions))
+    }
+
+    /// Creates a listing of the files of a table at `location`.
+    ///
+    /// # Errors
+    /// - The session's [`Door`] does not allow the location, or a file.
+    /// - The store is not registered with the session.
+    /// - The table has a file twice.
+    pub fn of_table(session: &dyn Session, location: &Location, table: &TableFiles) -> Result<Self> {
+        let (store_url, store) = store_of(session, std::slice::from_ref(location))?;
+        let door = Door::of(session.config());
+        let metas: Vec<_> = table.files.iter().map(|file| file.meta.clone()).collect();
+        for meta in &metas {
+            door.check_key(store_url.as_ref(), &meta.location, &location.file_names().name(&meta.location))?;
+        }
+        let values = table.files.iter().map(|file| file.constants.clone()).collect();
+        let listing = Self::without_partitions(store_url, store, vec![(location, metas)])?;
+        Ok(listing.with_partitions(PartitionColumns::of_values(&table.constants, values)))
+    }
+
+    fn without_partitions(
+        store_url: ObjectStoreUrl,
+        store: Arc<dyn ObjectStore>,
+        found: Vec<(&Location, Vec<ObjectMeta>)>,
+    ) -> Result<Self> {
         let names = found.first().map(|(location, _)| location.file_names().clone()).unwrap_or_default();
         let locations = found.iter().map(|(location, _)| location.to_string()).collect();
         let mut files = Vec::new();
-        let mut keys = Vec::new();
         let mut named_by: HashMap<Path, &Location> = HashMap::new();
         for (location, found) in found {
             for meta in found {
@@ -116,13 +148,12 @@ impl Listing {
                     let (first, second) = (first.to_string(), location.to_string());
                     return Err(ErrorKind::FileTwice { file: names.name(&meta.location), first, second }.into());
                 }
-                keys.push(partition::keys(&location.prefix, &meta.location));
                 files.push(meta);
             }
         }
-        let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
         let files: Arc<[ObjectMeta]> = files.into();
         let store = Arc::new(UnchangedFiles::new(store, &store_url, names.clone(), Arc::clone(&files)));
+        let partitions = PartitionColumns::default();
         Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new(), unfinished: Vec::new() })
     }
 

@@ -13,7 +13,7 @@ use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 
 use crate::door::{Door, refused_io};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// The contents of a directory.
 pub(super) struct LocalDirectory {
@@ -26,6 +26,19 @@ pub(super) struct LocalDirectory {
 pub(super) struct Unreadable {
     pub(super) name: String,
     pub(super) reason: Reason,
+}
+
+impl Unreadable {
+    /// Returns the error for the file, which is in a directory that messages call `directory`.
+    pub(super) fn into_error(self, directory: &str) -> Error {
+        let file = format!("{}/{}", directory.trim_end_matches('/'), self.name);
+        match self.reason {
+            Reason::Dangling(target) => ErrorKind::DanglingLink { file, target }.into(),
+            Reason::Failed(source) => ErrorKind::Examine { file, source }.into(),
+            Reason::Refused(error) => error,
+            Reason::Name => ErrorKind::FileName { file }.into(),
+        }
+    }
 }
 
 /// Why a file cannot be read.

@@ -83,6 +83,11 @@ impl PartitionColumns {
         Self { fields: fields.collect(), values: Vec::new() }
     }
 
+    /// Creates columns with these values for each file, one for each column.
+    pub(crate) fn of_values(columns: &[FieldRef], values: Vec<Vec<ScalarValue>>) -> Self {
+        Self { values, ..Self::of_no_file(columns) }
+    }
+
     /// Creates columns that are null in each of `files` files.
     ///
     /// # Errors

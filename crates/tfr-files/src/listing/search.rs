@@ -9,6 +9,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use crate::door::Door;
 use crate::error::{Error, ErrorKind, Result};
 use crate::findings::Findings;
+use crate::listing::local::LocalDirectory;
 use crate::listing::location::Location;
 use crate::listing::owner::{OwnedFiles, owners};
 use crate::listing::table_format::Owner;
@@ -68,6 +69,27 @@ pub async fn head(
     path: &Path,
 ) -> Result<Option<ObjectMeta>> {
     Traversal::new(store, door, location).head(path).await
+}
+
+/// Lists the files of one directory of the store of `location`, hidden ones too, without those below it.
+///
+/// # Errors
+/// The directory cannot be listed, or the state of one of its files cannot be determined.
+pub async fn files_of_directory(
+    store: &dyn ObjectStore,
+    door: &Door,
+    location: &Location,
+    directory: &Path,
+) -> Result<Vec<ObjectMeta>> {
+    let name = location.file_names().name(directory);
+    door.check_object(location, directory)?;
+    let listed = Traversal::new(store, door, location).list(directory).await;
+    let LocalDirectory { listed, unreadable } =
+        listed.map_err(|source| ErrorKind::List { location: name.clone(), source })?;
+    match unreadable.into_iter().next() {
+        Some(unreadable) => Err(unreadable.into_error(&name)),
+        None => Ok(listed.objects),
+    }
 }
 
 /// Finds the files at `location`. All listings of tables use this function, so it also detects files of table

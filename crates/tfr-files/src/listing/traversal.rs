@@ -314,18 +314,11 @@ impl<'a> Traversal<'a> {
             {
                 continue;
             }
-            let file = format!("{}/{name}", directory.trim_end_matches('/'));
             if matches!(reason, Reason::Name) && !self.location.is_pattern() {
-                self.misnamed.push(file);
+                self.misnamed.push(format!("{}/{name}", directory.trim_end_matches('/')));
                 continue;
             }
-            return Err(match reason {
-                Reason::Dangling(target) => ErrorKind::DanglingLink { file, target },
-                Reason::Failed(source) => ErrorKind::Examine { file, source },
-                Reason::Refused(error) => return Err(error),
-                Reason::Name => ErrorKind::FileName { file },
-            }
-            .into());
+            return Err(Unreadable { name, reason }.into_error(directory));
         }
         Ok(())
     }

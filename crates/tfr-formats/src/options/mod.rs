@@ -11,6 +11,7 @@ use datafusion_tfrecord::options::OptionText;
 
 use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
+use crate::delta::DeltaOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hive_text::HiveTextOptions;
 use crate::input_format::InputFormat;
@@ -40,6 +41,8 @@ pub struct InputOptions {
     pub csv: CsvOptions,
     /// The dialect and the columns of Hive text files.
     pub hive_text: HiveTextOptions,
+    /// Which version of a Delta table is read.
+    pub delta: DeltaOptions,
     /// Options for JSON files.
     pub json: JsonOptions,
     /// Options for libsvm files.
@@ -104,6 +107,9 @@ impl InputOptions {
         // The record splitter would take the rest of the file for a comment.
         if formats.contains(&InputFormat::Csv) && csv.comment.is_some() && csv.terminator.is_some() {
             return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
+        }
+        if formats.contains(&InputFormat::Delta) && self.delta.version.is_some() && self.delta.timestamp.is_some() {
+            return Err(ErrorKind::OptionsExclude { first: "version", second: "timestamp" }.into());
         }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);

@@ -13,8 +13,9 @@ use super::values::{
     timestamp_unit,
 };
 use crate::csv::{MAX_RECORD_LIMIT, Types};
+use crate::delta::travel;
 use crate::hive_text::OnError;
-use crate::input_format::InputFormat::{self, Arrow, Avro, Csv, HiveText, Json, LibSvm, Orc, Parquet, TfRecord};
+use crate::input_format::InputFormat::{self, Arrow, Avro, Csv, Delta, HiveText, Json, LibSvm, Orc, Parquet, TfRecord};
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
 
@@ -69,24 +70,27 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 12] = [
+static OWN: [(&[InputFormat], &[Input]); 14] = [
+    (
+        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta],
+        &[Input::new("format", "FORMAT", |options, value| {
+            if value.eq_ignore_ascii_case("tsv") {
+                options.csv.delimiter.get_or_insert(b'\t');
+            }
+            let names: Vec<_> = InputFormat::NAMES.iter().map(|(name, _)| *name).collect();
+            let format = InputFormat::parse(value);
+            options.format = Some(format.ok_or_else(|| format!("one of {}", names.join(", ")))?);
+            Ok(())
+        })
+        .help(
+            "`parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, \
+                 `hive-text`, `libsvm` or `delta`",
+            "detected",
+        )],
+    ),
     (
         &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm],
         &[
-            Input::new("format", "FORMAT", |options, value| {
-                if value.eq_ignore_ascii_case("tsv") {
-                    options.csv.delimiter.get_or_insert(b'\t');
-                }
-                let names: Vec<_> = InputFormat::NAMES.iter().map(|(name, _)| *name).collect();
-                let format = InputFormat::parse(value);
-                options.format = Some(format.ok_or_else(|| format!("one of {}", names.join(", ")))?);
-                Ok(())
-            })
-            .help(
-                "`parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, \
-                 `hive-text` or `libsvm`",
-                "detected",
-            ),
             Input::new("partitions", "COLUMNS", |options, value| {
                 set(&mut options.partitions, columns(value).map(|columns| Some(Arc::new(columns.path_schema()))))
             })
@@ -281,7 +285,7 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
         .help("types of some columns, as Hive declares them: `x DOUBLE`", "one that holds the values of all files")],
     ),
     (
-        &[Parquet, Orc, Avro],
+        &[Parquet, Orc, Avro, Delta],
         &[Input::new("calendar", "WORD", |options, value| set(&mut options.calendar, calendar(value))).help(
             "of [old dates](calendars.md) in files that do not record theirs: `proleptic`, \
                  `hybrid` or `hybrid:ZONE`",
@@ -314,6 +318,24 @@ static OWN: [(&[InputFormat], &[Input]); 12] = [
                 set(&mut options.parquet.skip_crc, one_of(value, &[("verify", false), ("skip", true)]))
             })
             .help("`verify`, or `skip` checksums of pages", "`verify`"),
+        ],
+    ),
+    (
+        &[Delta],
+        &[
+            Input::new("version", "N", |options, value| {
+                let version = value.parse().map_err(|_| "the number of a version")?;
+                options.delta.version = Some(version);
+                Ok(())
+            })
+            .help("the version of the table", "the newest")
+            .excludes(&["timestamp"]),
+            Input::new("timestamp", "TIME", |options, value| {
+                let time = travel::parse(value).ok_or("a time, such as 2026-01-31 or 2026-01-31T12:00:00Z")?;
+                options.delta.timestamp = Some(time);
+                Ok(())
+            })
+            .help("the version that was the newest at a time, in UTC unless it has a zone", ""),
         ],
     ),
     (

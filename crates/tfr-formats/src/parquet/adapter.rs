@@ -15,6 +15,7 @@ use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterF
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 use super::values::{Failure, Mismatch, convert, converted_type};
+use crate::mapped::MappedFactory;
 use crate::names::ColumnNames;
 
 /// Makes the scan convert columns where needed; `inner` sees them in their converted types.
@@ -26,8 +27,18 @@ pub(super) struct ConvertingFactory {
 
 impl ConvertingFactory {
     /// Converts columns for `inner`; `columns` maps their names to the table's.
-    pub(super) fn around(columns: ColumnNames, inner: Arc<dyn PhysicalExprAdapterFactory>) -> Self {
-        Self { columns, inner }
+    pub(super) fn around(
+        columns: &ColumnNames,
+        inner: Arc<dyn PhysicalExprAdapterFactory>,
+    ) -> Arc<dyn PhysicalExprAdapterFactory> {
+        match columns.mapped() {
+            // Below it all names are those of the file.
+            Some(mapped) => {
+                let inner = Arc::new(Self { columns: ColumnNames::default(), inner });
+                Arc::new(MappedFactory { columns: Arc::clone(mapped), inner })
+            }
+            None => Arc::new(Self { columns: columns.clone(), inner }),
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod rebased;
 mod scan;
 mod schema;
 mod statistics;
+mod table;
 mod thrift;
 mod units;
 mod values;
@@ -69,6 +70,7 @@ use scan::{ScanCalendars, ScanFiles};
 use units::Units;
 
 pub use pages::PageTooLong;
+pub(crate) use table::open as open_table;
 
 /// Options for Parquet files.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -393,19 +395,21 @@ impl FileFormat for CheckedParquet {
         };
         let (source, mut hooks) = files.bind(parquet, &config);
         let mut adapter = self.columns.adapter();
-        // The version that respects nulls, if the session has it.
-        if let Some(get_field) = field_access::corrected(session.scalar_functions()) {
+        // The version that respects nulls, if the session has it. It does not see through names.
+        if let Some(get_field) = field_access::corrected(session.scalar_functions())
+            && self.columns.mapped().is_none()
+        {
             adapter = field_access::adapter(adapter, Arc::clone(get_field));
             hooks.reads_leaves = true;
         }
         let calendars = self.calendars(&hooks.locator.store, &config, Arc::clone(&adapter)).await?;
         hooks.calendars = calendars.of_source(&source);
         let guarded = GuardedSource::new(source, self.names.clone()).with_hooks(Arc::new(hooks));
-        let converting = ConvertingFactory::around(self.columns.clone(), adapter);
+        let converting = ConvertingFactory::around(&self.columns, adapter);
         Ok(DataSourceExec::from_data_source(
             FileScanConfigBuilder::from(config)
                 .with_source(Arc::new(guarded))
-                .with_expr_adapter(Some(Arc::new(converting)))
+                .with_expr_adapter(Some(converting))
                 .build(),
         ))
     }

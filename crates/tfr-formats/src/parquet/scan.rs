@@ -139,11 +139,12 @@ pub(super) struct ParquetHooks {
 
 #[async_trait]
 impl ScanHooks for ParquetHooks {
-    /// A filter that reads a nested column, if some file is in the hybrid calendar. The engine would decide by the
-    /// original filter whether it can evaluate it on nested columns, and then fail on rebased ones.
+    /// A filter that reads a nested column, if some file is in the hybrid calendar, or has other names. The engine would
+    /// decide by the original filter whether it can evaluate it on nested columns, and then fail on computed ones.
     fn withholds(&self, filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> bool {
         let is_nested = |name: &str| table.field_with_name(name).is_ok_and(|field| field.data_type().is_nested());
-        self.calendars.is_some() && collect_columns(filter).iter().any(|column| is_nested(column.name()))
+        (self.calendars.is_some() || self.files.columns.mapped().is_some())
+            && collect_columns(filter).iter().any(|column| is_nested(column.name()))
     }
 
     fn rewrite(
@@ -165,6 +166,11 @@ impl ScanHooks for ParquetHooks {
         config: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
+        let source = match self.files.columns.mapped() {
+            // Columns with the same names need not be the same columns.
+            Some(_) => &adapting(source),
+            None => source,
+        };
         let plain = source.create_morselizer(Arc::clone(&store), config, partition)?;
         let Some(calendars) = self.calendars.clone() else { return Ok(plain) };
         let (source, config) = (Arc::clone(source), config.clone());
@@ -214,10 +220,10 @@ impl Morselizer for CalendarMorselizer {
         };
         let source = counting(&self.source, factory.count.is_some())?;
         // Values are rebased after conversion.
-        let converting = ConvertingFactory::around(calendars.columns.clone(), Arc::new(factory));
+        let converting = ConvertingFactory::around(&calendars.columns, Arc::new(factory));
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::clone(&source))
-            .with_expr_adapter(Some(Arc::new(converting)))
+            .with_expr_adapter(Some(converting))
             .build();
         source.create_morselizer(Arc::clone(&self.store), &config, self.partition)?.plan_file(file)
     }
@@ -229,8 +235,7 @@ impl fmt::Debug for CalendarMorselizer {
     }
 }
 
-/// Returns the source, whose first column also counts ambiguous values if `counts`. The source then always uses the
-/// adapter. The engine skips it for a file with exactly the table's columns, unless there is a filter.
+/// Returns the source, whose first column also counts ambiguous values if `counts`. The source always uses the adapter.
 fn counting(source: &Arc<dyn FileSource>, counts: bool) -> Result<Arc<dyn FileSource>> {
     let schema = match source.projection() {
         Some(projection) => projection.project_schema(source.table_schema().table_schema())?,
@@ -252,11 +257,17 @@ fn counting(source: &Arc<dyn FileSource>, counts: bool) -> Result<Arc<dyn FileSo
         };
         source = counting;
     }
-    if let Some(parquet) = source.downcast_ref::<ParquetSource>()
-        && source.filter().is_none()
-    {
-        let all = Arc::new(Literal::new(ScalarValue::Boolean(Some(true))));
-        source = Arc::new(parquet.with_predicate(all).with_pushdown_filters(false));
+    Ok(adapting(&source))
+}
+
+/// Returns the source such that it always uses the adapter. The engine skips it for a file with exactly the table's
+/// columns, unless there is a filter.
+fn adapting(source: &Arc<dyn FileSource>) -> Arc<dyn FileSource> {
+    match source.downcast_ref::<ParquetSource>() {
+        Some(parquet) if source.filter().is_none() => {
+            let all = Arc::new(Literal::new(ScalarValue::Boolean(Some(true))));
+            Arc::new(parquet.with_predicate(all).with_pushdown_filters(false))
+        }
+        _ => Arc::clone(source),
     }
-    Ok(source)
 }

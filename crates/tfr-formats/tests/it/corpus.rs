@@ -92,9 +92,6 @@ const REFUSED_FOLDERS: &[(&str, &str)] = &[
     ("duckdb/hive-partitioning/mismatching_names", "partition directories [part, date], but"),
     // The files also contain a partition column, with other values.
     ("duckdb/hive-partitioning/hive_col_also_in_file", "column \"a\" is both in the file and in its path"),
-    // Tables whose log determines which files are live.
-    ("delta-rs/delta-0.8.0-null-partition", "refusing to read a Delta Lake table as bare files"),
-    ("delta-rs/delta-0.8.0-special-partition", "refusing to read a Delta Lake table as bare files"),
     // Contains test.csv next to test.parquet.
     ("duckdb/hive-partitioning/simple", "the content is Parquet, but the table is read as CSV"),
 ];

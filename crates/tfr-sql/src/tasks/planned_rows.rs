@@ -10,7 +10,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectMeta;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
-use tfr_files::{planned, redacted};
+use tfr_files::{DeletedRows, planned, redacted};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{Result, TaskError};
 
@@ -117,10 +118,19 @@ fn collect_files(plan: &Arc<dyn ExecutionPlan>, files: &mut BTreeMap<String, Str
     if let Some(scan) = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>()) {
         for file in scan.file_groups.iter().flat_map(|group| group.files()) {
             let (url, meta) = (&scan.object_store_url, &file.object_meta);
-            files.insert(file_name(url, meta), state(url, meta));
+            let deleted = file.extensions.get::<DeletedRows>().map(deleted_rows).unwrap_or_default();
+            files.insert(file_name(url, meta), state(url, meta) + &deleted);
         }
     }
     plan.children().into_iter().for_each(|child| collect_files(child, files));
+}
+
+/// Describes the deleted rows of a file.
+fn deleted_rows(rows: &DeletedRows) -> String {
+    let mut hash = Xxh3::new();
+    let positions = rows.ranges().iter().flat_map(|range| [range.start, range.end]);
+    positions.for_each(|position| hash.update(&position.to_le_bytes()));
+    format!(", without {} rows ({:016x})", rows.count(), hash.digest())
 }
 
 /// Returns the URL of a file, without secrets.

@@ -1,0 +1,114 @@
+//! [`TableFiles`]: what a table format determines about a table, whatever the format of its metadata and of its files.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, SchemaRef};
+use datafusion_common::ScalarValue;
+use object_store::ObjectMeta;
+
+/// The answer of a table format: which files are a table, and how their contents become its rows.
+///
+/// A [`Listing`](crate::Listing) is made from it as from a directory, and a reader of the files' format reads it.
+#[derive(Debug, Clone)]
+pub struct TableFiles {
+    /// The columns of the table in its order, including those with constant values.
+    pub schema: SchemaRef,
+    /// The columns that are no part of the files: each file has one value for all of its rows.
+    pub constants: Vec<FieldRef>,
+    /// How the other columns are called in the files.
+    pub columns: Arc<ColumnsInFiles>,
+    /// The files, in the order in which the table is read.
+    pub files: Vec<TableFile>,
+}
+
+/// A file of a table.
+#[derive(Debug, Clone)]
+pub struct TableFile {
+    /// Its place, size and state.
+    pub meta: ObjectMeta,
+    /// The value of each of the table's constants.
+    pub constants: Vec<ScalarValue>,
+    /// The number of rows in the file that the metadata records, including deleted ones.
+    pub rows: Option<u64>,
+    /// The rows that are not part of the table.
+    pub deleted: DeletedRows,
+}
+
+/// The deleted rows of a file, by position.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeletedRows {
+    /// Ascending, not empty, and not adjacent.
+    ranges: Vec<Range<u64>>,
+    count: u64,
+}
+
+impl DeletedRows {
+    /// Adds positions behind all others. Returns `false`, and adds nothing, if they are not, or are none.
+    pub fn push(&mut self, positions: Range<u64>) -> bool {
+        if positions.is_empty() {
+            return false;
+        }
+        let count = positions.end - positions.start;
+        match self.ranges.last_mut() {
+            Some(last) if positions.start < last.end => return false,
+            Some(last) if positions.start == last.end => last.end = positions.end,
+            _ => self.ranges.push(positions),
+        }
+        self.count += count;
+        true
+    }
+
+    /// Returns the ranges of deleted positions, in ascending order.
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    /// Returns the number of deleted rows.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the position after the last deleted row.
+    pub fn end(&self) -> u64 {
+        self.ranges.last().map_or(0, |last| last.end)
+    }
+}
+
+/// How the columns of a table are found in its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnsInFiles {
+    /// Whether the columns of files are compared by the ids that the files record, instead of by names.
+    pub by_id: bool,
+    /// The columns of the table that are in files.
+    pub columns: Vec<ColumnInFiles>,
+}
+
+/// A column of a table, or a part of a nested one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnInFiles {
+    /// The name in the table.
+    pub name: String,
+    /// The name in the files.
+    pub in_file: String,
+    /// The id in the files.
+    pub id: Option<i32>,
+    /// Its parts: the fields of a struct, the element of a list, or the key and the value of a map. Elements, keys and
+    /// values are matched by their position.
+    pub parts: Vec<ColumnInFiles>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleted_rows_join_neighbours_and_refuse_a_position_twice() {
+        let mut rows = DeletedRows::default();
+        assert!([0..1, 1..2, 4..6, 9..10].into_iter().all(|positions| rows.push(positions)));
+        assert_eq!(rows.ranges(), [0..2, 4..6, 9..10]);
+        assert_eq!((rows.count(), rows.end()), (5, 10));
+        assert!(!rows.push(9..10) && !rows.push(3..4) && !rows.push(11..11));
+        assert_eq!(rows.count(), 5);
+    }
+}

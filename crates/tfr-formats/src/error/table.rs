@@ -1,0 +1,125 @@
+//! [`TableError`]: why a table of a table format cannot be read.
+
+use arrow_schema::DataType;
+
+/// Why a table whose metadata determines its files cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// A directory that should be a Delta table has no log.
+    #[error("{table}: not a Delta table: _delta_log/ has no commit and no checkpoint")]
+    NotDelta {
+        /// The table.
+        table: String,
+    },
+    /// A Delta table needs something that is not supported.
+    #[error("{table}: a Delta table with {feature} is not supported")]
+    DeltaFeature {
+        /// The table.
+        table: String,
+        /// What it needs.
+        feature: String,
+    },
+    /// A Delta table does not have the version.
+    #[error("{table}: the Delta table has no version {asked}; its newest is {newest}")]
+    DeltaVersion {
+        /// The table.
+        table: String,
+        /// The version.
+        asked: u64,
+        /// The newest version.
+        newest: u64,
+    },
+    /// A Delta table has no version of a time.
+    #[error("{table}: the Delta table has no version of {asked}: {reason}")]
+    DeltaTime {
+        /// The table.
+        table: String,
+        /// The time.
+        asked: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The log of a Delta table lacks the commit of a version.
+    #[error("{table}: the log of the Delta table lacks version {version}, and no complete checkpoint follows it")]
+    DeltaCommit {
+        /// The table.
+        table: String,
+        /// The version.
+        version: u64,
+    },
+    /// The log of a Delta table names a path that cannot be used.
+    #[error("{table}: the log of the Delta table names the file {path:?}: {reason}")]
+    DeltaPath {
+        /// The table.
+        table: String,
+        /// The path.
+        path: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A file is not as the log of a Delta table needs it.
+    #[error("{file}: damaged Delta table: {reason}")]
+    DeltaLog {
+        /// The file.
+        file: String,
+        /// The defect.
+        reason: String,
+    },
+    /// The deleted rows of a file cannot be determined.
+    #[error("{file}: its deletion vector in {vector} is damaged: {reason}")]
+    DeletionVector {
+        /// The data file.
+        file: String,
+        /// The file with the vector, or the log.
+        vector: String,
+        /// The defect.
+        reason: String,
+    },
+    /// A file that the metadata of a table names does not exist.
+    #[error("{file}: no such file, but the log of the table {table} lists it")]
+    MissingInTable {
+        /// The file.
+        file: String,
+        /// The table.
+        table: String,
+    },
+    /// A file has other rows than the metadata of its table records.
+    #[error("{file}: it has {found} rows, but the log of its table records {recorded}")]
+    RowsDisagree {
+        /// The file.
+        file: String,
+        /// The number of rows.
+        found: u64,
+        /// What the log records.
+        recorded: String,
+    },
+    /// Several columns of a file could be one of the table.
+    #[error("{file}: column \"{column}\" of the table could be any of {}", .found.join(", "))]
+    AmbiguousColumn {
+        /// The file.
+        file: String,
+        /// The column of the table.
+        column: String,
+        /// The columns of the file.
+        found: Vec<String>,
+    },
+    /// A file has a column in a type whose values are not those of the table's type.
+    #[error("{file}: column \"{column}\": the table has {expected}, but the file {found}")]
+    TypeInFile {
+        /// The file.
+        file: String,
+        /// The column of the table.
+        column: String,
+        /// Its type.
+        expected: DataType,
+        /// The type in the file.
+        found: DataType,
+    },
+    /// A file lacks the ids by which a table finds its columns.
+    #[error("{file}: the table finds its columns by ids, but the file does not record them")]
+    NoFieldIds {
+        /// The file.
+        file: String,
+    },
+}
