@@ -48,6 +48,25 @@ def test_a_table_becomes_the_bytes_that_the_command_writes(tmp_path: Path) -> No
     assert pa.table(tfr.read_tfrecord(tmp_path / "in order")).equals(rows)
 
 
+def test_rows_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
+    ids = pa.array([1, 2**63, 3, None, 2**64 - 1], pa.uint64())
+    rows = pa.table({"id": ids, "name": ["a", "b", "c", "d", "e"]})
+    out, bad = tmp_path / "set", tmp_path / "bad"
+    with pytest.raises(tfr.DataError) as refused:
+        tfr.write_tfrecord(rows, out, null="error", rejects=bad, max_rejects=2)
+    assert (refused.value.column, refused.value.row) == ("id", 1)
+    assert "max_rejects" in str(refused.value.hint) and nothing_in(tmp_path)
+    manifest = tfr.write_tfrecord(rows, out, null="error", rejects=bad, max_rejects=3)
+    assert manifest["rejects"] == {"rows": 3, "table": str(bad)}
+    assert pa.table(tfr.read_tfrecord(out)).to_pydict() == {"id": [1, 3], "name": ["a", "c"]}
+    rejected = pq.read_table(bad)
+    assert rejected.select(["id", "name"]).equals(rows.take([1, 3, 4]))
+    assert rejected["_reject_column"].to_pylist() == ["id"] * 3
+    assert rejected["_reject_row"].to_pylist() == [1, 3, 4]
+    reasons = [reason.split(" ")[0] for reason in rejected["_reject_reason"].to_pylist()]
+    assert reasons == [str(2**63), "null,", str(2**64 - 1)]
+
+
 def test_a_manifest_shows_itself(tmp_path: Path) -> None:
     manifest = tfr.write_tfrecord(pa.table({"n": range(1000)}), tmp_path / "set", shards=2)
     lines = repr(manifest).splitlines()

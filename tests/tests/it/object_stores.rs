@@ -69,6 +69,28 @@ fn store_set_reads_like_a_local_set() {
 }
 
 #[test]
+fn rejected_rows_of_a_store_set_are_in_a_local_table() {
+    let scratch = Scratch::default();
+    let bad = scratch.join("bad");
+    let query = "SELECT nullif(value, 7) AS id FROM generate_series(1, 3000)";
+    let write = |server: &S3Server| {
+        let mut command = write(server, query, "out/");
+        run(command.args(["--null", "error", "--max-rejects", "1", "--rejects"]).arg(&bad))
+    };
+    // A set that cannot be published takes the table back.
+    let broken = S3Server::default();
+    broken.fail_always(Operation::CompleteUpload, Fault::Echo);
+    write(&broken).exits_with(1);
+    assert_nothing(&broken);
+    assert!(!bad.exists());
+    let server = S3Server::default();
+    write(&server).success();
+    let manifest: Value = serde_json::from_slice(&server.object("out/_manifest.json")).unwrap();
+    assert_eq!((&manifest["totals"]["rows"], &manifest["rejects"]["rows"]), (&2999.into(), &1.into()));
+    assert_eq!(read(tfr_sql(), bad.to_str().unwrap()).lines().count(), 2);
+}
+
+#[test]
 fn store_write_of_a_failed_query_leaves_nothing() {
     let server = S3Server::default();
     let query = "SELECT value, 1 / (value - 59990) AS x FROM generate_series(1, 60000)";

@@ -171,29 +171,34 @@ impl TableCommit {
     /// table is there is a warning in the log.
     pub fn publish(mut self) -> Result<()> {
         let _settling = Settling::begin();
-        self.show()?;
+        self.put_in_place()?;
+        // The table is there, whatever fails from here on.
+        if let Err(error) = self.sync_names() {
+            staging::warn_after_commit(self.files.path(), &error);
+        }
         self.keep();
         Ok(())
     }
 
-    /// Makes the table visible, as [`publish`](Self::publish) does, and retains the old one. If this is dropped without
+    /// Makes the table visible and durable, and retains the old one. If this is dropped without
     /// [`keep`](Self::keep), a directory is withdrawn: the target is then as before, unless another run has replaced it
     /// meanwhile. A table of one file is not.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// As [`publish`](Self::publish), and if its name cannot be synced.
     pub fn show(&mut self) -> Result<()> {
         let _settling = Settling::begin();
+        self.put_in_place()?;
+        self.sync_names()
+    }
+
+    fn put_in_place(&mut self) -> Result<()> {
         match &self.files {
             TableFiles::File(_) => self.publish_file()?,
             TableFiles::Directory { .. } => {
                 let identity = identity(&self.dir).or_else(|error| self.failed(error))?;
                 self.shown = Some(Shown { by: self.publish_directory()?, identity });
             }
-        }
-        // The table is there, whatever fails from here on.
-        if let Err(error) = self.sync_names() {
-            staging::warn_after_commit(self.files.path(), &error);
         }
         Ok(())
     }
@@ -313,12 +318,13 @@ impl TableCommit {
 impl Drop for TableCommit {
     fn drop(&mut self) {
         let _settling = Settling::begin();
-        if let Some(shown) = self.shown.take()
-            && let Err(error) = self.withdraw(&shown).and_then(|()| self.sync_names().map_err(io::Error::other))
-        {
-            log::warn!("{}: cannot be withdrawn: {error}", self.files.path().display());
-            // The old table, if it is there, stays for whoever reads the warning.
-            return;
+        if let Some(shown) = self.shown.take() {
+            if let Err(error) = self.withdraw(&shown) {
+                log::warn!("{}: cannot be withdrawn: {error}", self.files.path().display());
+                // The old table, if it is there, stays for whoever reads the warning.
+                return;
+            }
+            let _unsynced = self.sync_names();
         }
         // Nobody is left to report to; the next run reports what could not be removed.
         let _unremoved = self.remove_files();
