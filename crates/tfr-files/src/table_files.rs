@@ -7,6 +7,8 @@ use arrow_schema::{FieldRef, SchemaRef};
 use datafusion_common::ScalarValue;
 use object_store::ObjectMeta;
 
+use crate::listing::TableFormat;
+
 /// The answer of a table format: which files are a table, and how their contents become its rows.
 ///
 /// A [`Listing`](crate::Listing) is made from it as from a directory, and a reader of the files' format reads it.
@@ -20,6 +22,17 @@ pub struct TableFiles {
     pub columns: Arc<ColumnsInFiles>,
     /// The files, in the order in which the table is read.
     pub files: Vec<TableFile>,
+    /// Which version of the table this is.
+    pub version: TableVersion,
+}
+
+/// The version of a table that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableVersion {
+    /// The format of the table.
+    pub format: TableFormat,
+    /// The number by which the format identifies the version.
+    pub number: u64,
 }
 
 /// A file of a table.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tfr_engine::is_ordered;
 use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
 use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
@@ -68,6 +68,7 @@ impl Query {
         let mut recorded = BTreeMap::new();
         let mut notes = Vec::new();
         let mut owners = Vec::new();
+        let mut versions = Map::new();
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -85,6 +86,7 @@ impl Query {
             let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
+            versions.extend(recorded::version(&table.name, &opened));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
         }
         for mut statement in statements {
@@ -99,6 +101,7 @@ impl Query {
             let opened = opened.downcast_ref::<DirectoryTable>();
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
             owners.extend(opened.into_iter().flat_map(|opened| opened.listing().owners()).cloned());
+            versions.extend(opened.and_then(|opened| recorded::version(table.name.table(), opened)));
         }
         for path in names::quoted_tables(&mut query) {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
@@ -117,9 +120,13 @@ impl Query {
                     names::rename_quoted(&mut query, &path, &name);
                 }
                 notes.extend(origin::note(&opened, &name, Spelling::Argument));
+                versions.extend(recorded::version(&location.to_string(), &opened));
                 context.register_table(TableReference::bare(name), opened)?;
                 inputs.insert(location.to_string());
             }
+        }
+        if !versions.is_empty() {
+            recorded.insert("versions".to_owned(), Value::Object(versions));
         }
         let listed = names::listed_files(&mut query);
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));

@@ -5,7 +5,7 @@ use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
 use serde_json::{Map, Value, json};
-use tfr_files::LocationText;
+use tfr_files::{DirectoryTable, LocationText, TableVersion};
 use tfr_formats::{InputFormat, TableSpec};
 
 use crate::secrets::Secrets;
@@ -23,6 +23,12 @@ pub fn statement(statement: &Statement) -> String {
         }
         _ => text,
     }
+}
+
+/// Returns the name and the version of a table whose format has versions, so that another run can read the same rows.
+pub fn version(name: &str, table: &DirectoryTable) -> Option<(String, Value)> {
+    let TableVersion { format, number } = table.listing().version()?;
+    Some((name.to_owned(), json!({ "format": format.name(), "version": number })))
 }
 
 /// Returns the locations and the dialect of a table: the options of `--table` that differ from their defaults.

@@ -377,3 +377,27 @@ fn delta_tables_of_a_store_are_read() {
         assert_rows(found, &expected(&tables().join("expected").join(format!("{table}.jsonl"))), table);
     }
 }
+
+/// So that another run can read the same rows, after the table has moved on.
+#[test]
+fn delta_version_is_in_the_manifest() {
+    let scratch = Scratch::default();
+    copied(&scratch, "history_dml");
+    let declared =
+        "CREATE EXTERNAL TABLE t STORED AS DELTA LOCATION 'history_dml/' OPTIONS ('version' '2'); SELECT id FROM t";
+    for (number, (arguments, table, version)) in [
+        (vec!["SELECT id FROM 'history_dml/'"], "history_dml/", 3),
+        (vec!["--table", "t=history_dml/,version=1", "SELECT id FROM t"], "t", 1),
+        (vec![declared], "t", 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("out-{number}");
+        run(tfr_sql().args(arguments).args(["--out", &out]).current_dir(scratch.path())).success();
+        let manifest = fs::read(scratch.join(out).join("_manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let expected = json!({ table: { "format": "Delta Lake", "version": version } });
+        assert_eq!(manifest["options"]["versions"], expected);
+    }
+}

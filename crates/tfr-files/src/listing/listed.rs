@@ -17,7 +17,7 @@ use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
 use crate::listing::search::find_files;
 use crate::listing::table_format::Owner;
-use crate::table_files::TableFiles;
+use crate::table_files::{TableFiles, TableVersion};
 use crate::unchanged::store::UnchangedFiles;
 
 /// The files of a table, listed once and in a stable order.
@@ -43,6 +43,7 @@ pub struct Listing {
     locations: Vec<String>,
     owners: Vec<Owner>,
     unfinished: Vec<String>,
+    version: Option<TableVersion>,
 }
 
 impl Listing {
@@ -130,7 +131,8 @@ impl Listing {
         }
         let values = table.files.iter().map(|file| file.constants.clone()).collect();
         let listing = Self::without_partitions(store_url, store, vec![(location, metas)])?;
-        Ok(listing.with_partitions(PartitionColumns::of_values(&table.constants, values)))
+        let listing = listing.with_partitions(PartitionColumns::of_values(&table.constants, values));
+        Ok(Self { version: Some(table.version), ..listing })
     }
 
     fn without_partitions(
@@ -154,7 +156,17 @@ impl Listing {
         let files: Arc<[ObjectMeta]> = files.into();
         let store = Arc::new(UnchangedFiles::new(store, &store_url, names.clone(), Arc::clone(&files)));
         let partitions = PartitionColumns::default();
-        Ok(Self { store_url, store, files, partitions, names, locations, owners: Vec::new(), unfinished: Vec::new() })
+        Ok(Self {
+            store_url,
+            store,
+            files,
+            partitions,
+            names,
+            locations,
+            owners: Vec::new(),
+            unfinished: Vec::new(),
+            version: None,
+        })
     }
 
     /// Sets the tables that the files belong to.
@@ -216,6 +228,11 @@ impl Listing {
     /// Returns the locations as the user wrote them.
     pub fn locations(&self) -> &[String] {
         &self.locations
+    }
+
+    /// The version of the table, if its files are those of a table format.
+    pub fn version(&self) -> Option<TableVersion> {
+        self.version
     }
 
     /// Returns the tables that files belong to, if the listing was made with [`OwnedFiles::Report`].

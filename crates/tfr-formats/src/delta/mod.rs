@@ -27,7 +27,10 @@ use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use tfr_files::{ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Location, TableFile, TableFiles};
+use tfr_files::{
+    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Location, TableFile, TableFiles, TableFormat,
+    TableVersion,
+};
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
@@ -94,7 +97,7 @@ async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result
 
 /// Returns what the log says about the files.
 async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> Result<TableFiles> {
-    let Snapshot { metadata, protocol, files, .. } = snapshot;
+    let Snapshot { version, metadata, protocol, files } = snapshot;
     let mapping = Mapping::of(&metadata, &protocol).map_err(|feature| unsupported(place, feature))?;
     let schema = metadata.schema_string.as_deref();
     let schema = schema.ok_or_else(|| damaged(place.table(), "its log has no schema".to_owned()))?;
@@ -119,6 +122,7 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
         constants: constants.into_iter().map(|(field, _)| field).collect(),
         columns: Arc::new(ColumnsInFiles { by_id: mapping == Mapping::Id, columns }),
         files,
+        version: TableVersion { format: TableFormat::Delta, number: version },
     })
 }
 

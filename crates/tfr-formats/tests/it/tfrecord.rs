@@ -145,6 +145,10 @@ async fn tfrecord_columns_come_from_a_schema_file() -> Result<()> {
     assert_eq!(texts(&read(&data.join("f").display().to_string()).await?)?, [["[7]", "NULL"]]);
     fs::write(data.join("schema.pbtxt"), "feature {")?;
     let error = read(&data.display().to_string()).await.expect_err("no schema");
-    assert!(chain(&error).contains("schema.pbtxt: no description of columns that can be read: line 1"), "{}", chain(&error));
+    assert!(
+        chain(&error).contains("schema.pbtxt: no description of columns that can be read: line 1"),
+        "{}",
+        chain(&error)
+    );
     Ok(())
 }
