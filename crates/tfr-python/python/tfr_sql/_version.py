@@ -22,7 +22,7 @@ def version() -> str:
     except metadata.PackageNotFoundError:
         pass
     try:
-        # "tfr-sql 0.1.0"
+        # "tfr-sql 0.2.0"
         printed = subprocess.run([find_command(), "-V"], capture_output=True, text=True, check=True).stdout
     except (TfrError, OSError, subprocess.CalledProcessError):
         return _UNKNOWN
