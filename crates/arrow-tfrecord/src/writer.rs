@@ -5,7 +5,7 @@ mod column;
 mod convert;
 mod encoder;
 mod feature;
-mod misfit;
+mod row_errors;
 mod shred;
 mod sink;
 pub(crate) mod tensor;

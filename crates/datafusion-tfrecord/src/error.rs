@@ -34,7 +34,7 @@ pub enum ErrorKind {
         found: u64,
     },
     /// More rows do not fit than may be rejected.
-    #[error("{}, and at most {most} may be rejected", misfits(*rejected))]
+    #[error("{}, and at most {most} may be rejected", unfit_rows(*rejected))]
     TooManyRejects {
         /// Number of rows that may be rejected.
         most: u64,
@@ -449,7 +449,7 @@ fn and_sets(more: usize) -> String {
     }
 }
 
-fn misfits(rows: u64) -> String {
+fn unfit_rows(rows: u64) -> String {
     match rows {
         1 => "1 row does not fit".to_owned(),
         rows => format!("at least {rows} rows do not fit"),

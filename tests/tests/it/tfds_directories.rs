@@ -57,7 +57,7 @@ fn tfds_directories_have_the_rows_of_tfds() {
     assert_eq!(all.stdout, "{\"n\":10}\n");
 }
 
-/// What features.json describes in no way that a column can have is read as before, and the user is told.
+/// What features.json describes in no way that a column can have is read as before, with a warning.
 #[test]
 fn tfds_encoded_tensors_are_bytes() {
     let found =

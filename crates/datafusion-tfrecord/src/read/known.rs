@@ -12,7 +12,7 @@ pub struct KnownFile {
     pub compression: Option<Compression>,
     /// The end of its records: their number, and the bytes of all of them including frames.
     pub end: Option<Position>,
-    /// Whether the number of records may stand for them. If not, it is compared when the file is read.
+    /// Whether the number of records is trusted. If not, it is compared when the file is read.
     pub is_counted: bool,
     /// Positions where reading can start, in order, except the start of the file.
     pub offsets: Arc<[RecordOffset]>,

@@ -173,27 +173,28 @@ struct Checked {
     /// The others, as rows of the table of rejected rows.
     rejected: Option<RecordBatch>,
     /// Why they do not fit.
-    misfits: Vec<arrow_tfrecord::Error>,
+    row_errors: Vec<arrow_tfrecord::Error>,
 }
 
 impl Check {
     fn check(&self, rows: RecordBatch, rows_before: u64) -> Result<Checked> {
         let place = self.place;
-        let misfits = self.encoder.misfits(&self.arrangement.records(&rows)?);
-        let misfits = misfits.map_err(|error| place.encode_error(RowsError::Encode(error), rows_before))?;
-        if misfits.is_empty() {
-            return Ok(Checked { rows, rejected: None, misfits });
+        let row_errors = self.encoder.row_errors(&self.arrangement.records(&rows)?);
+        let row_errors = row_errors.map_err(|error| place.encode_error(RowsError::Encode(error), rows_before))?;
+        if row_errors.is_empty() {
+            return Ok(Checked { rows, rejected: None, row_errors });
         }
         let mut fits = vec![true; rows.num_rows()];
-        for misfit in &misfits {
-            let row = misfit.row().and_then(|row| fits.get_mut(usize::try_from(row).ok()?));
+        for row_error in &row_errors {
+            let row = row_error.row().and_then(|row| fits.get_mut(usize::try_from(row).ok()?));
             *row.ok_or_else(|| internal_datafusion_err!("a row that does not fit is not in its batch"))? = false;
         }
-        let misfits: Vec<_> = misfits.into_iter().map(|misfit| misfit.with_row_offset(rows_before)).collect();
+        let row_errors: Vec<_> =
+            row_errors.into_iter().map(|row_error| row_error.with_row_offset(rows_before)).collect();
         let rejected = filter_record_batch(&rows, &fits.iter().map(|fits| Some(!fits)).collect::<BooleanArray>())?;
-        let rejected = reject_batch(&self.schema, &rejected, &misfits, place.partition)?;
+        let rejected = reject_batch(&self.schema, &rejected, &row_errors, place.partition)?;
         let rows = filter_record_batch(&rows, &BooleanArray::from(fits))?;
-        Ok(Checked { rows, rejected: Some(rejected), misfits })
+        Ok(Checked { rows, rejected: Some(rejected), row_errors })
     }
 }
 
@@ -210,9 +211,9 @@ impl Recorder {
     /// Returns the rows that fit.
     async fn record(self, checked: Checked) -> Result<RecordBatch> {
         let Self { counts, rejects, place, run } = self;
-        let Checked { rows, rejected, misfits } = checked;
-        let all = (rows.num_rows() + misfits.len()) as u64;
-        counts.count(all, misfits, place, rejects.most)?;
+        let Checked { rows, rejected, row_errors } = checked;
+        let all = (rows.num_rows() + row_errors.len()) as u64;
+        counts.count(all, row_errors, place, rejects.most)?;
         if let (Some(rejected), Some(run)) = (rejected, run) {
             let added = run.wait_for_disk(move |_| rejects.table.add(place.partition, rejected));
             added.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;

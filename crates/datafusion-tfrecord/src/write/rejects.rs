@@ -14,7 +14,7 @@ use crate::error::ErrorKind;
 /// Rejects rows whose values their features cannot represent, in place of an error. The set is the one of all other
 /// rows.
 ///
-/// A row is rejected if the encoder refuses one of its values ([`arrow_tfrecord::Encoder::misfits`]). Values that cannot
+/// A row is rejected if the encoder refuses one of its values ([`arrow_tfrecord::Encoder::row_errors`]). Values that cannot
 /// name directories or splits, and records that are too long, remain errors.
 #[derive(Debug, Clone)]
 pub struct Rejects {
@@ -90,19 +90,22 @@ pub fn reject_schema(rows: &Schema) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields, rows.metadata().clone())))
 }
 
-/// Returns rejected rows with their places and reasons. `misfits` are their errors, with the rows of the partition.
+/// Returns rejected rows with their places and reasons. `row_errors` are their errors, with the rows of the partition.
 pub(super) fn reject_batch(
     schema: &SchemaRef,
     rows: &RecordBatch,
-    misfits: &[arrow_tfrecord::Error],
+    row_errors: &[arrow_tfrecord::Error],
     partition: u32,
 ) -> Result<RecordBatch> {
-    let row = |misfit: &arrow_tfrecord::Error| misfit.row().and_then(|row| i64::try_from(row).ok()).unwrap_or(i64::MAX);
+    let row =
+        |row_error: &arrow_tfrecord::Error| row_error.row().and_then(|row| i64::try_from(row).ok()).unwrap_or(i64::MAX);
     let own: [ArrayRef; 4] = [
-        Arc::new(StringArray::from_iter_values(misfits.iter().map(|misfit| misfit.column().unwrap_or_default()))),
-        Arc::new(StringArray::from_iter_values(misfits.iter().map(arrow_tfrecord::Error::reason))),
-        Arc::new(Int64Array::from_iter_values(misfits.iter().map(|_| i64::from(partition)))),
-        Arc::new(Int64Array::from_iter_values(misfits.iter().map(row))),
+        Arc::new(StringArray::from_iter_values(
+            row_errors.iter().map(|row_error| row_error.column().unwrap_or_default()),
+        )),
+        Arc::new(StringArray::from_iter_values(row_errors.iter().map(arrow_tfrecord::Error::reason))),
+        Arc::new(Int64Array::from_iter_values(row_errors.iter().map(|_| i64::from(partition)))),
+        Arc::new(Int64Array::from_iter_values(row_errors.iter().map(row))),
     ];
     let columns = own.into_iter().chain(rows.columns().iter().cloned()).collect();
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
@@ -135,20 +138,20 @@ impl FirstReject {
 }
 
 impl RejectCounts {
-    /// Counts rows of a partition, of which `misfits` are rejected.
+    /// Counts rows of a partition, of which `row_errors` are rejected.
     ///
     /// # Errors
     /// More than `most` rows have been rejected.
     pub(super) fn count(
         &self,
         rows: u64,
-        misfits: Vec<arrow_tfrecord::Error>,
+        row_errors: Vec<arrow_tfrecord::Error>,
         place: PartitionPlace,
         most: u64,
     ) -> Result<()> {
         self.checked.fetch_add(rows, Ordering::Relaxed);
-        let more = misfits.len() as u64;
-        let Some(error) = misfits.into_iter().next() else { return Ok(()) };
+        let more = row_errors.len() as u64;
+        let Some(error) = row_errors.into_iter().next() else { return Ok(()) };
         let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         rejected.rows += more;
         let found = FirstReject { place, error };

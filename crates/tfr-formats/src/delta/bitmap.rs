@@ -89,7 +89,7 @@ fn bitmap(reader: &mut Reader<'_>, high: u64, rows: &mut DeletedRows) -> Result<
         }
         let found = rows.count() - before;
         if found != cardinality as u64 {
-            return Err(format!("a container of {found} positions is said to have {cardinality}"));
+            return Err(format!("a container has {found} positions, but records {cardinality}"));
         }
     }
     Ok(())
@@ -208,7 +208,7 @@ mod tests {
     fn deletion_vectors_with_contradictions_are_refused() {
         for (bytes, defect) in [
             (list(&[(0, 1, false, numbers(&[4, 3]))]), "position 4294967299 is out of order"),
-            (list(&[(0, 2, true, numbers(&[1, 0, 1]))]), "a container of 2 positions is said to have 3"),
+            (list(&[(0, 2, true, numbers(&[1, 0, 1]))]), "a container has 2 positions, but records 3"),
             (list(&[(0, 1, true, numbers(&[1, 65_535, 1]))]), "a run of 2 positions from 65535 on"),
             ([list(&[(0, 0, false, numbers(&[1]))]), vec![0]].concat(), "1 bytes follow its end"),
             (vec![0; 4], "it begins with 0, not with 1681511377"),

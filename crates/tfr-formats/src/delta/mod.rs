@@ -1,6 +1,6 @@
 //! Delta Lake: the log of a table determines its files.
 //!
-//! The log is replayed here (`snapshot`), from the newest checkpoint on. What it says about each file becomes a
+//! The log is replayed here (`snapshot`), from the newest checkpoint on. What it records about each file becomes a
 //! [`TableFiles`], which the crate's own Parquet reader reads. Whatever can be compared is: sizes of files, numbers of
 //! rows, checksums and cardinalities of deletion vectors. What a table needs that is not known here is refused by name.
 //!
@@ -95,7 +95,7 @@ async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result
     Snapshot::read(place, &files).await
 }
 
-/// Returns what the log says about the files.
+/// Returns the files as the log describes them.
 async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> Result<TableFiles> {
     let Snapshot { version, metadata, protocol, files } = snapshot;
     let mapping = Mapping::of(&metadata, &protocol).map_err(|feature| unsupported(place, feature))?;

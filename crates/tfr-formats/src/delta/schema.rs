@@ -10,7 +10,7 @@ use tfr_files::{ColumnInFiles, unreadable_field};
 
 use super::actions::{Metadata, Protocol};
 
-/// The property that says how columns are called in files.
+/// The property that determines the names of columns in files.
 const MODE: &str = "delta.columnMapping.mode";
 
 const ID: &str = "delta.columnMapping.id";

@@ -146,7 +146,7 @@ pub(super) async fn actions(place: &Place, meta: ObjectMeta) -> Result<Vec<Actio
     actions.map_err(|reason| damaged(place.name(&meta.location), reason).into())
 }
 
-/// Checks that this reader knows what a table needs. The error is what it does not know.
+/// Checks that this reader supports all that a table requires. The error names what it does not support.
 fn check(metadata: &Metadata, protocol: &Protocol) -> Result<(), String> {
     let version = protocol.min_reader_version;
     match (&protocol.reader_features, version) {

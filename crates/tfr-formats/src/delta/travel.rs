@@ -26,11 +26,11 @@ pub(crate) fn parse(text: &str) -> Option<DateTime<Utc>> {
 
 /// Returns the newest version that was there at a time. `metadata` is that of the newest version.
 ///
-/// A version is as old as its commit says, if the table records that, else as its commit's file. Times of files are
-/// raised where a later version has an earlier one, as Delta does.
+/// The time of a version is that in its commit, if the table records such times, else the modification time of its
+/// commit's file. A time of a file that is earlier than that of the version before is raised, as Delta does.
 ///
 /// # Errors
-/// The table has no version that is so old, or the newest is older.
+/// The time is before the oldest version, or after the newest.
 pub(super) async fn version_at(
     place: &Place,
     log: &LogFiles,

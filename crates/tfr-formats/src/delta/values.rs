@@ -4,7 +4,7 @@ use arrow_schema::{DataType, TimeUnit};
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use datafusion_common::ScalarValue;
 
-/// Parses a value. An empty text is null, as the protocol says. `None` if the text is not a value of the type, or a
+/// Parses a value. An empty text is null, by the protocol. `None` if the text is not a value of the type, or a
 /// partition column cannot have it.
 pub(super) fn parse(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return ScalarValue::try_from(data_type).ok() };

@@ -16,7 +16,7 @@ use tfrecord_shards::Manifest;
 use crate::workbench::{Workbench, assert_prints, check_report, tell};
 
 /// 5,000 rows in `rows.parquet`. Each 500th id and, from 100 on, each 1,000th weight do not fit.
-fn with_misfits() -> Workbench {
+fn with_unfit_rows() -> Workbench {
     let bench = Workbench::new();
     let numbers = || 0..5_000_u64;
     let id = |row: u64| if row % 500 == 499 { u64::MAX - row } else { row };
@@ -134,7 +134,7 @@ fn rejected_rows_have_column_reason_place_and_their_own_values() {
 
 #[test]
 fn rejects_give_the_files_of_the_rows_that_fit() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let arrangements: [&[&str]; 10] = [
         &[],
         &["--shards", "3"],
@@ -174,7 +174,7 @@ fn rejects_give_the_files_of_the_rows_that_fit() {
 
 #[test]
 fn rejects_of_an_ordered_query_are_not_in_its_ranges() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let ordered = |condition: &str| format!("{ROWS} {condition} ORDER BY row DESC");
     let arguments = ["--shards", "4", "--rejects", "bad", "--max-rejects", "15", "--out", "all"];
     let output = bench.run(&[&[ordered("").as_str()], arguments.as_slice()].concat());
@@ -196,7 +196,7 @@ fn rejects_of_an_ordered_query_are_not_in_its_ranges() {
 
 #[test]
 fn rejects_of_partitions_are_in_order() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let arguments = ["--partitions", "3", "--rejects", "bad", "--max-rejects", "15", "--out", "set", "--quiet"];
     assert!(bench.run(&[&[ROWS], arguments.as_slice()].concat()).status.success());
     let bad = rejected(&bench, "bad");
@@ -219,7 +219,7 @@ fn rejects_do_not_enter_a_vocabulary() {
 
 #[test]
 fn rejects_beyond_the_maximum_publish_nothing() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let shown =
         bench.tell(&[ROWS, "--partitions", "1", "--out", "set", "--rejects", "bad", "--max-rejects", "14", "--quiet"]);
     assert_prints!(shown, @r#"
@@ -239,7 +239,7 @@ fn rejects_beyond_the_maximum_publish_nothing() {
 
 #[test]
 fn rejects_table_without_rows_replaces_that_of_an_earlier_run() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let write = |query: &str, more: &[&str]| {
         let arguments = ["--out", "set", "--rejects", "bad", "--max-rejects", "15", "--quiet"];
         bench.run(&[&[query], arguments.as_slice(), more].concat())
@@ -267,7 +267,7 @@ fn rejects_table_without_rows_replaces_that_of_an_earlier_run() {
 
 #[test]
 fn rejects_of_an_append_are_recorded_with_its_run() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let write = |bad: &str, mode: &str| {
         bench.run(&[ROWS, "--out", "set", "--mode", mode, "--rejects", bad, "--max-rejects", "15", "--report", "json"])
     };
@@ -284,7 +284,7 @@ fn rejects_of_an_append_are_recorded_with_its_run() {
 
 #[test]
 fn rejects_refuse_what_cannot_be_right_before_the_first_byte() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let refused = |query: &str, arguments: &[&str], code: i32, text: &str| {
         let output = bench.run(&[&[query], arguments].concat());
         let shown = tell(&output);
@@ -312,7 +312,7 @@ fn rejects_refuse_what_cannot_be_right_before_the_first_byte() {
 
 #[test]
 fn rejects_and_their_directory_are_in_the_plan() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     let shown = bench.tell(&[ROWS, "--out", "set", "--rejects", "bad", "--max-rejects", "20", "--dry-run"]);
     assert!(shown.contains("rejects at most 20 rows to bad\n"), "{shown}");
     assert!(shown.contains("rows    about 5,000 (estimated"), "{shown}");
@@ -321,7 +321,7 @@ fn rejects_and_their_directory_are_in_the_plan() {
 
 #[test]
 fn rejects_must_be_within_what_is_allowed() {
-    let bench = with_misfits();
+    let bench = with_unfit_rows();
     fs::create_dir(bench.path().join("out")).unwrap();
     let write = |bad: &str| {
         let allowed = ["--allow", "rows.parquet", "--allow", "out", "--temp-dir", "out"];

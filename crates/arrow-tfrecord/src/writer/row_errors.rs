@@ -1,4 +1,4 @@
-//! [`Encoder::misfits`]: finds the rows of a batch that cannot be written.
+//! [`Encoder::row_errors`]: finds the rows of a batch that cannot be written.
 
 use arrow_array::RecordBatch;
 
@@ -23,12 +23,12 @@ impl Encoder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let batch = RecordBatch::try_from_iter([("id", Arc::new(UInt64Array::from(vec![1, u64::MAX, 3])) as ArrayRef)])?;
     /// let encoder = Encoder::new(Arc::new(Mapping::try_new(&batch.schema(), &MappingOptions::default())?));
-    /// let misfits = encoder.misfits(&batch)?;
-    /// assert_eq!(misfits.iter().map(|misfit| misfit.row()).collect::<Vec<_>>(), [Some(1)]);
+    /// let row_errors = encoder.row_errors(&batch)?;
+    /// assert_eq!(row_errors.iter().map(|row_error| row_error.row()).collect::<Vec<_>>(), [Some(1)]);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn misfits(&self, batch: &RecordBatch) -> Result<Vec<Error>> {
+    pub fn row_errors(&self, batch: &RecordBatch) -> Result<Vec<Error>> {
         let mut found = Vec::new();
         let mut ranges: Vec<_> = std::iter::once(0..batch.num_rows()).collect();
         while let Some(rows) = ranges.pop() {
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn misfits_are_those_of_each_row_alone(rows in prop::collection::vec((0..4_u8, 0..4_u8), 0..200)) {
+        fn row_errors_are_those_of_each_row_alone(rows in prop::collection::vec((0..4_u8, 0..4_u8), 0..200)) {
             let rows: Vec<_> = rows.into_iter().map(|(id, weight)| (id == 0, weight == 0)).collect();
             let ids = rows.iter().map(|(id, _)| if *id { u64::MAX } else { 1 });
             let weights = rows.iter().map(|(_, weight)| if *weight { -1e300 } else { 1.5 });
@@ -81,26 +81,26 @@ mod tests {
                 ("b", Arc::new(UInt64Array::from_iter_values(ids)) as ArrayRef),
                 ("a", Arc::new(Float64Array::from_iter_values(weights))),
             ]).expect("a batch");
-            let found = encoder(&batch).misfits(&batch).expect("rows");
+            let found = encoder(&batch).row_errors(&batch).expect("rows");
             let found: Vec<_> = found.iter().map(|error| (error.row().expect("a row"), error.to_string())).collect();
             prop_assert_eq!(found, one_by_one(&batch));
         }
     }
 
     #[test]
-    fn misfits_of_a_batch_without_a_row_that_fits() {
+    fn row_errors_of_a_batch_without_a_row_that_fits() {
         let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values((0..8_192).map(|row| u64::MAX - row)));
         let batch = RecordBatch::try_from_iter([("id", ids)]).expect("a batch");
-        let found = encoder(&batch).misfits(&batch).expect("rows");
+        let found = encoder(&batch).row_errors(&batch).expect("rows");
         assert_eq!(found.iter().filter_map(Error::row).collect::<Vec<_>>(), (0..8_192).collect::<Vec<_>>());
         assert!(found.iter().all(|error| error.column() == Some("id")));
         assert_eq!(found[8_191].reason(), "18446744073709543424 does not fit an int64 (at most 9223372036854775807)");
     }
 
     #[test]
-    fn misfits_of_other_columns_are_an_error() {
+    fn row_errors_of_other_columns_are_an_error() {
         let batch = |name| RecordBatch::try_from_iter([(name, Arc::new(UInt64Array::from(vec![1])) as ArrayRef)]);
-        let error = encoder(&batch("a").expect("a batch")).misfits(&batch("b").expect("a batch"));
+        let error = encoder(&batch("a").expect("a batch")).row_errors(&batch("b").expect("a batch"));
         assert!(matches!(error.expect_err("other columns").kind(), ErrorKind::SchemaMismatch { .. }));
     }
 }
