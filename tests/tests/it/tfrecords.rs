@@ -39,9 +39,9 @@ async fn sound_files_of_the_corpus() {
         }
         let path = corpus.join(&entry.path);
         // Next to those of TensorFlow Datasets is a description of their columns.
-        let records = format!("t={},format=tfrecord", path.display());
+        let table = format!("t={},format=tfrecord", path.display());
         let found = match entry.path.starts_with("tfds/") {
-            true => session::select_all_of(&context, &records).await,
+            true => session::select_all_of(&context, &table).await,
             false => session::select_all(&context, &path).await,
         };
         let differences = match found {

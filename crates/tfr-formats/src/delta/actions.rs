@@ -23,7 +23,7 @@ pub(super) struct Action {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Add {
     pub(super) path: String,
-    /// The values of the partition columns, by their names in the files. A value that is missing is null.
+    /// The values of the partition columns, by their names in the files.
     #[serde(default)]
     pub(super) partition_values: BTreeMap<String, Option<String>>,
     pub(super) size: u64,
@@ -70,7 +70,6 @@ pub(super) struct Metadata {
     pub(super) format: Format,
     /// JSON. A table that is being created may have none.
     pub(super) schema_string: Option<String>,
-    #[serde(default)]
     pub(super) partition_columns: Vec<String>,
     #[serde(default)]
     pub(super) configuration: BTreeMap<String, Option<String>>,

@@ -26,6 +26,10 @@ pub(super) fn of_json(bytes: &[u8]) -> Result<Vec<Action>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let mut actions = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        // Of an array, the first element would be the first kind of action.
+        if !line.trim_start().starts_with('{') {
+            return Err(format!("line {}: it is not an object", index + 1));
+        }
         let action = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))?;
         actions.push(action);
     }

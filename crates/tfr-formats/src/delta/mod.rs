@@ -108,6 +108,9 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
         let found = fields.iter().zip(&columns).find(|(field, _)| field.name() == name);
         let (field, column) = found
             .ok_or_else(|| unsupported(place, format!("a partition column {name:?}, which is not in its schema")))?;
+        if constants.iter().any(|(known, _)| known.name() == name) {
+            return Err(unsupported(place, format!("a partition column {name:?} that is listed twice")).into());
+        }
         constants.push((Arc::clone(field), column.clone()));
     }
     warn_of_times(place, &constants, &files);
@@ -144,7 +147,11 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
     let file = place.name(&path);
     let mut values = Vec::with_capacity(constants.len());
     for (field, column) in constants {
-        let text = add.partition_values.get(&column.in_file).and_then(Option::as_deref);
+        let Some(text) = add.partition_values.get(&column.in_file) else {
+            let reason = format!("the log has no value of its partition column {:?}", field.name());
+            return Err(damaged(file, reason).into());
+        };
+        let text = text.as_deref();
         let value = values::parse(text, field.data_type()).ok_or_else(|| {
             tfr_files::Error::from(tfr_files::ErrorKind::PartitionValue {
                 file: file.clone(),

@@ -1,5 +1,6 @@
 //! The schema of a Delta table: its columns, and how they are called in the files.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
@@ -101,6 +102,7 @@ pub(super) fn parse(text: &str, mapping: Mapping, table: &str) -> Result<(Vec<Fi
         columns.push(field);
         in_files.push(in_file);
     }
+    check_unique(&in_files)?;
     Ok((columns, in_files))
 }
 
@@ -127,6 +129,19 @@ impl Column {
     }
 }
 
+/// Checks that no two columns have one name, in any case, or are one column of the files.
+fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
+    let (mut names, mut in_files, mut ids) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let repeated = columns.iter().find(|column| {
+        let is_new = names.insert(column.name.to_lowercase()) & in_files.insert(&column.in_file);
+        !(is_new & column.id.is_none_or(|id| ids.insert(id)))
+    });
+    match repeated {
+        Some(column) => Err(format!("the column {:?}, which has the name or the id of another one,", column.name)),
+        None => Ok(()),
+    }
+}
+
 /// The type of values, or why they cannot be read.
 type Readable = Result<DataType, String>;
 
@@ -147,6 +162,7 @@ impl Type {
                         None => data_type = data_type.map(|fields: Vec<FieldRef>| [fields, vec![field]].concat()),
                     }
                 }
+                check_unique(&parts)?;
                 Ok((data_type.map(|fields| with_struct_fields(Fields::from(fields))), parts))
             }
             Self::Nested(Nested::Array { element_type }) => {
@@ -205,7 +221,8 @@ mod tests {
 
     fn metadata(mode: &str) -> Metadata {
         let text = format!(
-            r#"{{"format": {{"provider": "parquet"}}, "schemaString": "", "configuration": {{"delta.columnMapping.mode": "{mode}"}}}}"#
+            r#"{{"format": {{"provider": "parquet"}}, "schemaString": "", "partitionColumns": [],
+                "configuration": {{"delta.columnMapping.mode": "{mode}"}}}}"#
         );
         serde_json::from_str(&text).unwrap()
     }

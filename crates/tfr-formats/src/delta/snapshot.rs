@@ -20,10 +20,13 @@ const REQUESTS: usize = 16;
 /// The newest version of the protocol for readers, which lists the features that a table needs.
 const WITH_FEATURES: u32 = 3;
 
+/// The feature of files with deletion vectors.
+const VECTORS: &str = "deletionVectors";
+
 /// The features that ask nothing of a reader, or what this reader does.
 const FEATURES: &[&str] = &[
     "columnMapping",
-    "deletionVectors",
+    VECTORS,
     "timestampNtz",
     "typeWidening",
     "typeWidening-preview",
@@ -97,6 +100,12 @@ impl Snapshot {
                 return Err(damaged(place.name(&path), reason).into());
             }
         }
+        let has_vectors = protocol.reader_features.iter().flatten().any(|feature| feature == VECTORS);
+        if !has_vectors && unique.values().any(|add| add.deletion_vector.is_some()) {
+            return Err(
+                unsupported(place, "a deletion vector, without that feature in its protocol,".to_owned()).into()
+            );
+        }
         Ok(Self { version: files.version, metadata, protocol, files: unique })
     }
 }
@@ -143,7 +152,23 @@ pub(super) async fn actions(place: &Place, meta: ObjectMeta) -> Result<Vec<Actio
         Some("parquet") => of_parquet(bytes),
         _ => of_json(&bytes),
     };
+    let actions = actions.and_then(|actions| match more_than_one(&actions) {
+        Some(action) => Err(format!("it contains more than one action {action}")),
+        None => Ok(actions),
+    });
     actions.map_err(|reason| damaged(place.name(&meta.location), reason).into())
+}
+
+/// Returns an action that a file of the log has several times, but may have once.
+fn more_than_one(actions: &[Action]) -> Option<&'static str> {
+    let is_repeated = |is_one: fn(&Action) -> bool| actions.iter().filter(|action| is_one(action)).nth(1).is_some();
+    if is_repeated(|action| action.protocol.is_some()) {
+        Some("protocol")
+    } else if is_repeated(|action| action.meta_data.is_some()) {
+        Some("metaData")
+    } else {
+        None
+    }
 }
 
 /// Checks that this reader supports all that a table requires. The error names what it does not support.

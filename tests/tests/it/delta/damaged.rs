@@ -156,6 +156,32 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         |t| edit_log(t, |text| text.replace("\"pint\":\"-1\"", "\"pint\":\"-1.5\"")),
         "\"-1.5\" is not a value",
     ),
+    (
+        "part_types",
+        |t| edit_log(t, |text| text.replace("\"pint\":\"-1\"", "\"PINT\":\"-1\"")),
+        "the log has no value of its partition column \"pint\"",
+    ),
+    (
+        "dv_file",
+        |t| edit_log(t, |text| text.replace("\"readerFeatures\":[\"deletionVectors\",", "\"readerFeatures\":[")),
+        "a deletion vector, without that feature in its protocol,",
+    ),
+    (
+        "history_dml",
+        |t| edit_log(t, |text| text.replace("\\\"name\\\":\\\"name\\\"", "\\\"name\\\":\\\"ID\\\"")),
+        "the column \"ID\", which has the name or the id of another one,",
+    ),
+    ("history_dml", |t| edit_log(t, |text| format!("{text}[null]\n")), "it is not an object"),
+    (
+        "history_dml",
+        |t| {
+            edit_log(t, |text| {
+                let protocol = text.lines().find(|line| line.contains("\"protocol\"")).map(str::to_owned);
+                format!("{text}{}\n", protocol.unwrap_or_default())
+            });
+        },
+        "it contains more than one action protocol",
+    ),
 ];
 
 #[test]
