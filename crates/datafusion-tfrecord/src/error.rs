@@ -390,7 +390,7 @@ pub enum ErrorKind {
         source: DataFusionError,
     },
     /// No file of a table is of the requested split.
-    #[error("no file is of the split {split:?}; the splits by the names of the files are: {}", or_none(known))]
+    #[error("no file is of the split {split:?}; the splits are: {}", or_none(known))]
     UnknownSplit {
         /// The split.
         split: String,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, overload
 
 from . import _native
-from ._errors import DataError, UsageError
+from ._errors import DataError
 from ._manifest import Manifest
 from ._paths import Paths, StrPath, expand, expand_records
 from ._schema import Schema
@@ -75,17 +75,6 @@ def manifest(path: StrPath) -> Manifest:
     """
     __tracebackhide__ = True
     return Manifest(json.loads(_native.manifest(os.fspath(path))), out=os.fspath(path))
-
-
-def shards_of_split(directory: str, split: str) -> list[str]:
-    """Returns the paths of the shards of a split of a set."""
-    __tracebackhide__ = True
-    shards = manifest(directory)["shards"]
-    found = [os.path.join(directory, shard["path"]) for shard in shards if shard.get("split") == split]
-    if not found:
-        names = ", ".join(dict.fromkeys(shard["split"] for shard in shards if shard.get("split")))
-        raise UsageError(f"{directory}: no shard of split {split!r}: the manifest lists {names or 'no splits'}")
-    return found
 
 
 @overload

@@ -13,7 +13,6 @@ from ._categories import as_map_file, ranked_columns, vocabularies
 from ._command import Command, Progress, arguments_of, losses_are_errors
 from ._errors import TfrError, UsageError
 from ._hugging_face import Rows, is_dataset, is_dataset_dict
-from ._inspect import shards_of_split
 from ._manifest import Manifest, Plan
 from ._options import QUERY, READING, WRITING
 from ._paths import Paths, StrPath
@@ -99,13 +98,12 @@ def read_tfrecord(
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
-    split: str | None = None,
     **options: Unpack[ReadOptions],
 ) -> Query:
     """Returns a query that reads TFRecord files: `read_tfrecord("shards/").to_pandas()`.
 
-    `where` is a condition in SQL. `split` reads only the shards of this split. Other options are keys of an input
-    (`schema="schema.pbtxt"`, `crc="skip"`), or resources (`threads=4`).
+    `where` is a condition in SQL. Other options are keys of an input (`split="train"`, `schema="schema.pbtxt"`,
+    `crc="skip"`), or resources (`threads=4`).
 
     >>> pyarrow.table(tfr.read_tfrecord("shards/", columns=["id"], where="fare > 3")).to_pydict()
     {'id': [4, 5]}
@@ -114,8 +112,6 @@ def read_tfrecord(
     found = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not found:
         raise UsageError("read_tfrecord: no path")
-    if split is not None:
-        found = [path for directory in found for path in shards_of_split(directory, split)]
     keys = {name: value for name, value in options.items() if name in READING}
     rest = {name: value for name, value in options.items() if name not in READING}
     table = [f"{_RECORDS}={_in_quotes(found[0])}", *(f"path={_in_quotes(path)}" for path in found[1:])]
