@@ -46,7 +46,7 @@ const DEFAULT_TEMPLATE: &str = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}";
 /// }}"#);
 /// let read = tfds::readable_from_features(&text)?;
 /// let columns: Vec<_> = read.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
-/// assert_eq!(columns, ["title Utf8", "label Int64"]);
+/// assert_eq!(columns, ["label Int64", "title Utf8"]);
 /// # Ok::<(), tfrecord_sidecars::Error>(())
 /// ```
 ///
