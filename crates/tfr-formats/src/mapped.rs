@@ -22,7 +22,7 @@ use tfr_arrow::nested::{child_arrays, children, map_children, struct_fields, wit
 use tfr_files::{ColumnInFiles, ColumnsInFiles};
 
 /// The bytes of an INT96 timestamp, as the library returns them.
-const INT96: DataType = DataType::FixedSizeBinary(12);
+pub(crate) const INT96: DataType = DataType::FixedSizeBinary(12);
 
 /// Where a column of the table is in a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +104,7 @@ impl Locator {
             return Ok(with_struct_fields(fields.collect::<Result<Fields, _>>()?));
         }
         match (wanted, found) {
-            // Instants that the file does not call so.
+            // Instants whose zone the file does not record.
             (DataType::Timestamp(unit, Some(_)), found)
                 if *found == INT96 || matches!(found, DataType::Timestamp(_, None)) =>
             {

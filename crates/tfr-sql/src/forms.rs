@@ -227,6 +227,7 @@ impl<'a> Job<'a> {
             None => mapping::collect(&self.context, query, vocabularies).await,
         }
     }
+
     /// Collects the vocabularies of the rows that fit. Every text is in its vocabulary, so that these are the rows that
     /// fit if the columns are texts.
     async fn collect_fitting(&self, query: &Query, vocabularies: &mut Vocabularies) -> Result<()> {

@@ -76,6 +76,7 @@ pub fn table(spec: &TableSpec) -> Value {
         ("short_rows", csv.short_rows != usual.short_rows, json!("null")),
         ("trim", csv.trim != usual.trim, json!(csv.trim)),
         ("record_limit", csv.record_limit != usual.record_limit, json!(csv.record_limit)),
+        ("split", records.split.is_some(), json!(records.split)),
         ("schema", records.schema_file.is_some(), json!(records.schema_file.as_ref().map(LocationText::to_string))),
         ("map", !rules.is_empty(), json!(rules)),
         ("record_type", mapping.record_type != usual_mapping.record_type, json!(mapping.record_type)),

@@ -98,6 +98,10 @@ fn splits_of_a_set_are_read_alone() {
         run(tfr_sql().args(["--table", &table, "SELECT count(*) FROM t", "--format", "csv"])).success().stdout
     };
     assert_eq!((count("train"), count("val")), ("count(*)\n80\n".to_owned(), "count(*)\n20\n".to_owned()));
+    let (copy, table) = (scratch.join("copy"), format!("t={},split=val", out.display()));
+    run(tfr_sql().args(["--table", &table, "SELECT * FROM t", "--out"]).arg(&copy)).success();
+    let manifest: Value = serde_json::from_slice(&fs::read(copy.join("_manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["options"]["tables"]["t"]["split"], "val");
 }
 
 /// A shard that ends early has sound records. `dataset_info.json` states how many there are.

@@ -173,6 +173,11 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     ),
     ("history_dml", |t| edit_log(t, |text| format!("{text}[null]\n")), "it is not an object"),
     (
+        "types_int96",
+        |t| edit_log(t, |text| text.replace("\\\"type\\\":\\\"timestamp\\\"", "\\\"type\\\":\\\"binary\\\"")),
+        "FixedSizeBinary(12)",
+    ),
+    (
         "history_dml",
         |t| {
             edit_log(t, |text| {
