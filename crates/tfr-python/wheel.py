@@ -9,12 +9,14 @@ set, are paths of files that say what is in the binaries.
 import base64
 import hashlib
 import os
+import struct
 import sys
 import time
 import tomllib
 import zipfile
 from pathlib import Path
 
+import deflate
 from pyproject_metadata import StandardMetadata
 
 CRATE = Path(__file__).resolve().parent
@@ -63,21 +65,41 @@ def record(contents: dict[str, bytes], dist_info: str) -> bytes:
     return ("".join(line(*entry) for entry in sorted(contents.items())) + f"{dist_info}/RECORD,,\n").encode()
 
 
+def zipped(entries: list[tuple[str, bytes]], when: tuple[int, ...]) -> bytes:
+    """A zip file of entries, by libdeflate: its best level makes 3 % less than that of zlib, in half the time.
+
+    `zipfile` takes no other compressor. The layout is that of PKWARE's APPNOTE, 4.3; what is written is read back by `zipfile`.
+    """
+    year, month, day, hour, minute, second = when
+    stamp = struct.pack("<HH", hour << 11 | minute << 5 | second // 2, (year - 1980) << 9 | month << 5 | day)
+    version, unix, flags, deflated = 20, 3 << 8, 0, 8
+    files, directory = bytearray(), bytearray()
+    for name, content in entries:
+        packed = bytes(deflate.deflate_compress(content, 12))
+        encoded = name.encode("ascii")
+        sizes = struct.pack("<IIIHH", deflate.crc32(content), len(packed), len(content), len(encoded), 0)
+        both = struct.pack("<HHH", version, flags, deflated) + stamp + sizes
+        mode = 0o100755 if name.endswith((".so", "/scripts/tfr-sql")) else 0o100644
+        about = struct.pack("<HHHII", 0, 0, 0, mode << 16, len(files))
+        directory += b"PK\1\2" + struct.pack("<H", unix | version) + both + about + encoded
+        files += b"PK\3\4" + both + encoded + packed
+    end = struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(directory), len(files), 0)
+    return bytes(files + directory) + b"PK\5\6" + end
+
+
 def main(module: str, command: str, platform: str, out: str) -> None:
     name, contents = files(Path(module), Path(command), platform)
     dist_info = "-".join(name.split("-")[:2]) + ".dist-info"
     # A zip file has no earlier times than 1980. RECORD is the last entry, as the format recommends for dist-info.
     when = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), 315_532_800))[:6]
+    ordered = sorted(contents.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0]))
+    entries = [*ordered, (f"{dist_info}/RECORD", record(contents, dist_info))]
     Path(out).mkdir(parents=True, exist_ok=True)
     path = Path(out) / name
-    ordered = sorted(contents.items(), key=lambda entry: (".dist-info/" in entry[0], entry[0]))
-    with zipfile.ZipFile(path, "w") as archive:
-        for entry, content in [*ordered, (f"{dist_info}/RECORD", record(contents, dist_info))]:
-            info = zipfile.ZipInfo(entry, when)
-            executable = entry.endswith((".so", "/scripts/tfr-sql"))
-            info.external_attr = (0o100755 if executable else 0o100644) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, content, compresslevel=9)
+    path.write_bytes(zipped(entries, when))
+    with zipfile.ZipFile(path) as archive:
+        if (damaged := archive.testzip()) or archive.namelist() != [entry for entry, _ in entries]:
+            sys.exit(f"{path}: not the files that were packed: {damaged}")
     print(path)
 
 
