@@ -138,7 +138,7 @@ fn delta_tables_of_spark_have_its_rows() {
         }
         seen += 1;
     }
-    assert!(seen >= 55, "{seen}");
+    assert!(seen >= 65, "{seen}");
 }
 
 /// Names such as `p=..`, which a check-out on Windows does not keep.

@@ -29,19 +29,38 @@ pub(super) struct Add {
     pub(super) size: u64,
     /// JSON. Checkpoints may lack it.
     pub(super) stats: Option<String>,
+    /// The same in columns of a checkpoint.
+    #[serde(rename = "stats_parsed")]
+    pub(super) stats_parsed: Option<Statistics>,
     pub(super) deletion_vector: Option<DeletionVector>,
 }
 
 impl Add {
-    /// Returns the number of rows in the file, if it is recorded.
-    pub(super) fn rows(&self) -> Option<u64> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Recorded {
-            num_records: Option<u64>,
+    /// Returns the number of rows in the file, if it is recorded. The error is the defect of what is recorded.
+    pub(super) fn rows(&self) -> Result<Option<u64>, String> {
+        let in_json = match self.stats.as_deref() {
+            None | Some("") => None,
+            Some(text) => {
+                let stats: Statistics =
+                    serde_json::from_str(text).map_err(|error| format!("statistics that are not valid: {error}"))?;
+                stats.num_records
+            }
+        };
+        let parsed = self.stats_parsed.as_ref().and_then(|stats| stats.num_records);
+        match (in_json, parsed) {
+            (Some(in_json), Some(parsed)) if in_json != parsed => {
+                Err(format!("{in_json} rows in its statistics, but {parsed} in their parsed form"))
+            }
+            _ => Ok(in_json.or(parsed)),
         }
-        serde_json::from_str::<Recorded>(self.stats.as_deref()?).ok()?.num_records
     }
+}
+
+/// What the log records about the rows of a file, as far as it is compared.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Statistics {
+    num_records: Option<u64>,
 }
 
 /// Removes a file, or its version with one deletion vector.

@@ -10,7 +10,12 @@ pub(super) struct LogFiles {
     pub(super) commits: BTreeMap<u64, ObjectMeta>,
     /// The files of each complete checkpoint.
     pub(super) checkpoints: BTreeMap<u64, Vec<ObjectMeta>>,
+    /// The file that names the newest checkpoint.
+    pub(super) last_checkpoint: Option<ObjectMeta>,
 }
+
+/// The file that names the newest checkpoint, so that a reader need not list the log.
+const LAST_CHECKPOINT: &str = "_last_checkpoint";
 
 /// What a name in `_delta_log/` means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +91,7 @@ impl LogFiles {
                 Some(LogName::Part(version, part, count)) => {
                     parts.entry((version, count)).or_default().insert(part, meta);
                 }
+                None if meta.location.filename() == Some(LAST_CHECKPOINT) => log.last_checkpoint = Some(meta),
                 None => {}
             }
         }

@@ -27,6 +27,7 @@ use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
+use serde::Deserialize;
 use tfr_files::{
     ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Location, TableFile, TableFiles, TableFormat,
     TableVersion,
@@ -84,6 +85,9 @@ pub(crate) async fn open(
 }
 
 async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result<Snapshot> {
+    if version.is_none() {
+        check_end(place, log).await?;
+    }
     let files = log.version(version).map_err(|missing| {
         let table = place.table();
         Error::from(match missing {
@@ -93,6 +97,23 @@ async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result
         })
     })?;
     Snapshot::read(place, &files).await
+}
+
+/// Checks that the newest version of the log is not older than the checkpoint that writers have noted last.
+async fn check_end(place: &Place, log: &LogFiles) -> Result<()> {
+    #[derive(Deserialize)]
+    struct LastCheckpoint {
+        version: u64,
+    }
+    let (Some(meta), Some(newest)) = (&log.last_checkpoint, log.newest()) else { return Ok(()) };
+    let bytes = place.read(&meta.location, meta.size).await?;
+    // The protocol lets readers do without the file, so its own defects do not matter.
+    match serde_json::from_slice(&bytes) {
+        Ok(LastCheckpoint { version: checkpoint }) if checkpoint > newest => {
+            Err(Error::from(TableError::DeltaEnd { table: place.table(), checkpoint, newest }).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the files as the log describes them.
@@ -153,11 +174,11 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         };
         let text = text.as_deref();
         let value = values::parse(text, field.data_type()).ok_or_else(|| {
-            tfr_files::Error::from(tfr_files::ErrorKind::PartitionValue {
+            Error::from(TableError::PartitionValue {
                 file: file.clone(),
                 column: field.name().clone(),
                 value: text.unwrap_or_default().to_owned(),
-                declared: field.data_type().clone(),
+                expected: field.data_type().clone(),
             })
         })?;
         values.push(value);
@@ -172,5 +193,6 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         Some(vector) => deletion::read(place, vector, &file).await?,
         None => DeletedRows::default(),
     };
-    Ok(TableFile { meta, constants: values, rows: add.rows(), deleted })
+    let rows = add.rows().map_err(|reason| damaged(file, format!("the log has {reason}")))?;
+    Ok(TableFile { meta, constants: values, rows, deleted })
 }

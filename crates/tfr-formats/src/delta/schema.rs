@@ -97,7 +97,7 @@ pub(super) fn parse(text: &str, mapping: Mapping, table: &str) -> Result<(Vec<Fi
     let parsed = serde_json::from_str(text).map_err(|error| format!("a schema that is not valid: {error}"))?;
     let Nested::Struct { fields } = parsed else { return Err("a schema that is not a struct".to_owned()) };
     let (mut columns, mut in_files) = (Vec::new(), Vec::new());
-    for column in &fields {
+    for column in fields.iter().filter(|column| !column.data_type.is_void()) {
         let (field, in_file) = column.parts(mapping, table)?;
         columns.push(field);
         in_files.push(in_file);
@@ -146,6 +146,11 @@ fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
 type Readable = Result<DataType, String>;
 
 impl Type {
+    /// Whether a column of this type has no values. Like Spark, the table is read without it.
+    fn is_void(&self) -> bool {
+        matches!(self, Self::Primitive(name) if name == "void")
+    }
+
     fn parts(&self, mapping: Mapping, table: &str) -> Result<(Readable, Vec<ColumnInFiles>), String> {
         let unnamed =
             |name: &str, parts| ColumnInFiles { name: name.to_owned(), in_file: name.to_owned(), id: None, parts };
@@ -154,7 +159,7 @@ impl Type {
             Self::Nested(Nested::Struct { fields }) => {
                 let mut parts = Vec::new();
                 let mut data_type = Ok(Vec::new());
-                for column in fields {
+                for column in fields.iter().filter(|column| !column.data_type.is_void()) {
                     let (field, part) = column.parts(mapping, table)?;
                     parts.push(part);
                     match tfr_files::unreadable(&field) {

@@ -40,6 +40,28 @@ pub enum TableError {
         /// The reason.
         reason: String,
     },
+    /// The metadata of a table has a text for a partition column that is not a value of the column's type.
+    #[error("{file}: the log has {value:?} for partition column \"{column}\", which is not a value of type {expected}")]
+    PartitionValue {
+        /// The file whose rows would have the value.
+        file: String,
+        /// The column.
+        column: String,
+        /// The text.
+        value: String,
+        /// The column's type.
+        expected: DataType,
+    },
+    /// The newest versions of a Delta table are missing.
+    #[error("{table}: `_last_checkpoint` names version {checkpoint} of the Delta table, but its log ends at {newest}")]
+    DeltaEnd {
+        /// The table.
+        table: String,
+        /// The version of the checkpoint.
+        checkpoint: u64,
+        /// The newest version in the log.
+        newest: u64,
+    },
     /// The log of a Delta table lacks the commit of a version.
     #[error("{table}: the log of the Delta table lacks version {version}, and no complete checkpoint follows it")]
     DeltaCommit {

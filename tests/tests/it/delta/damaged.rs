@@ -154,12 +154,27 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     (
         "part_types",
         |t| edit_log(t, |text| text.replace("\"pint\":\"-1\"", "\"pint\":\"-1.5\"")),
-        "\"-1.5\" is not a value",
+        "\"-1.5\" for partition column \"pint\", which is not a value of type Int32",
     ),
     (
         "part_types",
         |t| edit_log(t, |text| text.replace("\"pint\":\"-1\"", "\"PINT\":\"-1\"")),
         "the log has no value of its partition column \"pint\"",
+    ),
+    (
+        "part_types",
+        |t| edit_log(t, |text| text.replace("1969-12-31T23:59:59.500001Z", "1969-12-31")),
+        "\"1969-12-31\" for partition column \"pts\"",
+    ),
+    (
+        "check_constraint",
+        |t| edit_log(t, |text| text.replace("\"{\\\"numRecords\\\":", "\"{numRecords:")),
+        "the log has statistics that are not valid",
+    ),
+    (
+        "ckpt_multi",
+        |t| fs::write(t.join("_delta_log/_last_checkpoint"), r#"{"version":77,"size":1}"#).unwrap(),
+        "`_last_checkpoint` names version 77 of the Delta table, but its log ends at",
     ),
     (
         "dv_file",
@@ -214,13 +229,19 @@ fn delta_version_without_its_files_names_the_first() {
     assert!(found.code == Some(1) && found.stderr.contains(&format!("{path}: no such file")), "{found:?}");
 }
 
-/// A checkpoint is not needed if all commits are there; a stale hint is not read.
+/// What names the newest checkpoint may name one that is gone, and may be damaged.
 #[test]
 fn delta_log_is_read_without_its_last_checkpoint() {
     let scratch = Scratch::default();
     let table = copied(&scratch, "ckpt_multi");
     let hint = table.join("_delta_log/_last_checkpoint");
-    fs::write(&hint, r#"{"version":77,"size":1}"#).unwrap();
-    assert_eq!(read(&table, None).code, Some(0));
+    for text in [r#"{"version":0,"size":1}"#, r#"{"version""#, ""] {
+        fs::write(&hint, text).unwrap();
+        assert_eq!(read(&table, None).code, Some(0), "{text:?}");
+    }
     assert!(files(&table.join("_delta_log"), ".checkpoint.").iter().all(|file| is_checkpoint(file)));
+    // It does not matter for a version that is named.
+    fs::write(&hint, r#"{"version":77,"size":1}"#).unwrap();
+    let newest = log(&table).last().unwrap().file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    assert_eq!(read(&table, Some(newest)).code, Some(0));
 }
