@@ -83,20 +83,24 @@ impl Query {
                 continue;
             }
             let files = pipes.stand_in(&table.locations).await?;
-            let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
+            let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await;
+            let opened = opened.map_err(|error| pipes.explain(&table.locations, error))?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
             versions.extend(recorded::version(&table.name, &opened));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
         }
         for mut statement in statements {
+            let mut of_statement = Vec::new();
             if let Statement::CreateExternalTable(table) = &mut statement {
                 let locations: Vec<_> = table.locations.iter().map(|path| path.as_str().into()).collect();
                 inputs.extend(locations.iter().map(LocationText::to_string));
                 let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
+                of_statement = locations;
             }
-            let Some(table) = run_preamble(context, statement).await? else { continue };
+            let ran = run_preamble(context, statement).await;
+            let Some(table) = ran.map_err(|error| pipes.explain(&of_statement, error))? else { continue };
             let opened = context.table_provider(table.name.clone()).await?;
             let opened = opened.downcast_ref::<DirectoryTable>();
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
@@ -114,7 +118,8 @@ impl Query {
                     continue;
                 }
                 let files = pipes.stand_in(locations).await?;
-                let opened = open_locations(&context.state(), &files, &options, None).await?;
+                let opened = open_locations(&context.state(), &files, &options, None).await;
+                let opened = opened.map_err(|error| pipes.explain(locations, error))?;
                 let name = table_name(context, &location)?;
                 if name != path {
                     names::rename_quoted(&mut query, &path, &name);

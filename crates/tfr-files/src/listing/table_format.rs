@@ -45,6 +45,19 @@ impl TableFormat {
         }
     }
 
+    /// Returns the format that a user calls by this name: `hudi`, `ICEBERG`.
+    pub fn named(text: &str) -> Option<Self> {
+        let names = [
+            ("delta", Self::Delta),
+            ("iceberg", Self::Iceberg),
+            ("hudi", Self::Hudi),
+            ("paimon", Self::Paimon),
+            ("lance", Self::Lance),
+            ("ducklake", Self::DuckLake),
+        ];
+        names.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| format)
+    }
+
     /// Returns a table of the format, with its article: "an Apache Iceberg table".
     pub fn table(self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 use datafusion_tfrecord::options::OptionText;
+use tfr_files::TableFormat;
 
 use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
@@ -72,6 +73,12 @@ impl InputOptions {
         let declared: Vec<_> = input_options().filter(|option| option.text().is_named(key)).collect();
         if declared.is_empty() {
             return Err(ErrorKind::UnknownOption { key: key.to_owned(), known: known_keys() }.into());
+        }
+        if key == "format"
+            && InputFormat::parse(value).is_none()
+            && let Some(format) = TableFormat::named(value)
+        {
+            return Err(ErrorKind::TableFormat { name: value.to_owned(), format }.into());
         }
         let (mut formats, mut refused) = (BTreeSet::new(), Vec::new());
         for option in declared {

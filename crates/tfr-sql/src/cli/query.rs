@@ -38,7 +38,7 @@ pub struct QueryArgs {
     file: Option<PathBuf>,
 
     /// Register an input under a name: NAME=URL[,key=value…]; repeatable
-    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = table_help())]
+    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = table_help(), value_parser = values::table)]
     pub tables: Vec<TableSpec>,
 
     #[command(flatten)]
