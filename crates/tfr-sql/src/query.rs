@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Statistics, TableReference};
@@ -140,6 +141,9 @@ impl Query {
         let physical = context.state().create_physical_plan(&logical).await?;
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
+        if args.output.target().is_some() {
+            notes.extend(physical.schema().fields().iter().filter_map(|column| encoded_files(column)));
+        }
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
         Ok(Self { text, logical, physical, inputs, recorded, notes, owners, pipes: pipes.into_streams() })
     }
@@ -203,6 +207,21 @@ pub fn has_limit(plan: &LogicalPlan, unordered: bool) -> Result<bool, DataFusion
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Returns a note about a column with the bytes and the path of encoded files, as Hugging Face has images and audio.
+fn encoded_files(column: &FieldRef) -> Option<String> {
+    let DataType::Struct(fields) = column.data_type() else { return None };
+    let [bytes, path] = fields.iter().as_slice() else { return None };
+    let is_encoded = bytes.name() == "bytes"
+        && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let name = column.name().replace('"', "\"\"");
+    (is_encoded && path.name() == "path").then(|| {
+        format!(
+            "note: column \"{name}\" is written as two features, the bytes and the path of files; for the bytes alone, \
+             select \"{name}\".bytes AS \"{name}\""
+        )
+    })
 }
 
 /// Returns the table name for `path`: the path itself, without secrets. A number distinguishes paths that differ only

@@ -28,6 +28,7 @@ mod faults;
 mod foreign;
 mod golden;
 mod hidden;
+mod hugging_face;
 mod images;
 mod interop;
 mod killed;
