@@ -10,6 +10,7 @@ mod foreign;
 mod formats;
 mod framing;
 mod planner;
+mod rebuild;
 mod shards;
 mod sidecars;
 mod stores;
@@ -20,6 +21,7 @@ mod task;
 mod text;
 
 pub use formats::hint as format_hint;
+pub use rebuild::RebuildProblem;
 pub use shards::finding_hint;
 
 use std::any::Any;
@@ -66,6 +68,9 @@ pub enum Error {
     /// A plan for tasks cannot be made or carried out.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// A set cannot be written again from its manifest.
+    #[error("cannot rebuild the set: {0}")]
+    Rebuild(#[from] RebuildProblem),
     /// A cluster cannot run the query.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -457,6 +462,7 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Task(error) => error.hint().map(str::to_owned),
+            Self::Rebuild(error) => error.hint().map(str::to_owned),
             Self::Cluster(ClusterError::Unreachable { .. }) => {
                 Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
             }

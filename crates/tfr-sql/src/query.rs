@@ -14,10 +14,11 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, Value as SqlValue};
 use serde_json::{Map, Value};
+use tfr_arrow::nested::struct_fields;
 use tfr_engine::is_ordered;
-use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
+use tfr_files::{DirectoryTable, LocationText, Owner, TableVersion, redacted};
 use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
@@ -69,7 +70,9 @@ impl Query {
         let mut recorded = BTreeMap::new();
         let mut notes = Vec::new();
         let mut owners = Vec::new();
-        let mut versions = Map::new();
+        let (mut versions, mut of_files) = (Map::new(), Map::new());
+        let rebuilt = args.rebuilt.as_ref();
+        let pinned = |name: &str| rebuilt.and_then(|rebuilt| rebuilt.versions.get(name)).copied();
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -84,11 +87,14 @@ impl Query {
                 continue;
             }
             let files = pipes.stand_in(&table.locations).await?;
-            let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await;
+            let mut spec = TableSpec { locations: files, ..table.clone() };
+            pinned(&table.name).into_iter().for_each(|version| spec.options.pin(version));
+            let opened = open_table(&context.state(), &spec).await;
             let opened = opened.map_err(|error| pipes.explain(&table.locations, error))?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
             versions.extend(recorded::version(&table.name, &opened));
+            of_files.extend(recorded::files(&table.name, &opened));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
         }
         for mut statement in statements {
@@ -99,6 +105,10 @@ impl Query {
                 let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
                 of_statement = locations;
+                if let Some(TableVersion { number, .. }) = pinned(&table.name.to_string()) {
+                    table.options.retain(|(key, _)| !key.eq_ignore_ascii_case("timestamp"));
+                    table.options.push(("version".to_owned(), SqlValue::SingleQuotedString(number.to_string())));
+                }
             }
             let ran = run_preamble(context, statement).await;
             let Some(table) = ran.map_err(|error| pipes.explain(&of_statement, error))? else { continue };
@@ -107,11 +117,13 @@ impl Query {
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
             owners.extend(opened.into_iter().flat_map(|opened| opened.listing().owners()).cloned());
             versions.extend(opened.and_then(|opened| recorded::version(table.name.table(), opened)));
+            of_files.extend(opened.and_then(|opened| recorded::files(table.name.table(), opened)));
         }
         for path in names::quoted_tables(&mut query) {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
                 let location = LocationText::from(path.as_str());
-                let options = input_options(&args.inference);
+                let mut options = input_options(&args.inference);
+                pinned(&location.to_string()).into_iter().for_each(|version| options.pin(version));
                 let locations = std::slice::from_ref(&location);
                 if let Some(stream) = pipes.stream(locations, &InputOptions::default()).await? {
                     context.register_table(TableReference::bare(path.as_str()), stream)?;
@@ -127,12 +139,19 @@ impl Query {
                 }
                 notes.extend(origin::note(&opened, &name, Spelling::Argument));
                 versions.extend(recorded::version(&location.to_string(), &opened));
+                of_files.extend(recorded::files(&location.to_string(), &opened));
                 context.register_table(TableReference::bare(name), opened)?;
                 inputs.insert(location.to_string());
             }
         }
         if !versions.is_empty() {
             recorded.insert("versions".to_owned(), Value::Object(versions));
+        }
+        if let Some(rebuilt) = rebuilt {
+            rebuilt.check_files(&of_files)?;
+        }
+        if !of_files.is_empty() {
+            recorded.insert("files".to_owned(), Value::Object(of_files));
         }
         let listed = names::listed_files(&mut query);
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
@@ -211,7 +230,7 @@ pub fn has_limit(plan: &LogicalPlan, unordered: bool) -> Result<bool, DataFusion
 
 /// Returns a note about a column with the bytes and the path of encoded files, as Hugging Face has images and audio.
 fn encoded_files(column: &FieldRef) -> Option<String> {
-    let DataType::Struct(fields) = column.data_type() else { return None };
+    let fields = struct_fields(column.data_type())?;
     let [bytes, path] = fields.iter().as_slice() else { return None };
     let is_encoded = bytes.name() == "bytes"
         && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView);

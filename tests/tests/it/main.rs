@@ -41,6 +41,7 @@ mod object_tables;
 mod options;
 mod pages;
 mod peers;
+mod rebuild;
 mod replaced_partitions;
 mod round_trip;
 mod salvaged;

@@ -45,7 +45,7 @@ impl TableFormat {
         }
     }
 
-    /// Returns the format that a user calls by this name: `hudi`, `ICEBERG`.
+    /// Returns the format of this [name](Self::name), or that a user calls so: `hudi`, `ICEBERG`.
     pub fn named(text: &str) -> Option<Self> {
         let names = [
             ("delta", Self::Delta),
@@ -55,7 +55,8 @@ impl TableFormat {
             ("lance", Self::Lance),
             ("ducklake", Self::DuckLake),
         ];
-        names.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| format)
+        let is_named = |name: &str, format: Self| text.eq_ignore_ascii_case(name) || text == format.name();
+        names.into_iter().find(|(name, format)| is_named(name, *format)).map(|(_, format)| format)
     }
 
     /// Returns a table of the format, with its article: "an Apache Iceberg table".

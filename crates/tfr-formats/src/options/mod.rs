@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 use datafusion_tfrecord::options::OptionText;
-use tfr_files::TableFormat;
+use tfr_files::{TableFormat, TableVersion};
 
 use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
@@ -106,6 +106,13 @@ impl InputOptions {
             self.given.insert(key.to_owned(), (value.to_owned(), formats.into_iter().collect()));
         }
         Ok(())
+    }
+
+    /// Reads this version of a table, whichever version was asked for.
+    pub fn pin(&mut self, version: TableVersion) {
+        if version.format == TableFormat::Delta {
+            self.delta = DeltaOptions { version: Some(version.number), timestamp: None };
+        }
     }
 
     /// Rejects options of these formats that exclude each other.
