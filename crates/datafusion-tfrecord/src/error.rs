@@ -397,6 +397,20 @@ pub enum ErrorKind {
         /// The splits that exist.
         known: Vec<String>,
     },
+    /// A set is not the one that its manifest describes, so it was not published.
+    #[error(
+        "nothing was written, because the set would differ from its manifest: {shard}: expected {expected}, found {found}"
+    )]
+    NotRebuilt {
+        /// The first shard that differs.
+        shard: String,
+        /// Its figures in the manifest.
+        expected: String,
+        /// Its figures now.
+        found: String,
+        /// What wrote the manifest.
+        tool: String,
+    },
     /// A `schema.pbtxt` or `features.json` is not text.
     #[error("{file}: not UTF-8")]
     SchemaText {

@@ -7,6 +7,7 @@
 //! | Remove values stored under nulls | [`visible`] |
 //! | Find values without a text form | [`text`] |
 //! | Name a type in SQL | [`sql`] |
+//! | Name the labels that integers stand for | [`labels`] |
 //!
 //! A layout of nested values that Arrow adds is added to [`nested`]: the other modules and crates use its functions.
 
@@ -14,6 +15,7 @@ pub mod common_type;
 pub mod convert;
 mod integers;
 mod kinds;
+pub mod labels;
 pub mod nested;
 pub mod sql;
 pub mod text;

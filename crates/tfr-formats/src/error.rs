@@ -6,6 +6,7 @@ mod table;
 use arrow_schema::{ArrowError, DataType};
 use datafusion_common::DataFusionError;
 use datafusion_tfrecord::similar;
+use tfr_files::TableFormat;
 
 use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
@@ -51,6 +52,14 @@ pub enum ErrorKind {
         value: String,
         /// The accepted values.
         expected: String,
+    },
+    /// A table format was named that is not read.
+    #[error("option format={name:?}: {} is not read", .format.table())]
+    TableFormat {
+        /// The name as the user wrote it.
+        name: String,
+        /// The format.
+        format: TableFormat,
     },
     /// A type was declared for a partition column that no directory has.
     #[error("no directory is named {column}=...; {}", in_path(found))]

@@ -36,6 +36,7 @@ mod field_access;
 mod foreign;
 mod forward;
 pub mod hive_text;
+mod hugging_face;
 mod input_format;
 pub mod json;
 pub mod libsvm;

@@ -20,7 +20,7 @@ use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, Tab
 
 use crate::csv::CsvFormat;
 use crate::detect::{detect, text_of};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, TableError};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::options::InputOptions;
@@ -28,7 +28,7 @@ use crate::parquet::{self, PlannedParquet};
 use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
 use crate::text::Encoding;
-use crate::{arrow, avro, delta, hive_text, json, libsvm, orc};
+use crate::{arrow, avro, delta, hive_text, hugging_face, json, libsvm, orc};
 use tfr_files::scan::{FileReader, ReaderFormat};
 
 /// Opens the table that `spec` describes.
@@ -91,6 +91,14 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    let split = options.tfrecord.split.as_deref();
+    let (listing, is_data_set) = match options.format {
+        None | Some(InputFormat::Arrow) => match hugging_face::files(session, &locations, &listing, split).await? {
+            Some(files) => (files, true),
+            None => (listing, false),
+        },
+        Some(_) => (listing, false),
+    };
     if let Some(error) = empty_compressed(&listing, options)
         && !read::is_set(session, &locations).await?
     {
@@ -136,6 +144,11 @@ pub async fn open_locations(
         }
         InputFormat::Avro => avro::format(session, names, columns, options.calendar.clone()),
         InputFormat::Arrow => {
+            if let Some(split) = split.filter(|_| !is_data_set) {
+                let table = listing.locations().join(", ");
+                let error = TableError::NoSplit { table, split: split.to_owned(), known: Vec::new() };
+                return Err(crate::Error::from(error).into());
+            }
             let piped = PipedFiles::of(session.config());
             let is_piped = |file: &ObjectMeta| piped.as_ref().is_some_and(|piped| piped.contains(&file.location));
             let needs_end = listing.files().iter().any(is_piped);

@@ -23,6 +23,7 @@ NEEDS = {
     "to_pandas": "pandas",
     ".pl()": "polars",
     "dataset_dict": "datasets",
+    "delta_table": "deltalake",
     "torch": "torch",
     "tfr_sql.jax": "grain",
     "tfr_sql.tf": "tensorflow",
@@ -74,6 +75,10 @@ def test_examples(line: int, code: str, tmp_path: Path, monkeypatch: pytest.Monk
         code = code.replace(", auto_rank=True", "")
     if "dataset_dict" in code:
         names["dataset_dict"] = dataset_dict()
+    if "delta_table" in code:
+        deltalake = pytest.importorskip("deltalake")
+        deltalake.write_deltalake(tmp_path / "delta", table)
+        names["delta_table"] = deltalake.DeltaTable(tmp_path / "delta")
     if "grain." in code:
         names["grain"] = pytest.importorskip("grain")
     if "start_write" in code:

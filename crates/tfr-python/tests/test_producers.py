@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +96,57 @@ def test_deltalake(tmp_path: Path) -> None:
     assert written(deltalake.DeltaTable(tmp_path / "delta"), tmp_path) == COLUMNS
 
 
-def test_a_mapping_that_deltalake_ignores_is_refused(tmp_path: Path) -> None:
+def test_delta_tables_are_read_by_location_and_version(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    location = tmp_path / "a, b"
+    deltalake.write_deltalake(location, rows(), configuration={"delta.columnMapping.mode": "none"})
+    first = deltalake.DeltaTable(location)
+    deltalake.write_deltalake(location, rows(), mode="append")
+    assert written(first, tmp_path) == COLUMNS
+    # The set is one that can be written again, and pins the version.
+    manifest = json.loads((tmp_path / "written" / "_manifest.json").read_text())
+    assert manifest["options"]["versions"] == {"data": {"format": "Delta Lake", "version": 0}}
+    query = "SELECT count(*) AS n FROM t JOIN u USING (n)"
+    tables = {"t": deltalake.DeltaTable(location), "u": pa.table({"n": [1, 5]})}
+    assert pa.table(tfr.sql(query, tables=tables)).to_pydict() == {"n": [2]}
+    with pytest.raises(tfr.TfrError, match="allow"):
+        tfr.sql("SELECT * FROM t", tables={"t": first}, allow=tmp_path / "elsewhere").arrow()
+
+
+def test_delta_mapping_mode_may_have_any_case(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     deltalake.write_deltalake(tmp_path / "delta", rows(), configuration={"delta.columnMapping.mode": "none"})
     log = tmp_path / "delta" / "_delta_log" / "00000000000000000000.json"
-    text = log.read_text()
-    for mode in ("NAME", "Id"):
-        log.write_text(text.replace('"none"', f'"{mode}"'))
-        with pytest.raises(tfr.UsageError, match=f"delta.columnMapping.mode is '{mode}'"):
-            tfr.write_tfrecord(deltalake.DeltaTable(tmp_path / "delta"), tmp_path / "refused")
+    log.write_text(log.read_text().replace('"none"', '"NONE"'))
+    assert written(deltalake.DeltaTable(tmp_path / "delta"), tmp_path) == COLUMNS
+
+
+def test_delta_credentials_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    class DeltaTable:
+        """What this package uses of a table in a store that needs credentials."""
+
+        table_uri = "s3://bucket/table/"
+
+        def version(self) -> int:
+            return 3
+
+    DeltaTable.__module__ = "deltalake.table"
+    class Denied(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(403)
+
+    server = HTTPServer(("127.0.0.1", 0), Denied)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    try:
+        with pytest.raises(tfr.TfrError) as raised:
+            tfr.sql("SELECT * FROM t", tables={"t": DeltaTable()}).arrow()
+    finally:
+        server.shutdown()
+    assert "credentials of the environment" in str(raised.value.hint)
 
 
 def test_pyiceberg(tmp_path: Path) -> None:

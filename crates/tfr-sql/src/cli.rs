@@ -14,6 +14,7 @@ mod index;
 mod keys;
 mod messages;
 mod query;
+mod rebuild;
 mod records;
 mod rewrite;
 mod schema;
@@ -42,6 +43,7 @@ pub use generated::Generated;
 pub use index::IndexArgs;
 pub use messages::MessageTarget;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
+pub use rebuild::{RebuildArgs, deciding_options};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use rewrite::RewriteArgs;
 pub use schema::SchemaArgs;
@@ -127,6 +129,8 @@ pub enum Tool {
     /// Move the records of TFRecord files to other shards, unchanged
     #[command(after_long_help = rewrite::RESHARD_EXAMPLES)]
     Reshard(RewriteArgs),
+    /// Write a shard set again from its manifest, byte for byte
+    Rebuild(RebuildArgs),
     /// Write the text index that NVIDIA DALI and others read next to each TFRecord file
     Index(IndexArgs),
     /// Write sidecar files for TFRecord files in a directory, whatever tool wrote them
@@ -191,6 +195,7 @@ impl Tool {
             Self::Verify(_) => "verify",
             Self::Salvage(_) => "salvage",
             Self::Reshard(_) => "reshard",
+            Self::Rebuild(_) => "rebuild",
             Self::Index(_) => "index",
             Self::Describe(_) => "describe",
             Self::Stats(_) => "stats",

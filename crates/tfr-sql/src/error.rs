@@ -10,6 +10,7 @@ mod foreign;
 mod formats;
 mod framing;
 mod planner;
+mod rebuild;
 mod shards;
 mod sidecars;
 mod stores;
@@ -17,7 +18,10 @@ mod syntax;
 mod table_formats;
 mod tables;
 mod task;
+mod text;
 
+pub use formats::hint as format_hint;
+pub use rebuild::RebuildProblem;
 pub use shards::finding_hint;
 
 use std::any::Any;
@@ -30,8 +34,10 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use tfr_files::{LocationText, Owner};
+use tfr_files::{LocationText, Owner, TableFormat};
 use tfrecord_framing::Position;
+
+use text::{cast_to, listed, one_of_union, quoted, with_type};
 
 use crate::cli::similar_tool;
 use crate::exit::ExitStatus;
@@ -62,6 +68,9 @@ pub enum Error {
     /// A plan for tasks cannot be made or carried out.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// A set cannot be written again from its manifest.
+    #[error("cannot rebuild the set: {0}")]
+    Rebuild(#[from] RebuildProblem),
     /// A cluster cannot run the query.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -267,6 +276,12 @@ pub enum Error {
         /// The table.
         owner: Owner,
     },
+    /// Standard input or a pipe ended before its first byte.
+    #[error("{}: empty, so it is not a table", input.display())]
+    EmptyPipe {
+        /// The pipe, or `standard input`.
+        input: PathBuf,
+    },
     /// Both the query text and a table are read from standard input.
     #[error("standard input is both the query, by --file -, and a table, by the path -")]
     StandardInputTwice,
@@ -447,6 +462,7 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Task(error) => error.hint().map(str::to_owned),
+            Self::Rebuild(error) => error.hint().map(str::to_owned),
             Self::Cluster(ClusterError::Unreachable { .. }) => {
                 Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
             }
@@ -473,9 +489,15 @@ impl Error {
                 Some(format!("put a column whose name is a keyword of SQL in double quotes: {}", quoted.join(", ")))
             }
             Self::Keyword { keyword, .. } => Some(format!("did you mean {keyword}?")),
-            Self::UnsupportedFormat(_) => {
-                Some(format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")))
-            }
+            Self::UnsupportedFormat(name) => Some(match TableFormat::named(name) {
+                Some(format) => table_formats::way_out_of(format),
+                None => format!("the formats are STORED AS {}", tfr_formats::STORED_AS.join(", ")),
+            }),
+            Self::EmptyPipe { .. } => Some(
+                "did the program that writes it fail? In bash, set -o pipefail makes such a failure that of the whole \
+                 command"
+                    .to_owned(),
+            ),
             Self::NestedInCsv { columns, .. } => Some(match columns.as_slice() {
                 [column] if one_of_union(column).is_some() => {
                     format!("write .json or .jsonl instead, or {}", one_of_union(column).unwrap_or_default())
@@ -547,45 +569,6 @@ impl Error {
             _ => None,
         }
     }
-}
-
-/// Formats a column with its type.
-fn with_type(column: &FieldRef) -> String {
-    format!("column {:?}: {}", column.name(), column.data_type())
-}
-
-fn cast_to(column: &FieldRef, sql: &str) -> String {
-    let name = quoted(column.name());
-    format!("CAST({name} AS {sql}) AS {name}")
-}
-
-/// Returns SQL that selects one type of a union, or reports the type of each row. A cast would make the values of all
-/// other types null.
-fn one_of_union(column: &FieldRef) -> Option<String> {
-    let DataType::Union(fields, _) = column.data_type() else { return None };
-    let mut fields = fields.iter().map(|(_, field)| field);
-    let one = fields.find(|field| *field.data_type() != DataType::Null).map_or("", |field| field.name());
-    let (name, one) = (quoted(column.name()), one.replace('\'', "''"));
-    Some(format!("select one type of it, union_extract({name}, '{one}'), and which one a row has, union_tag({name})"))
-}
-
-/// Returns a name as it can be typed: quoted where the parser requires it.
-fn quoted(name: &str) -> String {
-    match name.chars().all(|c| c.is_alphanumeric() || c == '_') {
-        true if !name.starts_with(|c: char| c.is_numeric()) => name.to_owned(),
-        _ => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
-}
-
-/// Returns the first names of a list that may be very long.
-fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
-    const SHOWN: usize = 20;
-    let more = names.len().saturating_sub(SHOWN);
-    let mut text = names.take(SHOWN).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
 }
 
 #[cfg(test)]

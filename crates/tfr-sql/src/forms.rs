@@ -1,6 +1,7 @@
 //! [`Form`]: what becomes of the rows of a query. They are printed, described, or written to shards or a table.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +22,7 @@ use crate::mapping::{self, Vocabularies};
 use crate::print::print;
 use crate::printer::Printer;
 use crate::query::Query;
+use crate::recorded;
 use crate::report::Report;
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
@@ -133,7 +135,7 @@ struct Written<'a>(&'a WriteTarget);
 #[async_trait(?Send)]
 impl Form for Written<'_> {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
-        match job.shards(self.0, &query, job.collect(&query)).await? {
+        match job.shards(self.0, &query, job.limits.partitions, job.collect(&query)).await? {
             Ok(write) => Ok(write.run(&job.context, query, job.interrupt).await?.map(Some)),
             Err(status) => Ok(Err(status)),
         }
@@ -150,7 +152,7 @@ struct Planned<'a> {
 impl Form for Planned<'_> {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
         let &Job { arguments, text, limits, .. } = job;
-        let write = match job.shards(self.out, &query, job.collect(&query)).await? {
+        let write = match job.shards(self.out, &query, limits.partitions, job.collect(&query)).await? {
             Ok(write) => write,
             Err(status) => return Ok(Err(status)),
         };
@@ -178,7 +180,7 @@ impl Form for OnCluster<'_> {
         };
         let on_cluster = ClusterQuery { cluster: self.cluster.as_ref(), context, arguments, text, partitions };
         let collect = async |vocabularies: &mut Vocabularies| on_cluster.collect_values(&query, vocabularies).await;
-        match job.shards(self.out, &query, collect).await? {
+        match job.shards(self.out, &query, partitions, collect).await? {
             Ok(write) => Ok(on_cluster.write(write, query, job.interrupt).await?.map(Some)),
             Err(status) => Ok(Err(status)),
         }
@@ -192,9 +194,14 @@ impl<'a> Job<'a> {
         &self,
         out: &WriteTarget,
         query: &Query,
+        partitions: NonZeroUsize,
         collect: impl AsyncFnOnce(&mut Vocabularies) -> Result<()>,
     ) -> Result<Result<WriteShards<'a>, ExitStatus>> {
-        let mapping = mapping::options(&self.args.mapping, &query.physical.schema())?;
+        let recorded = self.args.rebuilt.as_ref().and_then(|rebuilt| rebuilt.mapping.clone());
+        let mapping = match recorded {
+            Some(mapping) => mapping,
+            None => mapping::options(&self.args.mapping, &query.physical.schema())?,
+        };
         query.check_strict(mapping.strict)?;
         let mapping = tokio::select! {
             mapping = mapping::with_vocabularies(mapping, query, self.printer, collect) => mapping?,
@@ -202,6 +209,8 @@ impl<'a> Job<'a> {
         };
         session::findings(&self.context).set_strict(mapping.strict);
         let mut options = write::options(self.args, self.limits, query, out, mapping);
+        let arguments = recorded::arguments(self.arguments, self.text, partitions);
+        options.recorded.insert(recorded::ARGUMENTS.to_owned(), arguments);
         let rejects = self.rejects(&options, query)?;
         options.rejects = rejects.clone().map(|rejects| self.rejecting(rejects));
         Ok(Ok(WriteShards { options, rejects, printer: self.printer, started: self.started }))

@@ -33,6 +33,8 @@ mod printer;
 mod process;
 mod progress;
 mod query;
+mod rebuild;
+mod rebuilt;
 mod recorded;
 mod records;
 mod report;

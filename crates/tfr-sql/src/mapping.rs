@@ -3,11 +3,13 @@
 mod parts;
 mod vocabularies;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use arrow_tfrecord::{Choice, Mapping, MappingOptions};
 use datafusion::dataframe::DataFrame;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt as _;
+use tfr_arrow::labels::labels;
+use tfr_arrow::nested::element_type;
 
 use crate::cli::MappingArgs;
 use crate::error::Result;
@@ -43,6 +45,11 @@ pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
         }
         options = options.with_rule(column, rule);
     }
+    // The integers of labels are their ranks already.
+    let has_ranks = |field: &Field| labels(field).is_some() && element_type(field.data_type()).is_integer();
+    options
+        .choices
+        .retain(|column, choice| *choice != Choice::Index || !schema.field_with_name(column).is_ok_and(has_ranks));
     // The command line may have replaced the file's rule.
     options.vocabularies.retain(|column, _| options.choices.get(column) == Some(&Choice::Index));
     Ok(options)

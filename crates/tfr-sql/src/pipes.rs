@@ -131,6 +131,17 @@ impl<'a> Pipes<'a> {
         self.streams.into_values().map(|(stream, _)| stream).collect()
     }
 
+    /// Returns the error of opening a table at these locations: that a pipe among them ended before its first byte, or else
+    /// `error`.
+    pub fn explain(&self, locations: &[LocationText], error: impl Into<Error>) -> Error {
+        let is_empty = |pipe: &Pipe| {
+            let copy = self.copies.get(&pipe.id).and_then(|copy| fs::metadata(copy).ok());
+            copy.is_some_and(|copy| copy.len() == 0)
+        };
+        let mut pipes = locations.iter().filter_map(|location| self.pipe(location.with_secrets()).ok()?);
+        pipes.find(is_empty).map_or_else(|| error.into(), |pipe| Error::EmptyPipe { input: pipe.name })
+    }
+
     /// Returns the locations, with each pipe replaced by its copy.
     pub async fn stand_in(&mut self, locations: &[LocationText]) -> Result<Vec<LocationText>> {
         let mut found = Vec::with_capacity(locations.len());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Statistics, TableReference};
@@ -13,10 +14,11 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, Value as SqlValue};
 use serde_json::{Map, Value};
+use tfr_arrow::nested::struct_fields;
 use tfr_engine::is_ordered;
-use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
+use tfr_files::{DirectoryTable, LocationText, Owner, TableVersion, redacted};
 use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
@@ -68,7 +70,9 @@ impl Query {
         let mut recorded = BTreeMap::new();
         let mut notes = Vec::new();
         let mut owners = Vec::new();
-        let mut versions = Map::new();
+        let (mut versions, mut of_files) = (Map::new(), Map::new());
+        let rebuilt = args.rebuilt.as_ref();
+        let pinned = |name: &str| rebuilt.and_then(|rebuilt| rebuilt.versions.get(name)).copied();
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -83,30 +87,43 @@ impl Query {
                 continue;
             }
             let files = pipes.stand_in(&table.locations).await?;
-            let opened = open_table(&context.state(), &TableSpec { locations: files, ..table.clone() }).await?;
+            let mut spec = TableSpec { locations: files, ..table.clone() };
+            pinned(&table.name).into_iter().for_each(|version| spec.options.pin(version));
+            let opened = open_table(&context.state(), &spec).await;
+            let opened = opened.map_err(|error| pipes.explain(&table.locations, error))?;
             notes.extend(origin::note(&opened, &table.name, Spelling::TableKey));
             owners.extend_from_slice(opened.listing().owners());
             versions.extend(recorded::version(&table.name, &opened));
+            of_files.extend(recorded::files(&table.name, &opened));
             context.register_table(TableReference::bare(table.name.as_str()), opened)?;
         }
         for mut statement in statements {
+            let mut of_statement = Vec::new();
             if let Statement::CreateExternalTable(table) = &mut statement {
                 let locations: Vec<_> = table.locations.iter().map(|path| path.as_str().into()).collect();
                 inputs.extend(locations.iter().map(LocationText::to_string));
                 let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
+                of_statement = locations;
+                if let Some(TableVersion { number, .. }) = pinned(&table.name.to_string()) {
+                    table.options.retain(|(key, _)| !key.eq_ignore_ascii_case("timestamp"));
+                    table.options.push(("version".to_owned(), SqlValue::SingleQuotedString(number.to_string())));
+                }
             }
-            let Some(table) = run_preamble(context, statement).await? else { continue };
+            let ran = run_preamble(context, statement).await;
+            let Some(table) = ran.map_err(|error| pipes.explain(&of_statement, error))? else { continue };
             let opened = context.table_provider(table.name.clone()).await?;
             let opened = opened.downcast_ref::<DirectoryTable>();
             notes.extend(opened.and_then(|opened| origin::note(opened, table.name.table(), Spelling::SqlOption)));
             owners.extend(opened.into_iter().flat_map(|opened| opened.listing().owners()).cloned());
             versions.extend(opened.and_then(|opened| recorded::version(table.name.table(), opened)));
+            of_files.extend(opened.and_then(|opened| recorded::files(table.name.table(), opened)));
         }
         for path in names::quoted_tables(&mut query) {
             if !context.table_exist(TableReference::bare(path.as_str()))? {
                 let location = LocationText::from(path.as_str());
-                let options = input_options(&args.inference);
+                let mut options = input_options(&args.inference);
+                pinned(&location.to_string()).into_iter().for_each(|version| options.pin(version));
                 let locations = std::slice::from_ref(&location);
                 if let Some(stream) = pipes.stream(locations, &InputOptions::default()).await? {
                     context.register_table(TableReference::bare(path.as_str()), stream)?;
@@ -114,19 +131,27 @@ impl Query {
                     continue;
                 }
                 let files = pipes.stand_in(locations).await?;
-                let opened = open_locations(&context.state(), &files, &options, None).await?;
+                let opened = open_locations(&context.state(), &files, &options, None).await;
+                let opened = opened.map_err(|error| pipes.explain(locations, error))?;
                 let name = table_name(context, &location)?;
                 if name != path {
                     names::rename_quoted(&mut query, &path, &name);
                 }
                 notes.extend(origin::note(&opened, &name, Spelling::Argument));
                 versions.extend(recorded::version(&location.to_string(), &opened));
+                of_files.extend(recorded::files(&location.to_string(), &opened));
                 context.register_table(TableReference::bare(name), opened)?;
                 inputs.insert(location.to_string());
             }
         }
         if !versions.is_empty() {
             recorded.insert("versions".to_owned(), Value::Object(versions));
+        }
+        if let Some(rebuilt) = rebuilt {
+            rebuilt.check_files(&of_files)?;
+        }
+        if !of_files.is_empty() {
+            recorded.insert("files".to_owned(), Value::Object(of_files));
         }
         let listed = names::listed_files(&mut query);
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
@@ -135,6 +160,9 @@ impl Query {
         let physical = context.state().create_physical_plan(&logical).await?;
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
+        if args.output.target().is_some() {
+            notes.extend(physical.schema().fields().iter().filter_map(|column| encoded_files(column)));
+        }
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
         Ok(Self { text, logical, physical, inputs, recorded, notes, owners, pipes: pipes.into_streams() })
     }
@@ -198,6 +226,21 @@ pub fn has_limit(plan: &LogicalPlan, unordered: bool) -> Result<bool, DataFusion
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Returns a note about a column with the bytes and the path of encoded files, as Hugging Face has images and audio.
+fn encoded_files(column: &FieldRef) -> Option<String> {
+    let fields = struct_fields(column.data_type())?;
+    let [bytes, path] = fields.iter().as_slice() else { return None };
+    let is_encoded = bytes.name() == "bytes"
+        && matches!(bytes.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let name = column.name().replace('"', "\"\"");
+    (is_encoded && path.name() == "path").then(|| {
+        format!(
+            "note: column \"{name}\" is written as two features, the bytes and the path of files; for the bytes alone, \
+             select \"{name}\".bytes AS \"{name}\""
+        )
+    })
 }
 
 /// Returns the table name for `path`: the path itself, without secrets. A number distinguishes paths that differ only

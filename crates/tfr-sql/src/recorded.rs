@@ -1,6 +1,9 @@
 //! The details of a query that the manifest records in addition to its text: the preceding statements, and how tables
 //! are read.
 
+use std::ffi::OsString;
+use std::num::NonZeroUsize;
+
 use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
@@ -8,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tfr_files::{DirectoryTable, LocationText, TableVersion};
 use tfr_formats::{InputFormat, TableSpec};
 
+use crate::cli::deciding_options;
 use crate::secrets::Secrets;
 
 /// Returns a statement as text. Of its `OPTIONS`, only the names are included, because values may be secrets.
@@ -23,6 +27,27 @@ pub fn statement(statement: &Statement) -> String {
         }
         _ => text,
     }
+}
+
+/// The key of the query and its options, as arguments.
+pub const ARGUMENTS: &str = "arguments";
+
+/// Returns the query and its options that decide what is written, without secrets.
+pub fn arguments(arguments: &[OsString], text: &str, partitions: NonZeroUsize) -> Value {
+    let secrets = Secrets::in_arguments(arguments);
+    secrets.add_sql(text);
+    let options = deciding_options(arguments).into_iter().chain([format!("--partitions={partitions}")]);
+    std::iter::once(text.to_owned()).chain(options).map(|argument| json!(secrets.hide(&argument))).collect()
+}
+
+/// Returns the name of a table, and the number and size of its files if its format has no versions.
+pub fn files(name: &str, table: &DirectoryTable) -> Option<(String, Value)> {
+    let listing = table.listing();
+    if listing.version().is_some() {
+        return None;
+    }
+    let bytes: u64 = listing.files().iter().map(|file| file.size).sum();
+    Some((name.to_owned(), json!({ "files": listing.files().len(), "bytes": bytes })))
 }
 
 /// Returns the name and the version of a table whose format has versions, so that another run can read the same rows.

@@ -15,6 +15,9 @@ use tfr_files::redacted;
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<RwLock<Vec<String>>>);
 
+/// What is shown instead of a secret.
+pub const HIDDEN: &str = "***";
+
 /// Words in the name of an option whose value is a secret.
 const SECRET_WORDS: [&str; 24] = [
     "secret",
@@ -124,7 +127,7 @@ impl Secrets {
         let mut shown = redacted(text);
         for secret in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if shown.contains(secret.as_str()) {
-                shown = Cow::Owned(shown.replace(secret.as_str(), "***"));
+                shown = Cow::Owned(shown.replace(secret.as_str(), HIDDEN));
             }
         }
         shown

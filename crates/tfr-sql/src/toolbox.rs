@@ -8,7 +8,7 @@ use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
 use crate::printer::Printer;
 use crate::tool::Work;
-use crate::{describe, doctor, index, records, reshard, salvage, schema, stats, tasks, verify};
+use crate::{describe, doctor, index, rebuild, records, reshard, salvage, schema, stats, tasks, verify};
 
 /// Runs a tool.
 pub fn run(
@@ -17,6 +17,9 @@ pub fn run(
     printer: &Printer,
     interrupt: impl FnOnce() -> Result<Interrupt>,
 ) -> Result<ExitStatus> {
+    if let Tool::Rebuild(args) = tool {
+        return rebuild::run(args, &door, printer, interrupt);
+    }
     let work = Work::new(printer, door, interrupt()?);
     match tool {
         Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
@@ -32,6 +35,6 @@ pub fn run(
         Tool::Cut(args) => tasks::cut(&args, work),
         Tool::Finish(args) => tasks::finish(&args, work),
         Tool::Abandon(args) => tasks::abandon(&args, work),
-        Tool::Doctor => doctor::print(&work),
+        Tool::Rebuild(_) | Tool::Doctor => doctor::print(&work),
     }
 }

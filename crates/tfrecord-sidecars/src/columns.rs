@@ -1,10 +1,13 @@
 //! The features of a [`Mapping`], as the renderings need them.
 
+use std::borrow::Cow;
+
 use arrow_schema::{DataType, Field};
 use arrow_tfrecord::{
     Choice, ColumnMapping, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions, NullPolicy,
     NullRule, RecordType,
 };
+use tfr_arrow::labels::labels;
 use tfr_arrow::nested::{element_type, key_and_value};
 
 use crate::error::{ErrorKind, Result};
@@ -20,8 +23,8 @@ pub(crate) struct TableFeature<'a> {
     /// The choice for the feature's part of the column.
     pub(crate) choice: Option<Choice>,
     value_type: Option<&'a DataType>,
-    /// The vocabulary, if the values are ranks.
-    vocabulary: Option<&'a [String]>,
+    /// The vocabulary, if the values are ranks or numbers of labels.
+    vocabulary: Option<Cow<'a, [String]>>,
     /// The observed presence, if known.
     observed: Option<Observed>,
 }
@@ -52,7 +55,11 @@ impl<'a> TableFeature<'a> {
                 };
                 let choice = choice(options, path).or(column.choice);
                 let vocabulary = vocabulary(options, column, path)
-                    .filter(|_| feature.kind == FeatureKind::Int64 && value_type.is_some_and(is_text));
+                    .filter(|_| feature.kind == FeatureKind::Int64 && value_type.is_some_and(is_text))
+                    .map(Cow::Borrowed);
+                let is_integer = value_type.is_some_and(|values| element_type(values).is_integer());
+                let labels = labels(field).filter(|_| is_whole && is_integer && feature.kind == FeatureKind::Int64);
+                let vocabulary = vocabulary.or_else(|| labels.map(Cow::Owned));
                 Self { column, feature, shape: shape(field, feature), choice, value_type, vocabulary, observed: None }
             })
         });
@@ -107,8 +114,13 @@ impl<'a> TableFeature<'a> {
         self.value_type.map(element_type)
     }
 
-    /// The vocabulary, if the values are ranks.
-    pub(crate) fn vocabulary(&self) -> Option<&'a [String]> {
+    /// The vocabulary, if the values are ranks or numbers of labels.
+    pub(crate) fn vocabulary(&self) -> Option<&[String]> {
+        self.vocabulary.as_deref()
+    }
+
+    /// Returns the vocabulary, if the values are ranks or numbers of labels.
+    pub(crate) fn into_vocabulary(self) -> Option<Cow<'a, [String]>> {
         self.vocabulary
     }
 

@@ -37,7 +37,7 @@ use crate::error::{Error, Result, TfdsProblem};
 use crate::stats::Statistics;
 
 pub use crate::images::ImageFormat;
-pub use read::{readable_from_features, shard_lengths};
+pub use read::{label_file, readable_from_features, shard_lengths};
 
 /// The name of the file with splits and shards.
 pub const DATASET_INFO_NAME: &str = "dataset_info.json";

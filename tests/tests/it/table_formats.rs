@@ -355,12 +355,34 @@ fn table_format_check_tolerates_denied_listings() {
 
 #[test]
 fn table_format_errors_have_hints() {
-    let scratch = layout(&[DELTA, ICEBERG, ACID].concat());
+    let others = &["h/.hoodie/x", "h/a.parquet", "p/snapshot/snapshot-1", "p/schema/schema-0", "p/manifest/manifest-1"];
+    let lance = &["l.lance/_versions/1.manifest", "l.lance/data/0b1c.lance"];
+    let scratch = layout(&[DELTA, ICEBERG, ACID, others, lance].concat());
     let shown = |location: &str| {
         let found = count(&scratch, location).exits_with(1);
         found.stderr.replace("; or name one file", "\n    or name one file")
     };
-    insta::assert_snapshot!([shown("lake/"), shown("db/t/"), shown("acid/")].join("\n"));
+    insta::assert_snapshot!(["lake/", "db/t/", "acid/", "h", "p", "l.lance"].map(shown).join("\n"));
+}
+
+/// What there is for a format is named before its directory is.
+#[test]
+fn table_formats_without_a_reader_are_named_by_format() {
+    for (format, table, library) in [
+        ("hudi", "an Apache Hudi table", "hudi.HudiTableBuilder.from_base_uri(os.path.abspath('DIRECTORY'))"),
+        ("paimon", "an Apache Paimon table", "FileStoreTable.from_path('DIRECTORY')"),
+        ("lance", "a Lance dataset", "lance.dataset('DIRECTORY')"),
+    ] {
+        let table_option = format!("t=x,format={format}");
+        let found = run(tfr_sql().args(["SELECT * FROM t", "--table", &table_option])).exits_with(2);
+        let message = format!("option format=\"{format}\": {table} is not read\n\nhint: ");
+        assert!(found.stderr.contains(&message) && found.stderr.contains(library), "{}", found.stderr);
+        let name = format.to_uppercase();
+        let declared = format!("CREATE EXTERNAL TABLE t STORED AS {name} LOCATION 'x'; SELECT * FROM t");
+        let found = run(tfr_sql().arg(declared)).exits_with(1);
+        let message = format!("unsupported format: {name}\n\nhint: ");
+        assert!(found.stderr.contains(&message) && found.stderr.contains(library), "{}", found.stderr);
+    }
 }
 
 /// Files `v9` and `v10` are in this order, and the newest is the one to read by.

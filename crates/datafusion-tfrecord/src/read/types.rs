@@ -9,9 +9,10 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use tfr_arrow::labels;
 use tfrecord_framing::{Compression, Position};
 use tfrecord_shards::SetLayout;
-use tfrecord_sidecars::tfds::{DATASET_INFO_NAME, FEATURES_NAME, readable_from_features, shard_lengths};
+use tfrecord_sidecars::tfds::{DATASET_INFO_NAME, FEATURES_NAME, label_file, readable_from_features, shard_lengths};
 use tfrecord_sidecars::tfmd::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
 
 use super::declared::{self, in_files};
@@ -251,6 +252,29 @@ async fn take_lengths(files: &mut TableFiles, features: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Adds the names of labels in the files next to a `features.json` to the columns.
+async fn with_labels(files: &TableFiles, features: &Path, read: ReadableSchema) -> Result<ReadableSchema> {
+    let Some(directory) = features.parent() else { return Ok(read) };
+    let mut fields = Vec::with_capacity(read.schema.fields().len());
+    for field in read.schema.fields() {
+        if !read.labelled.contains(field.name()) {
+            fields.push(Arc::clone(field));
+            continue;
+        }
+        let path = directory.clone().join(label_file(field.name()));
+        let text = match files.listing.store().get(&path).await {
+            Ok(got) => got.bytes().await?,
+            Err(object_store::Error::NotFound { .. }) => bytes::Bytes::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let file = || files.listing.names().name(&path);
+        let text = std::str::from_utf8(&text).map_err(|source| ErrorKind::SchemaText { file: file(), source })?;
+        let names: Vec<_> = text.lines().map(|line| line.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+        fields.push(Arc::new(labels::with_labels(field.as_ref().clone(), &names)));
+    }
+    Ok(ReadableSchema { schema: Schema::new(fields), ..read })
+}
+
 /// Reads a file that was named, from any store.
 async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::Bytes> {
     let location = Location::parse(file.with_secrets())?;
@@ -285,6 +309,7 @@ async fn schema_beside(
         }
         read => read.map_err(|source| ErrorKind::SchemaFile { file: file.clone(), source })?,
     };
+    let read = with_labels(files, &beside.file, read).await?;
     if read.refused.is_empty() {
         return Ok(Some((file, Arc::new(read.schema))));
     }

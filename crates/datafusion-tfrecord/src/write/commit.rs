@@ -32,6 +32,7 @@ use tfrecord_sidecars::stats::Statistics;
 
 use super::describe::SetForm;
 use super::exec::{COUNT_SCHEMA, TfRecordWriteExec, count_batch};
+use super::expected::ExpectedSet;
 use super::observe::snapshot;
 use super::options::{SplitOptions, WriteOptions};
 use super::rejects::Rejects;
@@ -326,6 +327,8 @@ impl CommitTask {
         staged.extend(missing);
         let (mapping, options) = (Arc::clone(&self.mapping), Arc::clone(&self.options));
         let sidecars = move |manifest: &Manifest| {
+            let expected = options.expected.as_ref();
+            expected.map(|expected| expected.check(manifest)).transpose()?;
             if let Some(snapshot) = snapshot(&mapping, &options)? {
                 let elements = manifest.totals.rows / snapshot.records_per_element() as u64;
                 let file = |path: &str, content| Sidecar { path: path.to_owned(), content };
@@ -333,14 +336,19 @@ impl CommitTask {
                 let metadata = snapshot.metadata(SNAPSHOT_RUN, 0, elements);
                 return Ok(vec![file(DATASET_SPEC_NAME, snapshot.dataset_spec()), file(METADATA_NAME, metadata)]);
             }
+            let location = expected.map_or_else(|| options.out.to_string(), ExpectedSet::location);
             let set = EmittedSet {
-                location: options.out.to_string(),
+                location,
                 mapping: &mapping,
                 statistics: statistics.as_ref(),
                 files: manifest.shards.iter().map(Into::into).collect(),
                 compression: Some(manifest.compression),
             };
-            Ok(options.emit.files(&set)?)
+            let files = options.emit.files(&set)?;
+            if let Some(expected) = expected {
+                expected.check_sidecars(&files);
+            }
+            Ok(files)
         };
         let replaces = self.options.mode == SaveMode::OverwritePartitions && run.staging.current().is_some();
         let outcome = Arc::clone(&self.outcome);
@@ -361,7 +369,7 @@ impl CommitTask {
                     if let Some(table) = table {
                         table.withdraw();
                     }
-                    return Err(shards_error(error));
+                    return Err(ExpectedSet::difference_in(&error).map_or_else(|| shards_error(error), Into::into));
                 }
             }
             if let Some(table) = table {

@@ -48,6 +48,7 @@ mod barrier;
 mod commit;
 mod describe;
 mod exec;
+mod expected;
 mod fitting;
 mod metrics;
 mod observe;
@@ -71,6 +72,7 @@ mod upload;
 
 pub use commit::{TfRecordCommitExec, WriteOutcome};
 pub use exec::TfRecordWriteExec;
+pub use expected::ExpectedSet;
 pub use fitting::FittingRowsExec;
 pub use options::{Layout, SplitOptions, WriteOptions};
 pub use plan::{

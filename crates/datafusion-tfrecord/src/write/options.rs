@@ -11,6 +11,7 @@ use tfrecord_shards::{RowSplits, SaveMode, Sharding, Splits};
 use tfrecord_sidecars::Emit;
 use tfrecord_sidecars::snapshot::SnapshotNulls;
 
+use super::expected::ExpectedSet;
 use super::rejects::Rejects;
 use super::target::WriteTarget;
 
@@ -82,6 +83,9 @@ pub struct WriteOptions {
     /// produces wrong shards. Only ordered writes with [`Sharding::Count`] need it, and only if the plan's statistics
     /// do not provide it.
     pub expected_rows: Option<u64>,
+    /// The set that must result. If the shards are others, nothing is published.
+    #[serde(skip)]
+    pub expected: Option<ExpectedSet>,
     /// Rejects rows that cannot be written. They are errors if unset. Not for tasks, and not for a saved dataset.
     #[serde(skip)]
     pub rejects: Option<Rejects>,
@@ -172,6 +176,7 @@ impl WriteOptions {
             layout: Layout::default(),
             ordered: false,
             expected_rows: None,
+            expected: None,
             rejects: None,
             scratch: None,
             threads: None,

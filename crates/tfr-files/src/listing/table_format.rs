@@ -45,6 +45,20 @@ impl TableFormat {
         }
     }
 
+    /// Returns the format of this [name](Self::name), or that a user calls so: `hudi`, `ICEBERG`.
+    pub fn named(text: &str) -> Option<Self> {
+        let names = [
+            ("delta", Self::Delta),
+            ("iceberg", Self::Iceberg),
+            ("hudi", Self::Hudi),
+            ("paimon", Self::Paimon),
+            ("lance", Self::Lance),
+            ("ducklake", Self::DuckLake),
+        ];
+        let is_named = |name: &str, format: Self| text.eq_ignore_ascii_case(name) || text == format.name();
+        names.into_iter().find(|(name, format)| is_named(name, *format)).map(|(_, format)| format)
+    }
+
     /// Returns a table of the format, with its article: "an Apache Iceberg table".
     pub fn table(self) -> &'static str {
         match self {

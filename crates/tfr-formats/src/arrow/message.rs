@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::refusal::{Refusal, damaged};
 use super::{check, endian, fit, rebuild};
+use crate::hugging_face;
 use crate::nulls::with_null_keys;
 
 /// The marker before the length of a message since Arrow 0.15.
@@ -31,6 +32,7 @@ impl Layout {
         let pairs = schema.custom_metadata().into_iter().flatten();
         let metadata: HashMap<_, _> =
             pairs.filter_map(|pair| Some((pair.key()?.to_owned(), pair.value()?.to_owned()))).collect();
+        let fields = hugging_face::with_labels(fields, &metadata);
         let big_endian = schema.endianness() == Endianness::Big;
         Ok(Self { schema: Arc::new(Schema::new_with_metadata(fields, metadata)), big_endian })
     }

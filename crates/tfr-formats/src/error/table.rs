@@ -138,6 +138,27 @@ pub enum TableError {
         /// The type in the file.
         found: DataType,
     },
+    /// A file that describes a Hugging Face data set is damaged, or describes more than is read.
+    #[error("{file}: cannot read the data set: {reason}")]
+    HuggingFace {
+        /// The file.
+        file: String,
+        /// The defect.
+        reason: String,
+    },
+    /// A table does not have the split.
+    #[error(
+        "{table}: no split {split:?}; {}",
+        if known.is_empty() { "it has no splits".to_owned() } else { format!("the splits are {}", known.join(", ")) }
+    )]
+    NoSplit {
+        /// The table.
+        table: String,
+        /// The split.
+        split: String,
+        /// The splits that it has.
+        known: Vec<String>,
+    },
     /// A file lacks the ids by which a table finds its columns.
     #[error("{file}: the table finds its columns by ids, but the file does not record them")]
     NoFieldIds {

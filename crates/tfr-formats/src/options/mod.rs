@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_schema::SchemaRef;
 use datafusion_tfrecord::ReadOptions;
 use datafusion_tfrecord::options::OptionText;
+use tfr_files::{TableFormat, TableVersion};
 
 use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
@@ -73,6 +74,12 @@ impl InputOptions {
         if declared.is_empty() {
             return Err(ErrorKind::UnknownOption { key: key.to_owned(), known: known_keys() }.into());
         }
+        if key == "format"
+            && InputFormat::parse(value).is_none()
+            && let Some(format) = TableFormat::named(value)
+        {
+            return Err(ErrorKind::TableFormat { name: value.to_owned(), format }.into());
+        }
         let (mut formats, mut refused) = (BTreeSet::new(), Vec::new());
         for option in declared {
             // A rejected value changes nothing.
@@ -99,6 +106,13 @@ impl InputOptions {
             self.given.insert(key.to_owned(), (value.to_owned(), formats.into_iter().collect()));
         }
         Ok(())
+    }
+
+    /// Reads this version of a table, whichever version was asked for.
+    pub fn pin(&mut self, version: TableVersion) {
+        if version.format == TableFormat::Delta {
+            self.delta = DeltaOptions { version: Some(version.number), timestamp: None };
+        }
     }
 
     /// Rejects options of these formats that exclude each other.

@@ -70,7 +70,7 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 14] = [
+static OWN: [(&[InputFormat], &[Input]); 15] = [
     (
         &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta],
         &[Input::new("format", "FORMAT", |options, value| {
@@ -361,6 +361,17 @@ static OWN: [(&[InputFormat], &[Input]); 14] = [
         ],
     ),
     (
+        &[TfRecord, Arrow],
+        &[Input::new("split", "NAME", |options, value| {
+            match value.trim() {
+                "" => return Err("the name of a split".to_owned()),
+                name => options.tfrecord.split = Some(name.to_owned()),
+            }
+            Ok(())
+        })
+        .help("the [split](reading-tfrecord.md#directories-of-tensorflow-datasets) to read, also of a [Hugging Face](inputs.md#hugging-face-data-sets) directory", "all")],
+    ),
+    (
         &[TfRecord],
         &[
             Input::new("schema", "URL", |options, value| {
@@ -372,14 +383,6 @@ static OWN: [(&[InputFormat], &[Input]); 14] = [
                 "as in the manifest, in a sidecar, or [as the records \
                  are](reading-tfrecord.md#where-the-columns-come-from)",
             ),
-            Input::new("split", "NAME", |options, value| {
-                match value.trim() {
-                    "" => return Err("the name of a split".to_owned()),
-                    name => options.tfrecord.split = Some(name.to_owned()),
-                }
-                Ok(())
-            })
-            .help("the [split](reading-tfrecord.md#directories-of-tensorflow-datasets) to read", "all"),
         ],
     ),
 ];

@@ -58,6 +58,7 @@ use crate::calendar::CalendarOption;
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind};
 use crate::field_access;
+use crate::hugging_face;
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use crate::orc::TimestampUnit;
@@ -271,7 +272,7 @@ impl CheckedParquet {
                 Some(if is_plain { only_extension(field) } else { field })
             }
         });
-        Schema::new(fields.collect::<Vec<_>>())
+        Schema::new(hugging_face::with_labels(fields.collect(), schema.metadata()))
     }
 
     /// Returns the calendars of the files of a scan.

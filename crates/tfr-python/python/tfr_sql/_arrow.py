@@ -227,8 +227,6 @@ def _known(data: Any, name: str) -> Any:
         _refuse_objects(data, name)
         return [data]
     _refuse_objects(data, name)
-    if library == "deltalake" and kind == "DeltaTable":
-        return [_rows_of_delta(data, name)]
     if library == "pyiceberg" and hasattr(data, "scan") and not _is_arrow(data):  # Table
         return [data.scan().to_arrow_batch_reader()]
     if library == "pyiceberg" and hasattr(data, "to_arrow_batch_reader"):  # DataScan
@@ -268,18 +266,3 @@ def _has_objects(dtype: Any) -> bool:
         return True
     inner = [dtype.inner] if hasattr(dtype, "inner") else [field.dtype for field in getattr(dtype, "fields", [])]
     return any(_has_objects(part) for part in inner)
-
-
-def _rows_of_delta(table: Any, name: str) -> Any:
-    __tracebackhide__ = True
-    from deltalake import QueryBuilder  # type: ignore[import-not-found,unused-ignore]
-
-    # Spark accepts any case. deltalake 1.6 maps nothing then: every column is null.
-    mode = table.metadata().configuration.get("delta.columnMapping.mode")
-    if mode not in (None, "none", "name", "id"):
-        raise UsageError(
-            f"{name}: deltalake does not read the columns of this table: delta.columnMapping.mode is {mode!r}, "
-            f"expected {str(mode).lower()!r}",
-            hint=f"In Spark: ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = '{str(mode).lower()}')",
-        )
-    return QueryBuilder().register("t", table).execute("SELECT * FROM t")

@@ -85,7 +85,7 @@ class Command:
     `tables` are the Arrow streams of the tables, by their names. They are read on threads, or on the thread that calls
     `finish` if `feed_here` is set and there is one table. Ctrl-C is then raised in the table's own iterator. It must not
     wait outside of Python, where no Ctrl-C is seen. `is_copy` says that the command writes the rows of the tables, all
-    of them and no others.
+    of them and no others. `remote` names tables that an object of another library located in an object store.
     """
 
     def __init__(
@@ -98,10 +98,12 @@ class Command:
         feed_here: bool = False,
         is_copy: bool = False,
         map_file: str | None = None,
+        remote: Sequence[str] = (),
     ) -> None:
         __tracebackhide__ = True
         program = find_command()
         self._refuse_loss = refuse_loss
+        self._remote = list(remote)
         self._failures: list[BaseException] = []
         self._done = False
         self._error: dict[str, Any] | None = None
@@ -256,7 +258,12 @@ class Command:
                 ended = "was terminated"
             hint = "It may have been killed for want of memory: pass memory_limit=." if code == -signal.SIGKILL else None
             raise CommandError(f"the command tfr-sql {ended}", hint=hint, exit_code=code, stderr=stderr)
-        raise _exception(self._error, self._refuse_loss)
+        error = dict(self._error)
+        if self._remote and error.get("kind") in ("io", "missing"):
+            names = ", ".join(self._remote)
+            own = f"{names}: read by location, with the credentials of the environment; those of the object are not known here"
+            error["hint"] = f"{error['hint']}; {own}" if error.get("hint") else own
+        raise _exception(error, self._refuse_loss)
 
 
 def _exception(error: Mapping[str, Any], refuse_loss: bool) -> Exception:

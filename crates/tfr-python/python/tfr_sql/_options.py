@@ -213,7 +213,7 @@ class ReadOptions(TypedDict, total=False):
     separator: Values | None
     #: more lists whose elements are steps of a sequence example
     sequence: Values | None
-    #: the split to read
+    #: the split to read, also of a Hugging Face directory
     split: Values | None
     #: Spill into this existing directory [default: the system's]
     temp_dir: Values | None

@@ -13,6 +13,7 @@ from ._categories import as_map_file, ranked_columns, vocabularies
 from ._command import Command, Progress, arguments_of, losses_are_errors
 from ._errors import TfrError, UsageError
 from ._hugging_face import Rows, is_dataset, is_dataset_dict
+from ._lakehouse import Located, located
 from ._manifest import Manifest, Plan
 from ._options import QUERY, READING, WRITING
 from ._paths import Paths, StrPath
@@ -253,11 +254,19 @@ class Query:
         __tracebackhide__ = True
         # No comprehension: its frame would be shown in tracebacks.
         tables: dict[str, Stream] = {}
+        places: dict[str, Located] = {}
         for name, data in self._tables.items():
-            tables[name] = Stream(data, name)
+            place = located(data)
+            if place is None:
+                tables[name] = Stream(data, name)
+            else:
+                places[name] = place
+        keys = {name: ",".join(map(_in_quotes, [place.location, *place.keys])) for name, place in places.items()}
+        by_location = [f"--table={name}={text}" for name, text in keys.items()]
         return Command(
-            [self._query, *self._arguments, *arguments],
+            [self._query, *self._arguments, *arguments, *by_location],
             tables=tables,
+            remote=[name for name, place in places.items() if place.is_remote],
             progress=progress,
             refuse_loss=refuse_loss,
             feed_here=waits and all(table.is_python for table in tables.values()),

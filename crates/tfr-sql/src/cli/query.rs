@@ -20,6 +20,7 @@ use super::shards::{self, of_shards};
 use super::stores::StoreArgs;
 use super::target::{TableTarget, Target};
 use super::{Given, Misuse, values};
+use crate::rebuilt::Rebuilt;
 
 /// A query, what it reads, and where its rows go.
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ pub struct QueryArgs {
     file: Option<PathBuf>,
 
     /// Register an input under a name: NAME=URL[,key=value…]; repeatable
-    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = table_help())]
+    #[arg(long = "table", value_name = "NAME=URL[,…]", long_help = table_help(), value_parser = values::table)]
     pub tables: Vec<TableSpec>,
 
     #[command(flatten)]
@@ -58,6 +59,10 @@ pub struct QueryArgs {
 
     #[command(flatten)]
     pub rows: RowArgs,
+
+    /// What is taken from a manifest, if its set is written again.
+    #[arg(skip)]
+    pub rebuilt: Option<Rebuilt>,
 }
 
 /// Where the records are written and how they are split into shards.
@@ -123,7 +128,13 @@ pub struct Output {
     /// Each of --partitions is then a task, which 'tfr-sql task FILE --index I' runs on any machine that has the inputs,
     /// this directory and the output under the same paths or URLs. 'tfr-sql finish FILE' publishes the set, which is the one that
     /// a single machine writes with as many partitions.
-    #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["dry_run", "report"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "out",
+        conflicts_with_all = ["dry_run", "report"],
+        hide_short_help = true
+    )]
     pub plan: Option<PathBuf>,
 
     /// Run the query on the cluster of this scheduler
@@ -256,6 +267,12 @@ impl QueryArgs {
             (None, Some(file)) if file.as_os_str() == "-" => QuerySource::Stdin,
             (None, file) => QuerySource::File(file.clone().unwrap_or_default()),
         }
+    }
+
+    /// Writes shards to `out`, whatever its name.
+    pub fn write_shards_to(&mut self, out: WriteTarget) {
+        self.output.target = Some(Target::Shards(out.clone()));
+        self.output.out = Some(out);
     }
 
     pub(super) fn check(&mut self, given: &Given) -> Result<(), Misuse> {

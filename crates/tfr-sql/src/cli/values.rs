@@ -8,8 +8,10 @@ use std::time::Duration;
 use datafusion_tfrecord::options::values;
 use datafusion_tfrecord::write::WriteTarget;
 use tfr_files::mistyped_url;
-use tfr_formats::InputOptions;
+use tfr_formats::{ErrorKind, InputOptions, TableSpec};
 use url::Url;
+
+use crate::error::format_hint;
 
 /// Minimum memory of a query, in bytes.
 const MIN_MEMORY: u64 = 8 << 20;
@@ -35,6 +37,14 @@ pub fn time(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix(*unit).and_then(|number| number.parse().ok()).filter(|number| *number > 0);
     let seconds = number.and_then(|number: u64| number.checked_mul(*seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| EXPECTED.to_owned())
+}
+
+/// Parses `NAME=URL[,key=value...]`.
+pub fn table(text: &str) -> Result<TableSpec, String> {
+    text.parse().map_err(|error: tfr_formats::Error| match (error.kind(), format_hint(&error)) {
+        (ErrorKind::TableFormat { .. }, Some(hint)) => format!("{error}\n\nhint: {hint}"),
+        _ => error.to_string(),
+    })
 }
 
 /// Parses a table option: `key=value`.

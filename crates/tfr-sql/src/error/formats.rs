@@ -9,6 +9,7 @@ use super::conversions::conversion;
 pub fn hint(error: &Error) -> Option<String> {
     match error.kind() {
         ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
+        ErrorKind::TableFormat { format, .. } => Some(super::table_formats::way_out_of(*format)),
         ErrorKind::WrongFormat { .. } => {
             Some("name the files of one format, as in 'dir/**/*.csv'; if all files have the same, specify it with format=".to_owned())
         }

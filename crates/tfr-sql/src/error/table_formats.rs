@@ -8,24 +8,44 @@ const PIPE: &str = "w = pa.ipc.new_stream(sys.stdout.buffer, r.schema); [w.write
 
 /// Returns a hint for a table of a table format: how to read its rows, or how to read its files nevertheless.
 pub(super) fn way_out(owner: &Owner) -> String {
-    let directory = literal(&owner.directory);
-    let directory = directory.as_str();
-    let rows = match owner.format {
+    let rows = rows(owner.format, &literal(&owner.directory), &literal(&metadata(owner)));
+    format!(
+        "{rows}; or name one file in full, or read all files as they are, deleted rows too, with \
+         --table 't=PATH,bare_files=true' or OPTIONS ('bare_files' 'true')"
+    )
+}
+
+/// Returns a hint for a table format that was named without its directory.
+pub fn way_out_of(format: TableFormat) -> String {
+    rows(format, "DIRECTORY", "DIRECTORY/metadata/VERSION.metadata.json")
+}
+
+/// Returns how to read the rows of a table in `directory`. `metadata` is the metadata file of an Iceberg table.
+fn rows(format: TableFormat, directory: &str, metadata: &str) -> String {
+    match format {
         TableFormat::Delta => format!("name the directory of the table, whose log has its rows: FROM '{directory}/'"),
         TableFormat::Iceberg => format!(
             "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa; \
              from pyiceberg.table import StaticTable; \
-             r = StaticTable.from_metadata('{}').scan().to_arrow_batch_reader(); {PIPE}; \
-             if the table has a catalog, take the metadata file that it names",
-            literal(&metadata(owner))
+             r = StaticTable.from_metadata('{metadata}').scan().to_arrow_batch_reader(); {PIPE}; \
+             if the table has a catalog, take the metadata file that it names"
         ),
-        TableFormat::Hudi => format!(
-            "have Spark write the rows of the table as Parquet, and read that: \
-             spark.read.format('hudi').load('{directory}').write.parquet('copy')"
-        ),
+        TableFormat::Hudi => {
+            let location = match directory.contains("://") {
+                true => format!("'{directory}'"),
+                false => format!("os.path.abspath('{directory}')"),
+            };
+            format!(
+                "pipe the rows of the table from its own library: python -c \"import sys, os, pyarrow as pa, hudi; \
+                 r = pa.Table.from_batches(hudi.HudiTableBuilder.from_base_uri({location}).build().read()).to_reader(); \
+                 {PIPE}"
+            )
+        }
         TableFormat::Paimon => format!(
-            "have Spark write the rows of the table as Parquet, and read that: \
-             spark.read.format('paimon').load('{directory}').write.parquet('copy')"
+            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa; \
+             from pypaimon.table.file_store_table import FileStoreTable; \
+             b = FileStoreTable.from_path('{directory}').new_read_builder(); \
+             r = b.new_read().to_arrow_batch_reader(b.new_scan().plan().splits()); {PIPE}"
         ),
         TableFormat::HiveAcid => "have Hive write the rows of the table as Parquet, and read that: \
              INSERT OVERWRITE DIRECTORY '/copy' STORED AS PARQUET SELECT * FROM the_table; \
@@ -44,11 +64,7 @@ pub(super) fn way_out(owner: &Owner) -> String {
                 .to_owned()
         }
         _ => "have the engine that wrote the table write its rows as Parquet, and read that".to_owned(),
-    };
-    format!(
-        "{rows}; or name one file in full, or read all files as they are, deleted rows too, with \
-         --table 't=PATH,bare_files=true' or OPTIONS ('bare_files' 'true')"
-    )
+    }
 }
 
 /// Returns a directory as a literal between single quotes on a shell line, or a placeholder where that is not safe.

@@ -14,6 +14,11 @@ pub fn hint(error: &Error) -> Option<String> {
                 .to_owned(),
         ),
         ErrorKind::RowCount { .. } => Some("run it again when nothing writes to the input".to_owned()),
+        ErrorKind::NotRebuilt { tool, .. } => Some(match tool.strip_prefix("tfr-sql ") == Some(crate::version::RELEASE) {
+            true => "an input has changed since, or the query gives other rows each time: now(), random(), LIMIT without ORDER BY"
+                .to_owned(),
+            false => format!("an input has changed since, the query gives other rows each time, or {tool} wrote other bytes"),
+        }),
         ErrorKind::RejectColumn { column } => Some(format!("give {column} another name with AS")),
         ErrorKind::NoUploads { .. } => Some(
             "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole"

@@ -193,6 +193,30 @@ fn pipes_of_a_shell_are_tables() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "n\n10000\n", "{}", tell(&output));
 }
 
+/// The program before the pipe has failed, usually.
+#[test]
+fn an_empty_pipe_is_named() {
+    let bench = Workbench::new();
+    for query in [
+        "\"SELECT * FROM '-'\" < <(true)",
+        "\"SELECT * FROM t\" --table t=-,format=csv < <(true)",
+        "\"SELECT * FROM t\" --table t=- < /dev/null",
+        "\"CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '-'; SELECT * FROM t\" < <(true)",
+    ] {
+        let output = bash(&bench, &format!("$TFR {query}"));
+        let shown = tell(&output);
+        let expected =
+            "error: standard input: empty, so it is not a table\n\nhint: did the program that writes it fail?";
+        assert!(shown.contains(expected), "{query}: {shown}");
+    }
+    let output = bash(&bench, "$TFR \"SELECT * FROM t\" --table t=/dev/fd/5 5< <(true)");
+    assert!(tell(&output).contains("error: /dev/fd/5: empty, so it is not a table"), "{}", tell(&output));
+    // Declared columns are a table without rows.
+    let declared = "CREATE EXTERNAL TABLE t (id BIGINT) STORED AS CSV LOCATION '-'; SELECT count(*) AS n FROM t";
+    let output = bash(&bench, &format!("$TFR \"{declared}\" < <(true)"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "n\n0\n", "{}", tell(&output));
+}
+
 #[test]
 fn named_pipes_are_tables() {
     let bench = Workbench::new();

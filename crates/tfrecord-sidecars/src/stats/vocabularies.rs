@@ -1,5 +1,6 @@
 //! [`Vocabularies`]: the words that ranks represent.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use arrow_tfrecord::Mapping;
@@ -9,13 +10,13 @@ use crate::columns::TableFeature;
 
 /// The vocabularies of features with ranks.
 #[derive(Debug, Clone, Default)]
-pub struct Vocabularies<'a>(BTreeMap<&'a str, &'a [String]>);
+pub struct Vocabularies<'a>(BTreeMap<&'a str, Cow<'a, [String]>>);
 
 impl<'a> Vocabularies<'a> {
     /// The vocabularies of a mapping.
     pub fn new(mapping: &'a Mapping) -> Self {
         let features = TableFeature::all(mapping).into_iter();
-        Self(features.filter_map(|feature| Some((feature.name(), feature.vocabulary()?))).collect())
+        Self(features.filter_map(|feature| Some((feature.name(), feature.into_vocabulary()?))).collect())
     }
 
     /// A value of a feature as text. A rank is followed by its word: `2: Oslo`.

@@ -62,16 +62,25 @@ pub fn readable_from_features(text: &str) -> Result<ReadableSchema> {
         return Err(ErrorKind::NotFeatures { problem }.into());
     };
     let mut fields = Vec::with_capacity(features.len());
-    let mut unread = Vec::new();
+    let (mut unread, mut labelled) = (Vec::new(), Vec::new());
     let mut features: Vec<_> = features.iter().collect();
     features.sort_by_key(|(name, _)| *name);
     for (name, feature) in features {
         match field(name, name, feature, 0) {
-            Ok((read, _)) => fields.push(Arc::new(read)),
+            Ok((read, _)) => {
+                let element = feature.pointer("/sequence/feature").unwrap_or(feature);
+                labelled.extend(element.get("classLabel").map(|_| name.clone()));
+                fields.push(Arc::new(read));
+            }
             Err(error) => unread.push((name.clone(), error)),
         }
     }
-    Ok(ReadableSchema { schema: Schema::new(fields), refused: unread })
+    Ok(ReadableSchema { schema: Schema::new(fields), refused: unread, labelled })
+}
+
+/// The file next to `features.json` with the names of the labels of a feature, one a line.
+pub fn label_file(feature: &str) -> String {
+    format!("{}.labels.txt", feature.replace('/', "."))
 }
 
 /// Reads the names of the shards in a `dataset_info.json` of TensorFlow Datasets, each with its number of records. Names

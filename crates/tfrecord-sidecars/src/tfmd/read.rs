@@ -47,6 +47,8 @@ pub struct ReadableSchema {
     pub schema: Schema,
     /// The names of the rejected features in order, each with its error.
     pub refused: Vec<(String, crate::Error)>,
+    /// The columns of numbers of labels, whose names are in other files.
+    pub labelled: Vec<String>,
 }
 
 /// Reads the supported features of a `schema.pbtxt`, and reports the others, for example those without a type.
@@ -80,7 +82,7 @@ pub fn readable_from_pbtxt(text: &str) -> Result<ReadableSchema> {
             }
         }
     }
-    Ok(ReadableSchema { schema: Schema::new(fields), refused: unread })
+    Ok(ReadableSchema { schema: Schema::new(fields), refused: unread, labelled: Vec::new() })
 }
 
 fn refused(feature: &str, problem: impl Into<String>, hint: impl Into<String>) -> crate::Error {

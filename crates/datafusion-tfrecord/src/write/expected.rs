@@ -1,0 +1,80 @@
+//! [`ExpectedSet`]: a set that a write must produce again.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+
+use log::warn;
+use tfrecord_shards::{Manifest, ShardEntry, Sidecar};
+
+use crate::error::{Error, ErrorKind};
+
+/// A set that a write must produce again. Its shards are compared before they are published.
+#[derive(Debug, Clone)]
+pub struct ExpectedSet {
+    manifest: Arc<Manifest>,
+    location: String,
+}
+
+impl ExpectedSet {
+    /// Expects the set of this manifest. `location` is that of the set, which some sidecars contain.
+    pub fn new(manifest: Manifest, location: String) -> Self {
+        Self { manifest: Arc::new(manifest), location }
+    }
+
+    /// The location that sidecars contain.
+    pub(super) fn location(&self) -> String {
+        self.location.clone()
+    }
+
+    /// Compares the shards of a set that is to be published.
+    pub(super) fn check(&self, found: &Manifest) -> Result<(), Error> {
+        let differs = |shard: &str, expected: String, found: String| {
+            let (shard, tool) = (shard.to_owned(), self.manifest.tool.clone());
+            Err(Error::from(ErrorKind::NotRebuilt { shard, expected, found, tool }))
+        };
+        for (expected, found_shard) in self.manifest.shards.iter().zip(&found.shards) {
+            let name = |shard: &ShardEntry, run: &str| shard.path.replace(run, "");
+            let (path, found_path) = (name(expected, &self.manifest.run), name(found_shard, &found.run));
+            if path != found_path {
+                return differs(&expected.path, "this name".to_owned(), found_shard.path.clone());
+            }
+            let (figures, found_figures) = (text(expected), text(found_shard));
+            if figures != found_figures {
+                return differs(&expected.path, figures, found_figures);
+            }
+        }
+        let count = |manifest: &Manifest| format!("{} shards", manifest.shards.len());
+        match self.manifest.shards.len() == found.shards.len() {
+            true => Ok(()),
+            false => differs("the set", count(&self.manifest), count(found)),
+        }
+    }
+
+    /// Returns the difference that [`check`](Self::check) has found, if that is why a set was not published.
+    pub(super) fn difference_in(error: &(dyn StdError + 'static)) -> Option<Error> {
+        let mut chain = std::iter::successors(Some(error), |&error| error.source());
+        match chain.find_map(|error| error.downcast_ref::<Error>())?.kind() {
+            ErrorKind::NotRebuilt { shard, expected, found, tool } => {
+                let (shard, expected, found, tool) = (shard.clone(), expected.clone(), found.clone(), tool.clone());
+                Some(ErrorKind::NotRebuilt { shard, expected, found, tool }.into())
+            }
+            _ => None,
+        }
+    }
+
+    /// Compares the sidecars, which other readers use.
+    pub(super) fn check_sidecars(&self, found: &[Sidecar]) {
+        for sidecar in found {
+            let entry = tfrecord_shards::SidecarEntry::from(sidecar);
+            let expected = self.manifest.sidecars.iter().find(|expected| expected.path == entry.path);
+            if expected != Some(&entry) {
+                warn!("{}: differs from the one that the manifest records", entry.path);
+            }
+        }
+    }
+}
+
+fn text(shard: &ShardEntry) -> String {
+    let ShardEntry { rows, file_bytes, crc32c, .. } = shard;
+    format!("rows {rows}, bytes {file_bytes}, CRC-32C {crc32c:08x}")
+}

@@ -1,0 +1,38 @@
+"""Tables of deltalake and pyiceberg, which the command reads by their location and version.
+
+Their own exports are not used: deltalake gives other rows than Spark for some tables, without an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where a table is, and which version of it."""
+
+    #: A path or a URL.
+    location: str
+    #: The other keys of `--table`.
+    keys: tuple[str, ...]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in an object store, which needs credentials."""
+        return "://" in self.location
+
+
+def located(data: Any) -> Located | None:
+    """Returns the location and the version of a table; None if `data` is another object."""
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "deltalake" and kind == "DeltaTable":
+        uri = str(data.table_uri)
+        # Other characters of a path are encoded in a URL.
+        location = url2pathname(urlsplit(uri).path) if uri.startswith("file://") else uri
+        return Located(location, ("format=delta", f"version={data.version()}"))
+    # A Table of pyiceberg is Located(data.metadata_location, ("format=iceberg",)) once the command reads that format.
+    return None
