@@ -190,8 +190,9 @@ pub(crate) fn with_labels(fields: Vec<Field>, metadata: &HashMap<String, String>
         }
         let is_labels = feature.get("_type").and_then(Value::as_str) == Some("ClassLabel");
         let names = feature.get("names").and_then(Value::as_array).filter(|_| is_labels);
+        // A name that was left out would give its number to the next one.
         let names: Option<Vec<_>> =
-            names.map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+            names.and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
         match names {
             Some(names) => labels::with_labels(field, &names),
             None => field,

@@ -12,31 +12,26 @@ use arrow_tfrecord::MappingOptions;
 use datafusion_tfrecord::write::ExpectedSet;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
-use tfr_files::{Door, TableFormat, TableVersion};
+use tfr_files::{TableFormat, TableVersion};
 use tfrecord_shards::{MANIFEST_NAME, Manifest};
 
 use crate::cli::{Cli, RebuildArgs};
 use crate::error::{RebuildProblem, Result};
 use crate::exit::ExitStatus;
-use crate::interrupt::Interrupt;
-use crate::printer::{Printer, counted};
+use crate::printer::counted;
 use crate::rebuilt::Rebuilt;
 use crate::recorded::ARGUMENTS;
 use crate::secrets::HIDDEN;
+use crate::tool::Work;
 
 /// Writes the set again, and compares it with the manifest.
-pub fn run(
-    args: RebuildArgs,
-    door: &Door,
-    printer: &Printer,
-    interrupt: impl FnOnce() -> Result<Interrupt>,
-) -> Result<ExitStatus> {
+pub fn run(args: RebuildArgs, work: Work<'_>) -> Result<ExitStatus> {
     let directory = match args.manifest.file_name().is_some_and(|name| name == MANIFEST_NAME) {
         true => args.manifest.parent().map(Path::to_owned).unwrap_or_default(),
         false => args.manifest.clone(),
     };
     let path = directory.join(MANIFEST_NAME);
-    door.check_path(&path)?;
+    work.door.check_path(&path)?;
     let manifest = Manifest::read(&directory)?;
     let arguments = arguments(&manifest)?;
     let rebuilt = Rebuilt {
@@ -59,10 +54,10 @@ pub fn run(
     query.rows.report = args.report;
     query.rebuilt = Some(rebuilt);
     let arguments: Vec<_> = arguments.iter().map(OsString::from).collect();
-    let status = crate::run::query(&query, &arguments, None, door, printer, interrupt)?;
+    let status = crate::run::query(&query, &arguments, None, &work.door, work.printer, || Ok(work.interrupt))?;
     if status == ExitStatus::Done {
         let shards = counted(manifest.shards.len() as u64, "shard");
-        printer.note(format!("{shards} with the checksums that {} records", path.display()));
+        work.printer.note(format!("{shards} with the checksums that {} records", path.display()));
     }
     Ok(status)
 }

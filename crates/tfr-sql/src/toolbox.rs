@@ -17,9 +17,6 @@ pub fn run(
     printer: &Printer,
     interrupt: impl FnOnce() -> Result<Interrupt>,
 ) -> Result<ExitStatus> {
-    if let Tool::Rebuild(args) = tool {
-        return rebuild::run(args, &door, printer, interrupt);
-    }
     let work = Work::new(printer, door, interrupt()?);
     match tool {
         Tool::Head(args) => records::print(args.source, &args.stores, Some(args.limit), work),
@@ -35,6 +32,7 @@ pub fn run(
         Tool::Cut(args) => tasks::cut(&args, work),
         Tool::Finish(args) => tasks::finish(&args, work),
         Tool::Abandon(args) => tasks::abandon(&args, work),
-        Tool::Rebuild(_) | Tool::Doctor => doctor::print(&work),
+        Tool::Rebuild(args) => rebuild::run(args, work),
+        Tool::Doctor => doctor::print(&work),
     }
 }
