@@ -18,7 +18,7 @@ pub fn run(
     interrupt: impl FnOnce() -> Result<Interrupt>,
 ) -> Result<ExitStatus> {
     if let Tool::Rebuild(args) = tool {
-        return rebuild::run(args, &door, printer, interrupt);
+        return rebuild::run(*args, &door, printer, interrupt);
     }
     let work = Work::new(printer, door, interrupt()?);
     match tool {
