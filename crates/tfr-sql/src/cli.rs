@@ -130,7 +130,7 @@ pub enum Tool {
     #[command(after_long_help = rewrite::RESHARD_EXAMPLES)]
     Reshard(RewriteArgs),
     /// Write a shard set again from its manifest, byte for byte
-    Rebuild(RebuildArgs),
+    Rebuild(Box<RebuildArgs>),
     /// Write the text index that NVIDIA DALI and others read next to each TFRecord file
     Index(IndexArgs),
     /// Write sidecar files for TFRecord files in a directory, whatever tool wrote them

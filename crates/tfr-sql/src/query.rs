@@ -161,7 +161,7 @@ impl Query {
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
         if args.output.target().is_some() {
-            notes.extend(physical.schema().fields().iter().filter_map(|column| encoded_files(column)));
+            notes.extend(physical.schema().fields().iter().filter_map(encoded_files));
         }
         log::info!("plan:\n{}", displayable(physical.as_ref()).indent(false));
         Ok(Self { text, logical, physical, inputs, recorded, notes, owners, pipes: pipes.into_streams() })

@@ -32,7 +32,7 @@ pub fn run(
         Tool::Cut(args) => tasks::cut(&args, work),
         Tool::Finish(args) => tasks::finish(&args, work),
         Tool::Abandon(args) => tasks::abandon(&args, work),
-        Tool::Rebuild(args) => rebuild::run(args, work),
+        Tool::Rebuild(args) => rebuild::run(*args, work),
         Tool::Doctor => doctor::print(&work),
     }
 }

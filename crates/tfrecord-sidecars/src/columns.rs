@@ -38,6 +38,8 @@ pub(crate) struct Observed {
     pub(crate) least: u64,
     /// Whether the values are images.
     pub(crate) images: Images,
+    /// Whether a value is the number of no label.
+    pub(crate) has_other_labels: bool,
 }
 
 impl<'a> TableFeature<'a> {
@@ -116,7 +118,8 @@ impl<'a> TableFeature<'a> {
 
     /// The vocabulary, if the values are ranks or numbers of labels.
     pub(crate) fn vocabulary(&self) -> Option<&[String]> {
-        self.vocabulary.as_deref()
+        let has_others = self.observed.is_some_and(|observed| observed.has_other_labels);
+        self.vocabulary.as_deref().filter(|_| !has_others)
     }
 
     /// Returns the vocabulary, if the values are ranks or numbers of labels.

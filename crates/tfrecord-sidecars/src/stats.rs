@@ -173,7 +173,8 @@ pub(crate) fn observed_features<'a>(mapping: &'a Mapping, statistics: Option<&St
     let observed = |feature: &TableFeature<'_>| {
         let known = statistics?.feature(feature.name())?;
         let least = known.num_values().map_or(0, |(least, _)| least);
-        Some(Observed { missing: known.missing(), least, images: known.images() })
+        let has_other_labels = known.has_other_labels();
+        Some(Observed { missing: known.missing(), least, images: known.images(), has_other_labels })
     };
     let features = TableFeature::all(mapping).into_iter();
     features

@@ -115,6 +115,9 @@ fn label_names_are_in_the_sidecars() {
     let parquet = scratch.join("t.parquet");
     run(tfr_sql().args(["--table", &format!("t={}", data_set("saved/")), query, "--out"]).arg(&parquet)).success();
     assert_eq!(labels(&write(&parquet.display().to_string(), again, &[], "through")), expected);
+    // Rows with other numbers are not of these labels.
+    let union = "SELECT label FROM t UNION ALL SELECT 3";
+    assert_eq!(labels(&write(&data_set("saved/"), union, &[], "union")), (Vec::new(), 0));
     // Files with other names have none in common.
     let both = format!("{},path={}", data_set("saved/data-00000-of-00002.arrow"), data_set("cache/csv-train.arrow"));
     assert_eq!(labels(&write(&both, "SELECT id, label FROM t", &[], "both")).1, 0);

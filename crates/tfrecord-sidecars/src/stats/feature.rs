@@ -23,6 +23,16 @@ pub struct FeatureStatistics {
     lengths: Lengths,
     values: Option<ValueStatistics>,
     images: Images,
+    labels: Labels,
+}
+
+/// Whether the values of a feature are numbers of labels.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Labels {
+    /// The number of labels, if they have names.
+    named: Option<u64>,
+    /// Whether a value is the number of none of them. -1 is no label.
+    has_others: bool,
 }
 
 /// A bucket of a histogram: values from `low` to `high`, exclusive except in the last bucket.
@@ -56,7 +66,9 @@ impl FeatureStatistics {
         let quantiles = (is_list && detail == Detail::Values).then(Quantiles::default);
         let lengths = Lengths { quantiles, ..Lengths::default() };
         let (name, images) = (feature.name().to_owned(), if text { Images::Other } else { Images::Unseen });
-        Self { name, kind, text, is_list, present: 0, missing: 0, lengths, values, images }
+        let named = feature.vocabulary().map(|names| names.len() as u64).filter(|_| kind == FeatureKind::Int64);
+        let labels = Labels { named, has_others: false };
+        Self { name, kind, text, is_list, present: 0, missing: 0, lengths, values, images, labels }
     }
 
     pub(super) fn update(&mut self, bound: &BoundFeature<'_>) {
@@ -76,6 +88,10 @@ impl FeatureStatistics {
         self.missing += (bound.num_rows() - present) as u64;
         if let Some(values) = &mut self.values {
             values.update(&bound.values());
+        }
+        if let (Some(named), FeatureValues::Int64(values)) = (self.labels.named, bound.values()) {
+            let is_label = |value: &i64| *value == -1 || u64::try_from(*value).is_ok_and(|number| number < named);
+            self.labels.has_others |= !values.iter().all(is_label);
         }
         if self.kind == FeatureKind::Bytes && self.images != Images::Other {
             self.observe_images(&bound.values());
@@ -98,6 +114,7 @@ impl FeatureStatistics {
         self.missing += other.missing;
         self.lengths.merge(&other.lengths);
         self.images.merge(other.images);
+        self.labels.has_others |= other.labels.has_others;
         if let (Some(values), Some(other)) = (&mut self.values, &other.values) {
             values.merge(other);
         }
@@ -111,6 +128,11 @@ impl FeatureStatistics {
     /// Whether its values are images.
     pub(crate) fn images(&self) -> Images {
         self.images
+    }
+
+    /// Whether it has values that are no numbers of its labels.
+    pub(crate) fn has_other_labels(&self) -> bool {
+        self.labels.has_others
     }
 
     /// The kind of its list.
