@@ -49,6 +49,7 @@ pub mod parquet;
 mod paths;
 mod piped;
 mod spec;
+mod table;
 pub mod text;
 
 pub use arrow::ArrowPipe;

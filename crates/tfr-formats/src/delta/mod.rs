@@ -28,13 +28,13 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Location, TableFile, TableFiles, TableFormat,
-    TableVersion,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Location, TableFile,
+    TableFiles, TableFormat, TableVersion,
 };
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
-use crate::parquet;
+use crate::table;
 use actions::Add;
 use log_files::{LogFiles, Missing};
 use place::Place;
@@ -80,7 +80,7 @@ pub(crate) async fn open(
     log::debug!("{}: version {}, {} files", place.table(), snapshot.version, snapshot.files.len());
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let files = table_files(&place, snapshot, concurrency).await?;
-    parquet::open_table(session, location, files, calendar).await
+    table::open(session, location, files, calendar).await
 }
 
 async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result<Snapshot> {
@@ -123,7 +123,11 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
     Ok(TableFiles {
         schema: Arc::new(Schema::new(fields)),
         constants: constants.into_iter().map(|(field, _)| field).collect(),
-        columns: Arc::new(ColumnsInFiles { by_id: mapping == Mapping::Id, columns }),
+        columns: Arc::new(ColumnsInFiles {
+            by_id: mapping == Mapping::Id,
+            without_ids: FilesWithoutIds::Refuse,
+            columns,
+        }),
         files,
         version: TableVersion { format: TableFormat::Delta, number: version },
     })
@@ -172,5 +176,5 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         Some(vector) => deletion::read(place, vector, &file).await?,
         None => DeletedRows::default(),
     };
-    Ok(TableFile { meta, constants: values, rows: add.rows(), deleted })
+    Ok(TableFile { meta, format: DataFormat::Parquet, constants: values, rows: add.rows(), deleted })
 }

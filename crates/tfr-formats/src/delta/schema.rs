@@ -125,7 +125,8 @@ impl Column {
             (Ok(data_type), parts) => (Field::new(&self.name, data_type, true), parts),
             (Err(reason), parts) => (unreadable_field(&self.name, table, &reason), parts),
         };
-        Ok((Arc::new(field), ColumnInFiles { name: self.name.clone(), in_file: in_file.clone(), id, parts }))
+        let (name, in_file) = (self.name.clone(), in_file.clone());
+        Ok((Arc::new(field), ColumnInFiles { name, in_file, id, parts, ..ColumnInFiles::default() }))
     }
 }
 
@@ -147,8 +148,12 @@ type Readable = Result<DataType, String>;
 
 impl Type {
     fn parts(&self, mapping: Mapping, table: &str) -> Result<(Readable, Vec<ColumnInFiles>), String> {
-        let unnamed =
-            |name: &str, parts| ColumnInFiles { name: name.to_owned(), in_file: name.to_owned(), id: None, parts };
+        let unnamed = |name: &str, parts| ColumnInFiles {
+            name: name.to_owned(),
+            in_file: name.to_owned(),
+            parts,
+            ..ColumnInFiles::default()
+        };
         match self {
             Self::Primitive(name) => Ok((primitive(name)?, Vec::new())),
             Self::Nested(Nested::Struct { fields }) => {

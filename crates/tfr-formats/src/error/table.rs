@@ -1,6 +1,7 @@
 //! [`TableError`]: why a table of a table format cannot be read.
 
 use arrow_schema::DataType;
+use tfr_files::DataFormat;
 
 /// Why a table whose metadata determines its files cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +116,20 @@ pub enum TableError {
         expected: DataType,
         /// The type in the file.
         found: DataType,
+    },
+    /// The files of a table have several formats.
+    #[error(
+        "{file}: it is {found}, but other files of the table {table} are {expected}: such tables are not supported"
+    )]
+    SeveralFormats {
+        /// The file.
+        file: String,
+        /// Its format.
+        found: DataFormat,
+        /// The table.
+        table: String,
+        /// The format of the files before it.
+        expected: DataFormat,
     },
     /// A file lacks the ids by which a table finds its columns.
     #[error("{file}: the table finds its columns by ids, but the file does not record them")]
