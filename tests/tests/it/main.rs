@@ -28,6 +28,7 @@ mod faults;
 mod foreign;
 mod golden;
 mod hidden;
+mod iceberg;
 mod images;
 mod interop;
 mod killed;

@@ -27,7 +27,7 @@ mod promote;
 mod schema;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -62,6 +62,9 @@ const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 const PROBED_RECORDS: usize = 1000;
 const PROBED_LEN: usize = 1 << 20;
 const PROBED_VALUE: u64 = 64 << 20;
+
+/// Records of a batch of a file that is read as a whole.
+const WHOLE_BATCH: usize = 8192;
 
 /// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(
@@ -181,6 +184,35 @@ impl ForwardReader for AvroReader {
         });
         Ok(batches.boxed())
     }
+}
+
+/// A file that was read as a whole: the texts of its header, and its records.
+pub(crate) struct Whole {
+    pub(crate) header: HashMap<String, String>,
+    pub(crate) batches: Vec<RecordBatch>,
+}
+
+/// Reads all records of a small file, such as the metadata of a table, as they are.
+pub(crate) async fn read_whole(file: Input, bounds: ReadBounds) -> Result<Whole> {
+    let container = Container::open(&file).await?;
+    let header = container.metadata.clone();
+    let fields = container.schema.columns().into_iter().map(|(name, column)| column.field(name));
+    let part = FilePart {
+        range: 0..file.meta.size,
+        wanted: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+        file,
+        columns: ColumnNames::default(),
+        batch_size: WHOLE_BATCH,
+        bounds,
+        bytes_scanned: Count::new(),
+    };
+    let calendars = Calendars::of_avro(|_| None, &CalendarOption::Proleptic);
+    let mut records = Records::new(container, part, &calendars, None);
+    let mut batches = Vec::new();
+    while let Some(batch) = records.next().await? {
+        batches.push(batch);
+    }
+    Ok(Whole { header, batches })
 }
 
 /// How a column is processed.

@@ -7,7 +7,6 @@
 //! See the [protocol](https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
 
 mod actions;
-mod bitmap;
 mod checkpoint;
 mod deletion;
 mod log_files;
@@ -15,7 +14,6 @@ mod place;
 mod schema;
 mod snapshot;
 pub(crate) mod travel;
-mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,12 +32,14 @@ use tfr_files::{
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
-use crate::table;
+use crate::table::{self, Place, values};
 use actions::Add;
 use log_files::{LogFiles, Missing};
-use place::Place;
 use schema::Mapping;
 use snapshot::{Snapshot, damaged, unsupported};
+
+/// What a table of this format is in messages.
+const A_TABLE: &str = "a Delta table";
 
 /// Which version of a table is read.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -13,13 +13,33 @@ pub enum TableError {
         /// The table.
         table: String,
     },
-    /// A Delta table needs something that is not supported.
-    #[error("{table}: a Delta table with {feature} is not supported")]
-    DeltaFeature {
+    /// A table needs something that is not supported.
+    #[error("{table}: {format} with {feature} is not supported")]
+    Feature {
         /// The table.
         table: String,
+        /// What it is: `a Delta table`.
+        format: &'static str,
         /// What it needs.
         feature: String,
+    },
+    /// A directory or a file that should be an Iceberg table is none that can be read.
+    #[error("{table}: {reason}")]
+    NotIceberg {
+        /// The table.
+        table: String,
+        /// The reason.
+        reason: String,
+    },
+    /// An Iceberg table does not have the snapshot.
+    #[error("{table}: the Iceberg table has no {asked}: {reason}")]
+    IcebergSnapshot {
+        /// The table.
+        table: String,
+        /// What was asked for: `snapshot 5`.
+        asked: String,
+        /// The reason.
+        reason: String,
     },
     /// A Delta table does not have the version.
     #[error("{table}: the Delta table has no version {asked}; its newest is {newest}")]
@@ -49,21 +69,25 @@ pub enum TableError {
         /// The version.
         version: u64,
     },
-    /// The log of a Delta table names a path that cannot be used.
-    #[error("{table}: the log of the Delta table names the file {path:?}: {reason}")]
-    DeltaPath {
+    /// The metadata of a table names a path that cannot be used.
+    #[error("{table}: {format} names the file {path:?}: {reason}")]
+    Path {
         /// The table.
         table: String,
+        /// What it is: `a Delta table`.
+        format: &'static str,
         /// The path.
         path: String,
         /// The reason.
         reason: String,
     },
-    /// A file is not as the log of a Delta table needs it.
-    #[error("{file}: damaged Delta table: {reason}")]
-    DeltaLog {
+    /// A file is not as its table needs it.
+    #[error("{file}: damage in {format}: {reason}")]
+    Damaged {
         /// The file.
         file: String,
+        /// What the table is: `a Delta table`.
+        format: &'static str,
         /// The defect.
         reason: String,
     },
@@ -78,7 +102,7 @@ pub enum TableError {
         reason: String,
     },
     /// A file that the metadata of a table names does not exist.
-    #[error("{file}: no such file, but the log of the table {table} lists it")]
+    #[error("{file}: no such file, but the table {table} lists it")]
     MissingInTable {
         /// The file.
         file: String,
@@ -86,13 +110,13 @@ pub enum TableError {
         table: String,
     },
     /// A file has other rows than the metadata of its table records.
-    #[error("{file}: it has {found} rows, but the log of its table records {recorded}")]
+    #[error("{file}: it has {found} rows, but its table records {recorded}")]
     RowsDisagree {
         /// The file.
         file: String,
         /// The number of rows.
         found: u64,
-        /// What the log records.
+        /// What the metadata records.
         recorded: String,
     },
     /// Several columns of a file could be one of the table.

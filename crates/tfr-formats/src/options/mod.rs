@@ -14,6 +14,7 @@ use crate::csv::CsvOptions;
 use crate::delta::DeltaOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hive_text::HiveTextOptions;
+use crate::iceberg::IcebergOptions;
 use crate::input_format::InputFormat;
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
@@ -43,6 +44,8 @@ pub struct InputOptions {
     pub hive_text: HiveTextOptions,
     /// Which version of a Delta table is read.
     pub delta: DeltaOptions,
+    /// Which snapshot of an Iceberg table is read.
+    pub iceberg: IcebergOptions,
     /// Options for JSON files.
     pub json: JsonOptions,
     /// Options for libsvm files.
@@ -110,6 +113,11 @@ impl InputOptions {
         }
         if formats.contains(&InputFormat::Delta) && self.delta.version.is_some() && self.delta.timestamp.is_some() {
             return Err(ErrorKind::OptionsExclude { first: "version", second: "timestamp" }.into());
+        }
+        if formats.contains(&InputFormat::Iceberg)
+            && let [first, second, ..] = self.iceberg.given().as_slice()
+        {
+            return Err(ErrorKind::OptionsExclude { first, second }.into());
         }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);

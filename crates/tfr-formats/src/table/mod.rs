@@ -1,5 +1,9 @@
 //! Opens the files of a table whose metadata determines its columns, constants and deleted rows: [`TableFiles`].
 
+pub(crate) mod bitmap;
+mod place;
+pub(crate) mod values;
+
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -17,6 +21,8 @@ use tfr_files::{
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
 use crate::parquet;
+
+pub(crate) use place::{OTHER_STORE, Place, split};
 
 /// Opens the files of `table`, which is at `location`. All of them must have one format.
 ///
@@ -51,7 +57,6 @@ pub(crate) async fn open(
 ///
 /// # Errors
 /// Same as [`open`].
-#[cfg_attr(not(test), expect(dead_code, reason = "Iceberg's delete files are read by it"))]
 pub(crate) async fn read(
     session: &dyn Session,
     location: &Location,

@@ -12,13 +12,14 @@ pub(super) fn way_out(owner: &Owner) -> String {
     let directory = directory.as_str();
     let rows = match owner.format {
         TableFormat::Delta => format!("name the directory of the table, whose log has its rows: FROM '{directory}/'"),
-        TableFormat::Iceberg => format!(
-            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa; \
-             from pyiceberg.table import StaticTable; \
-             r = StaticTable.from_metadata('{}').scan().to_arrow_batch_reader(); {PIPE}; \
-             if the table has a catalog, take the metadata file that it names",
-            literal(&metadata(owner))
+        TableFormat::Iceberg if owner.marker.ends_with(".metadata.json") && !is_versioned(owner) => format!(
+            "name the metadata file that the catalog of the table names, such as FROM '{}'; the newest one may be of a \
+             commit that failed",
+            literal(&format!("{}/{}", owner.directory, owner.marker))
         ),
+        TableFormat::Iceberg => {
+            format!("name the directory of the table, whose metadata has its rows: FROM '{directory}/'")
+        }
         TableFormat::Hudi => format!(
             "have Spark write the rows of the table as Parquet, and read that: \
              spark.read.format('hudi').load('{directory}').write.parquet('copy')"
@@ -61,8 +62,7 @@ fn literal(directory: &str) -> String {
     }
 }
 
-/// Returns the newest metadata file of an Iceberg table, or its directory, where `version-hint.text` names that file.
-fn metadata(owner: &Owner) -> String {
-    let Owner { directory, marker, .. } = owner;
-    if marker.ends_with(".metadata.json") { format!("{directory}/{marker}") } else { directory.clone() }
+/// Whether the newest metadata file of an Iceberg table is a version of a table that needs no catalog.
+fn is_versioned(owner: &Owner) -> bool {
+    owner.marker.starts_with("metadata/v")
 }
