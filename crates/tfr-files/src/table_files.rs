@@ -33,8 +33,8 @@ pub struct TableFiles {
 pub struct TableVersion {
     /// The format of the table.
     pub format: TableFormat,
-    /// The number by which the format identifies the version.
-    pub number: u64,
+    /// The number by which the format identifies the version. `None` for a table that was never written to.
+    pub number: Option<u64>,
 }
 
 /// A file of a table.

@@ -153,7 +153,7 @@ pub(crate) async fn open(
         constants: constants.into_iter().map(|(field, _)| field).collect(),
         columns: Arc::new(ColumnsInFiles { by_id: true, without_ids, columns }),
         files,
-        version: TableVersion { format: TableFormat::Iceberg, number: number.unwrap_or_default() },
+        version: TableVersion { format: TableFormat::Iceberg, number },
     };
     table::open(session, location, table, calendar).await
 }

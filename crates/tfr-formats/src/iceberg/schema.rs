@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use serde::Deserialize;
 use serde_json::Value;
-use tfr_arrow::nested::with_struct_fields;
 use tfr_files::{ColumnInFiles, unreadable_field};
 
 use super::values;
+use crate::table::types::{Parts, Readable, list_of, map_of, struct_of};
 
 /// Digits of a decimal.
 const MAX_PRECISION: u8 = 38;
@@ -147,47 +147,19 @@ fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
     }
 }
 
-/// The type of values, or why they cannot be read.
-type Readable = Result<DataType, String>;
-
 impl Type {
-    fn parts(&self, mapping: &NameMapping, table: &str) -> Result<(Readable, Vec<ColumnInFiles>), String> {
-        let unnamed = |name: &str, parts| ColumnInFiles {
-            name: name.to_owned(),
-            in_file: name.to_owned(),
-            parts,
-            ..ColumnInFiles::default()
-        };
+    fn parts(&self, mapping: &NameMapping, table: &str) -> Result<Parts, String> {
         match self {
             Self::Primitive(name) => Ok((primitive(name), Vec::new())),
             Self::Nested(Nested::Struct { fields }) => {
-                let mut parts = Vec::new();
-                let mut data_type = Ok(Vec::new());
-                for column in fields {
-                    let (field, part) = column.parts(mapping, table)?;
-                    parts.push(part);
-                    match tfr_files::unreadable(&field) {
-                        Some(reason) => data_type = Err(reason.to_owned()),
-                        None => data_type = data_type.map(|fields: Vec<FieldRef>| [fields, vec![field]].concat()),
-                    }
-                }
+                let fields = fields.iter().map(|column| column.parts(mapping, table));
+                let (data_type, parts) = struct_of(fields.collect::<Result<_, _>>()?);
                 check_unique(&parts)?;
-                Ok((data_type.map(|fields| with_struct_fields(Fields::from(fields))), parts))
+                Ok((data_type, parts))
             }
-            Self::Nested(Nested::List { element }) => {
-                let (element, parts) = element.parts(mapping, table)?;
-                let list = element.map(|element| DataType::List(Arc::new(Field::new("element", element, true))));
-                Ok((list, vec![unnamed("element", parts)]))
-            }
+            Self::Nested(Nested::List { element }) => Ok(list_of(element.parts(mapping, table)?)),
             Self::Nested(Nested::Map { key, value }) => {
-                let (key, key_parts) = key.parts(mapping, table)?;
-                let (value, value_parts) = value.parts(mapping, table)?;
-                let entries = |key, value| {
-                    let fields = vec![Field::new("key", key, false), Field::new("value", value, true)];
-                    DataType::Map(Arc::new(Field::new("key_value", with_struct_fields(fields.into()), false)), false)
-                };
-                let map = key.and_then(|key| Ok(entries(key, value?)));
-                Ok((map, vec![unnamed("key", key_parts), unnamed("value", value_parts)]))
+                Ok(map_of(key.parts(mapping, table)?, value.parts(mapping, table)?))
             }
         }
     }

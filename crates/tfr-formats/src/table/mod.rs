@@ -2,6 +2,7 @@
 
 pub(crate) mod bitmap;
 mod place;
+pub(crate) mod types;
 pub(crate) mod values;
 
 use std::sync::Arc;
@@ -66,7 +67,7 @@ pub(crate) async fn read(
 ) -> Result<SendableRecordBatchStream> {
     let file = TableFile { constants: Vec::new(), ..file };
     // Nothing depends on the version of a table with one file.
-    let version = TableVersion { format: TableFormat::Iceberg, number: 0 };
+    let version = TableVersion { format: TableFormat::Iceberg, number: None };
     let table = TableFiles { schema, constants: Vec::new(), columns, files: vec![file], version };
     let table = open(session, location, table, CalendarOption::default()).await?;
     let plan = table.scan(session, None, &[], None).await?;
