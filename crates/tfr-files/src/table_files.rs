@@ -105,6 +105,9 @@ impl DeletedRows {
     /// Returns which of the `len` rows from position `first` on are not deleted. `None` if none of them is.
     pub fn kept(&self, first: u64, len: usize) -> Option<BooleanBuffer> {
         let end = first.saturating_add(len as u64);
+        if len == 0 {
+            return None;
+        }
         let next = self.ranges.partition_point(|range| range.end <= first);
         let mut deleted = self.ranges[next..].iter().take_while(|range| range.start < end).peekable();
         deleted.peek()?;

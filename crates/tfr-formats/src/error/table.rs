@@ -78,7 +78,7 @@ pub enum TableError {
         reason: String,
     },
     /// A file that the metadata of a table names does not exist.
-    #[error("{file}: no such file, but the log of the table {table} lists it")]
+    #[error("{file}: no such file, but the metadata of the table {table} lists it")]
     MissingInTable {
         /// The file.
         file: String,
@@ -86,13 +86,13 @@ pub enum TableError {
         table: String,
     },
     /// A file has other rows than the metadata of its table records.
-    #[error("{file}: it has {found} rows, but the log of its table records {recorded}")]
+    #[error("{file}: it has {found} rows, but the metadata of its table records {recorded}")]
     RowsDisagree {
         /// The file.
         file: String,
         /// The number of rows.
         found: u64,
-        /// What the log records.
+        /// What the metadata records.
         recorded: String,
     },
     /// Several columns of a file could be one of the table.

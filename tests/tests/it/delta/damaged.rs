@@ -126,7 +126,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     (
         "check_constraint",
         |t| fs::remove_file(last_added(t)).unwrap(),
-        ".parquet: no such file, but the log of the table",
+        ".parquet: no such file, but the metadata of the table",
     ),
     ("check_constraint", |t| cut(&last_added(t)), "bytes, but the log records"),
     (
@@ -138,7 +138,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
                 }
             });
         },
-        "but the log of its table records 1",
+        "but the metadata of its table records 1",
     ),
     (
         "ckpt_struct_stats",
