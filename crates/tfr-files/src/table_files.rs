@@ -105,6 +105,9 @@ impl DeletedRows {
     /// Returns which of the `len` rows from position `first` on are not deleted. `None` if none of them is.
     pub fn kept(&self, first: u64, len: usize) -> Option<BooleanBuffer> {
         let end = first.saturating_add(len as u64);
+        if len == 0 {
+            return None;
+        }
         let next = self.ranges.partition_point(|range| range.end <= first);
         let mut deleted = self.ranges[next..].iter().take_while(|range| range.start < end).peekable();
         deleted.peek()?;
@@ -165,6 +168,8 @@ pub struct ColumnInFiles {
     /// The value in files without the column, in the type of the table. A part of a struct has it where the struct is
     /// not null. `None` is null.
     pub default: Option<ScalarValue>,
+    /// Whether a file without the column, or a part of it, is an error.
+    pub is_required: bool,
     /// Its parts: the fields of a struct, the element of a list, or the key and the value of a map. Elements, keys and
     /// values are matched by their position.
     pub parts: Vec<ColumnInFiles>,

@@ -60,7 +60,7 @@ fn assert_tables(directory: &Path, rows: &Path) -> usize {
         let found = read_table(&table, &options);
         match found.stderr.contains("/lake/iceberg/add_files_source/") && found.code == Some(1) {
             // Its files are elsewhere, and not here.
-            true => assert!(found.stderr.contains(": no such file, but the table"), "{}", found.stderr),
+            true => assert!(found.stderr.contains(": no such file, but the metadata of the table"), "{}", found.stderr),
             false => assert_rows(found, &expected(&file), &name),
         }
         seen += 1;

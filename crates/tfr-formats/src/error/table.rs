@@ -102,7 +102,7 @@ pub enum TableError {
         reason: String,
     },
     /// A file that the metadata of a table names does not exist.
-    #[error("{file}: no such file, but the table {table} lists it")]
+    #[error("{file}: no such file, but the metadata of the table {table} lists it")]
     MissingInTable {
         /// The file.
         file: String,
@@ -110,7 +110,7 @@ pub enum TableError {
         table: String,
     },
     /// A file has other rows than the metadata of its table records.
-    #[error("{file}: it has {found} rows, but its table records {recorded}")]
+    #[error("{file}: it has {found} rows, but the metadata of its table records {recorded}")]
     RowsDisagree {
         /// The file.
         file: String,
@@ -154,6 +154,14 @@ pub enum TableError {
         table: String,
         /// The format of the files before it.
         expected: DataFormat,
+    },
+    /// A file lacks a column whose values nothing else determines.
+    #[error("{file}: it has no column \"{column}\", whose values its table does not record otherwise")]
+    LacksColumn {
+        /// The file.
+        file: String,
+        /// The column of the table.
+        column: String,
     },
     /// A file lacks the ids by which a table finds its columns.
     #[error("{file}: the table finds its columns by ids, but the file does not record them")]

@@ -24,6 +24,7 @@ use super::metadata::Metadata;
 use super::paths::Paths;
 use super::schema::NameMapping;
 use super::{damaged, file_of, vector};
+use crate::calendar::CalendarOption;
 use crate::table::{self, Place};
 
 /// Data files whose deleted rows are determined at a time.
@@ -56,6 +57,7 @@ pub(super) struct Deletes<'a> {
     pub(super) mapping: &'a NameMapping,
     /// How files without ids are read.
     pub(super) without_ids: FilesWithoutIds,
+    pub(super) calendar: &'a CalendarOption,
 }
 
 /// Positions of deleted rows, by data file.
@@ -78,7 +80,7 @@ impl Deletes<'_> {
         let mut keys = BTreeMap::new();
         for ((ids, partition), files) in &index.keys {
             let columns = KeyColumns::new(ids, self.metadata, self.mapping, self.without_ids, self.place)?;
-            let mut deleted = DeletedKeys::new(columns)?;
+            let mut deleted = DeletedKeys::new(columns, self.calendar.clone())?;
             let is_used = |delete: &&&Entry| {
                 data.iter().any(|file| {
                     file.sequence < delete.sequence
@@ -159,12 +161,21 @@ impl Deletes<'_> {
             in_file: (*name).to_owned(),
             id: Some(*id),
             names: vec![(*name).to_owned()],
+            is_required: true,
             ..ColumnInFiles::default()
         });
         let columns = ColumnsInFiles { by_id: true, without_ids: FilesWithoutIds::ByNames, columns: columns.collect() };
         let schema = Arc::new(Schema::new(schema.collect::<Vec<_>>()));
         let file = file_of(self.place, delete).await?;
-        let mut batches = table::read(self.session, self.place.location(), file, schema, Arc::new(columns)).await?;
+        let mut batches = table::read(
+            self.session,
+            self.place.location(),
+            file,
+            schema,
+            Arc::new(columns),
+            CalendarOption::default(),
+        )
+        .await?;
         let name = self.place.name(&delete.path);
         let (mut found, mut resolved): (Positions, HashMap<String, Path>) = Default::default();
         while let Some(batch) = batches.try_next().await? {

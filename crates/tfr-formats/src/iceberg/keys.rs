@@ -13,20 +13,22 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use futures::TryStreamExt;
 use tfr_arrow::nested::struct_fields;
-use tfr_files::{ColumnsInFiles, FilesWithoutIds, unreadable};
+use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds, unreadable};
 
 use super::manifest::Entry;
 use super::metadata::Metadata;
 use super::schema::{NameMapping, column};
 use super::{damaged, file_of, unsupported, values};
+use crate::calendar::CalendarOption;
 use crate::error::Error;
 use crate::table::{self, Place};
 
 /// The columns of keys, each with the parts that lead to a value.
 pub(super) struct KeyColumns {
-    /// The columns are called by their ids, which no two have.
     schema: SchemaRef,
     columns: Arc<ColumnsInFiles>,
+    /// The columns in files of deletes, which must have them.
+    required: Arc<ColumnsInFiles>,
     /// The id of each column at the top.
     top: Vec<i32>,
     /// The types of the values.
@@ -36,6 +38,7 @@ pub(super) struct KeyColumns {
 /// Keys of deleted rows, each with the newest of the deletes. A key that is written again later lives.
 pub(super) struct DeletedKeys {
     columns: KeyColumns,
+    calendar: CalendarOption,
     converter: RowConverter,
     deleted: HashMap<Box<[u8]>, i64>,
     newest: i64,
@@ -69,12 +72,16 @@ impl KeyColumns {
             }
             types.push(data_type.clone());
             top.push(found.id);
-            in_files.name = id.to_string();
-            fields.push(field.as_ref().clone().with_name(id.to_string()));
+            // No two columns have one id.
+            let name = format!("{} (field {id})", found.name);
+            fields.push(field.as_ref().clone().with_name(&name));
+            in_files.name = name;
             columns.push(in_files);
         }
+        let required = columns.iter().cloned().map(|column| ColumnInFiles { is_required: true, ..column });
+        let required = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns: required.collect() });
         let columns = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns });
-        Ok(Self { schema: Arc::new(Schema::new(fields)), columns, top, types })
+        Ok(Self { schema: Arc::new(Schema::new(fields)), columns, required, top, types })
     }
 
     /// Returns the values of keys.
@@ -117,10 +124,10 @@ fn with_one_nan(column: ArrayRef) -> ArrayRef {
 
 impl DeletedKeys {
     /// Returns no keys of such columns.
-    pub(super) fn new(columns: KeyColumns) -> Result<Self> {
+    pub(super) fn new(columns: KeyColumns, calendar: CalendarOption) -> Result<Self> {
         let fields = columns.types.iter().map(|data_type| SortField::new(data_type.clone()));
         let converter = RowConverter::new(fields.collect())?;
-        Ok(Self { columns, converter, deleted: HashMap::new(), newest: i64::MIN })
+        Ok(Self { columns, calendar, converter, deleted: HashMap::new(), newest: i64::MIN })
     }
 
     /// Adds the keys in a file.
@@ -129,8 +136,8 @@ impl DeletedKeys {
     /// The file cannot be read.
     pub(super) async fn add(&mut self, session: &dyn Session, place: &Place, delete: &Entry) -> Result<()> {
         let file = file_of(place, delete).await?;
-        let (schema, columns) = (Arc::clone(&self.columns.schema), Arc::clone(&self.columns.columns));
-        let mut batches = table::read(session, place.location(), file, schema, columns).await?;
+        let (schema, columns) = (Arc::clone(&self.columns.schema), Arc::clone(&self.columns.required));
+        let mut batches = table::read(session, place.location(), file, schema, columns, self.calendar.clone()).await?;
         while let Some(batch) = batches.try_next().await? {
             for key in &self.converter.convert_columns(&self.columns.values(&batch)?)? {
                 let newest = self.deleted.entry(key.as_ref().into()).or_insert(delete.sequence);
@@ -157,7 +164,7 @@ impl DeletedKeys {
         let constants = self.constants(place, data)?;
         let file = file_of(place, data).await?;
         let (schema, columns) = (Arc::clone(&self.columns.schema), Arc::clone(&self.columns.columns));
-        let mut batches = table::read(session, place.location(), file, schema, columns).await?;
+        let mut batches = table::read(session, place.location(), file, schema, columns, self.calendar.clone()).await?;
         let (mut ranges, mut position): (Vec<Range<u64>>, u64) = (Vec::new(), 0);
         // One that does not grow what others share.
         let converter = RowConverter::new(self.columns.types.iter().cloned().map(SortField::new).collect())?;

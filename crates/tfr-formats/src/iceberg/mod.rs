@@ -133,11 +133,12 @@ pub(crate) async fn open(
     let without_ids = if mapping.is_some() { FilesWithoutIds::ByNames } else { FilesWithoutIds::Refuse };
     let mapping = &mapping.unwrap_or_default();
     let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == Content::Data);
-    let resolver = Deletes { session, place, paths, metadata, mapping, without_ids };
+    let resolver = Deletes { session, place, paths, metadata, mapping, without_ids, calendar: &calendar };
     let deleted = resolver.of(&data, &deletes).await?;
     let (fields, columns) =
         schema::columns(schema, mapping, &place.table()).map_err(|feature| unsupported(place, feature))?;
     let constants = constants(&fields, &columns, &data);
+    check_partitioned(session, place, (&fields, &columns), &constants, &data, without_ids).await?;
     let columns =
         columns.into_iter().filter(|column| !constants.iter().any(|(_, id)| Some(*id) == column.id)).collect();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -215,6 +216,45 @@ fn constants(fields: &[FieldRef], columns: &[ColumnInFiles], data: &[Entry]) -> 
         (!specs.is_empty() && specs.iter().all(|spec| spec.identity_of(id).is_some())).then(|| (Arc::clone(field), id))
     });
     found.collect()
+}
+
+/// Checks that files have the columns by which they, but not all files, are partitioned: a table has no value for a column
+/// of some files.
+async fn check_partitioned(
+    session: &dyn Session,
+    place: &Place,
+    (fields, columns): (&[FieldRef], &[ColumnInFiles]),
+    constants: &[(FieldRef, i32)],
+    data: &[Entry],
+    without_ids: FilesWithoutIds,
+) -> Result<()> {
+    for entry in data {
+        let is_checked = |id: i32| {
+            entry.partition.spec.identity_of(id).is_some() && !constants.iter().any(|(_, constant)| *constant == id)
+        };
+        let found = fields
+            .iter()
+            .zip(columns)
+            .filter(|(field, column)| column.id.is_some_and(is_checked) && tfr_files::unreadable(field).is_none());
+        let (fields, columns): (Vec<FieldRef>, Vec<ColumnInFiles>) = found
+            .map(|(field, column)| (Arc::clone(field), ColumnInFiles { is_required: true, ..column.clone() }))
+            .unzip();
+        if fields.is_empty() {
+            continue;
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let columns = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns });
+        table::read(
+            session,
+            place.location(),
+            file_of(place, entry).await?,
+            schema,
+            columns,
+            CalendarOption::default(),
+        )
+        .await?;
+    }
+    Ok(())
 }
 
 async fn table_file(

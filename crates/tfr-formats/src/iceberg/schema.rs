@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,6 +14,10 @@ use crate::table::types::{Parts, Readable, list_of, map_of, struct_of};
 
 /// Digits of a decimal.
 const MAX_PRECISION: u8 = 38;
+
+/// The type of UUIDs, and the extension type that they have in Arrow.
+const UUID: &str = "uuid";
+const UUID_EXTENSION: &str = "arrow.uuid";
 
 /// The bytes of a UUID.
 const UUID_LEN: i32 = 16;
@@ -119,10 +124,18 @@ impl Column {
         Some(Self { data_type: Type::Nested(Nested::Struct { fields: vec![field] }), ..self.clone() })
     }
 
+    fn is_uuid(&self) -> bool {
+        matches!(&self.data_type, Type::Primitive(name) if name == UUID)
+    }
+
     /// Returns the column, and how it is found in files.
     pub(super) fn parts(&self, mapping: &NameMapping, table: &str) -> Result<(FieldRef, ColumnInFiles), String> {
         let (data_type, parts) = self.data_type.parts(mapping, table)?;
         let field = match &data_type {
+            Ok(data_type) if self.is_uuid() => {
+                let extension = (EXTENSION_TYPE_NAME_KEY.to_owned(), UUID_EXTENSION.to_owned());
+                Field::new(&self.name, data_type.clone(), true).with_metadata([extension].into())
+            }
             Ok(data_type) => Field::new(&self.name, data_type.clone(), true),
             Err(reason) => unreadable_field(&self.name, table, reason),
         };
@@ -134,7 +147,8 @@ impl Column {
             _ => None,
         };
         let (name, names) = (self.name.clone(), mapping.names(self.id));
-        let column = ColumnInFiles { in_file: name.clone(), name, id: Some(self.id), parts, default, names };
+        let id = Some(self.id);
+        let column = ColumnInFiles { in_file: name.clone(), name, id, parts, default, names, is_required: false };
         Ok((Arc::new(field), column))
     }
 }
@@ -180,7 +194,7 @@ fn primitive(name: &str) -> Readable {
         "timestamp_ns" => timestamp(TimeUnit::Nanosecond, false),
         "timestamptz_ns" => timestamp(TimeUnit::Nanosecond, true),
         "string" => DataType::Utf8,
-        "uuid" => DataType::FixedSizeBinary(UUID_LEN),
+        UUID => DataType::FixedSizeBinary(UUID_LEN),
         "binary" => DataType::Binary,
         _ => match (decimal(name), fixed(name)) {
             (Some((precision, scale)), _) => DataType::Decimal128(precision, scale),
@@ -239,6 +253,7 @@ mod tests {
         let (fields, _) = columns(&schema, &NameMapping::default(), "t").unwrap();
         let marks: Vec<_> = fields.iter().map(|field| tfr_files::unreadable(field)).collect();
         assert_eq!(marks, [Some("the type \"variant\""), Some("the type \"geometry(OGC:CRS84)\""), None]);
+        assert_eq!(fields[2].extension_type_name(), Some("arrow.uuid"));
     }
 
     #[test]

@@ -123,7 +123,11 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         },
         "but no mapping mode",
     ),
-    ("check_constraint", |t| fs::remove_file(last_added(t)).unwrap(), ".parquet: no such file, but the table"),
+    (
+        "check_constraint",
+        |t| fs::remove_file(last_added(t)).unwrap(),
+        ".parquet: no such file, but the metadata of the table",
+    ),
     ("check_constraint", |t| cut(&last_added(t)), "bytes, but the log records"),
     (
         "check_constraint",
@@ -134,7 +138,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
                 }
             });
         },
-        "but its table records 1",
+        "but the metadata of its table records 1",
     ),
     (
         "ckpt_struct_stats",

@@ -68,7 +68,7 @@ fn is_puffin(name: &str) -> bool {
 type Damage = fn(&Path);
 
 const DAMAGES: &[(&str, Damage, &str)] = &[
-    ("rewritten", |t| remove(t, is_manifest), ".avro: no such file, but the table"),
+    ("rewritten", |t| remove(t, is_manifest), ".avro: no such file, but the metadata of the table"),
     ("rewritten", |t| cut(t, is_manifest), "but its list records"),
     ("rewritten", |t| remove(t, is_list), "metadata/snap-"),
     ("rewritten", |t| cut(t, is_list), "metadata/snap-"),
@@ -110,11 +110,11 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         "a name mapping that is not valid",
     ),
     ("rewritten", |t| fs::write(t.join("metadata/version-hint.text"), "99").unwrap(), "there is no v99.metadata.json"),
-    ("rewritten", |t| remove(t, is_data), ".parquet: no such file, but the table"),
+    ("rewritten", |t| remove(t, is_data), ".parquet: no such file, but the metadata of the table"),
     ("rewritten", |t| cut(t, is_data), "but its manifest records"),
-    ("v2_posdel_gran", |t| remove(t, is_delete), "-deletes.parquet: no such file, but the table"),
-    ("v2_eqdel_part", |t| remove(t, is_delete), ".parquet: no such file, but the table"),
-    ("v3_dv_part", |t| remove(t, is_puffin), ".puffin: no such file, but the table"),
+    ("v2_posdel_gran", |t| remove(t, is_delete), "-deletes.parquet: no such file, but the metadata of the table"),
+    ("v2_eqdel_part", |t| remove(t, is_delete), ".parquet: no such file, but the metadata of the table"),
+    ("v3_dv_part", |t| remove(t, is_puffin), ".puffin: no such file, but the metadata of the table"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 4 + 4 + 4 + 8 + 4 + 8 + 8), "its checksum is"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 7), "bytes, but its manifest records"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 8), "its checksum is"),

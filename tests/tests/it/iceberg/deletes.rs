@@ -141,3 +141,32 @@ fn iceberg_files_without_ids_are_read_by_the_names_of_the_mapping() {
     assert_eq!(ask(&table, "SELECT id, p FROM t ORDER BY id"), ["1,a b", "2,a b", "3,", "4,\"\""]);
     assert_eq!(ask(&table, "SELECT id FROM t WHERE p IS NULL"), ["3"]);
 }
+
+/// Without its key, a delete would be of other rows; without a value, a column would be NULL.
+#[test]
+fn iceberg_files_without_a_column_that_they_need_are_refused() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    let data = table.parquet("t/a.parquet", &[("id", Some(1), longs([Some(1), None]))], 9);
+    let keys = table.parquet("t/d.parquet", &[("other", Some(9), longs([Some(1)]))], 9);
+    table.files = vec![data.clone(), File { content: 2, sequence: 2, ids: vec![1], ..keys }];
+    let refused = table.write();
+    let read =
+        |table: &Path| run(tfr_sql().args([&format!("SELECT * FROM '{}/'", table.display()), "--format", "csv"]));
+    let found = read(&refused).exits_with(1);
+    assert!(found.stderr.contains("d.parquet: it has no column \"id (field 1)\""), "{}", found.stderr);
+    // Of two specs, one has the values of the column.
+    table.specs = json!([
+        {"spec-id": 0, "fields": []},
+        {"spec-id": 1, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]},
+    ]);
+    let columns = [("id", Some(1), longs([Some(3)])), ("p", Some(2), texts(&[Some("x")]))];
+    let has_column = File { spec: 1, part: Some("x"), ..table.parquet("t/b.parquet", &columns, 9) };
+    let lacks_column =
+        File { spec: 1, part: Some("y"), ..table.parquet("t/c.parquet", &[("id", Some(1), longs([Some(4)]))], 9) };
+    table.files = vec![data, has_column];
+    assert_eq!(read(&table.write()).success().stdout, "id,p\n1,\n,\n3,x\n");
+    table.files.push(lacks_column);
+    let found = read(&table.write()).exits_with(1);
+    assert!(found.stderr.contains("c.parquet: it has no column \"p\""), "{}", found.stderr);
+}
