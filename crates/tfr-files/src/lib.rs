@@ -63,6 +63,8 @@ pub use listing::{
 pub use scan::{FileReader, GuardedSource, ReaderFormat, ScanHooks};
 pub use schema::{ExactAdapterFactory, unreadable, unreadable_field, warn_of_names_by_case};
 pub use table::DirectoryTable;
-pub use table_files::{ColumnInFiles, ColumnsInFiles, DeletedRows, TableFile, TableFiles, TableVersion};
+pub use table_files::{
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, TableFile, TableFiles, TableVersion,
+};
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

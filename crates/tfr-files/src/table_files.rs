@@ -1,8 +1,10 @@
 //! [`TableFiles`]: what a table format determines about a table, whatever the format of its metadata and of its files.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_schema::{FieldRef, SchemaRef};
 use datafusion_common::ScalarValue;
 use object_store::ObjectMeta;
@@ -31,8 +33,8 @@ pub struct TableFiles {
 pub struct TableVersion {
     /// The format of the table.
     pub format: TableFormat,
-    /// The number by which the format identifies the version.
-    pub number: u64,
+    /// The number by which the format identifies the version. `None` for a table that was never written to.
+    pub number: Option<u64>,
 }
 
 /// A file of a table.
@@ -40,12 +42,35 @@ pub struct TableVersion {
 pub struct TableFile {
     /// Its place, size and state.
     pub meta: ObjectMeta,
+    /// Its format.
+    pub format: DataFormat,
     /// The value of each of the table's constants.
     pub constants: Vec<ScalarValue>,
     /// The number of rows in the file that the metadata records, including deleted ones.
     pub rows: Option<u64>,
     /// The rows that are not part of the table.
     pub deleted: DeletedRows,
+}
+
+/// The format of a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Apache ORC.
+    Orc,
+    /// Apache Avro object container files.
+    Avro,
+}
+
+impl fmt::Display for DataFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parquet => "Parquet",
+            Self::Orc => "ORC",
+            Self::Avro => "Avro",
+        })
+    }
 }
 
 /// The deleted rows of a file, by position.
@@ -77,6 +102,26 @@ impl DeletedRows {
         &self.ranges
     }
 
+    /// Returns which of the `len` rows from position `first` on are not deleted. `None` if none of them is.
+    pub fn kept(&self, first: u64, len: usize) -> Option<BooleanBuffer> {
+        let end = first.saturating_add(len as u64);
+        if len == 0 {
+            return None;
+        }
+        let next = self.ranges.partition_point(|range| range.end <= first);
+        let mut deleted = self.ranges[next..].iter().take_while(|range| range.start < end).peekable();
+        deleted.peek()?;
+        let mut kept = BooleanBufferBuilder::new(len);
+        for range in deleted {
+            // Both are positions within the rows.
+            let (start, stop) = (range.start.max(first) - first, range.end.min(end) - first);
+            kept.append_n(start as usize - kept.len(), true);
+            kept.append_n((stop - start) as usize, false);
+        }
+        kept.append_n(len - kept.len(), true);
+        Some(kept.finish())
+    }
+
     /// Returns the number of deleted rows.
     pub fn count(&self) -> u64 {
         self.count
@@ -93,12 +138,24 @@ impl DeletedRows {
 pub struct ColumnsInFiles {
     /// Whether the columns of files are compared by the ids that the files record, instead of by names.
     pub by_id: bool,
+    /// How a file is read that should have ids and has none.
+    pub without_ids: FilesWithoutIds,
     /// The columns of the table that are in files.
     pub columns: Vec<ColumnInFiles>,
 }
 
+/// How a file is read that should have ids and has none at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FilesWithoutIds {
+    /// It is an error.
+    #[default]
+    Refuse,
+    /// By the [names](ColumnInFiles::names) of the columns.
+    ByNames,
+}
+
 /// A column of a table, or a part of a nested one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnInFiles {
     /// The name in the table.
     pub name: String,
@@ -106,6 +163,13 @@ pub struct ColumnInFiles {
     pub in_file: String,
     /// The id in the files.
     pub id: Option<i32>,
+    /// The names in files that should have ids and have none. Such a file is without the column if it has none of them.
+    pub names: Vec<String>,
+    /// The value in files without the column, in the type of the table. A part of a struct has it where the struct is
+    /// not null. `None` is null.
+    pub default: Option<ScalarValue>,
+    /// Whether a file without the column, or a part of it, is an error.
+    pub is_required: bool,
     /// Its parts: the fields of a struct, the element of a list, or the key and the value of a map. Elements, keys and
     /// values are matched by their position.
     pub parts: Vec<ColumnInFiles>,
@@ -123,5 +187,23 @@ mod tests {
         assert_eq!((rows.count(), rows.end()), (5, 10));
         assert!(!rows.push(9..10) && !rows.push(3..4) && !rows.push(11..11));
         assert_eq!(rows.count(), 5);
+    }
+
+    #[test]
+    fn deleted_rows_are_found_in_every_window() {
+        let mut rows = DeletedRows::default();
+        assert!([2..4, 6..7, 9..12].into_iter().all(|positions| rows.push(positions)));
+        for first in 0..14 {
+            for len in 0..14 {
+                let expected: Vec<bool> = (first..first + len as u64)
+                    .map(|row| !rows.ranges().iter().any(|range| range.contains(&row)))
+                    .collect();
+                let kept = rows.kept(first, len).map(|kept| kept.iter().collect::<Vec<_>>());
+                match expected.iter().all(|kept| *kept) {
+                    true => assert_eq!(kept, None, "{first} {len}"),
+                    false => assert_eq!(kept, Some(expected), "{first} {len}"),
+                }
+            }
+        }
     }
 }

@@ -18,12 +18,13 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_arrow::convert::convert;
-use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
+use tfr_files::{DeletedRows, FileNames};
 
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind};
 use crate::input_format::InputFormat;
+use crate::mapped::RecordedRows;
 use crate::names::ColumnNames;
 use crate::text::{self, Bytestream};
 use tfr_files::scan::{Batches, FileReader, Scan};
@@ -53,6 +54,10 @@ pub(crate) struct FilePart {
     pub(crate) bounds: ReadBounds,
     /// Counts the bytes read.
     pub(crate) bytes_scanned: Count,
+    /// The rows of the file that are not part of the table.
+    pub(crate) deleted: Option<Arc<DeletedRows>>,
+    /// The number of rows in the file that the metadata of the table records.
+    pub(crate) recorded: Option<RecordedRows>,
 }
 
 impl FilePart {
@@ -74,10 +79,11 @@ pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
     /// Whether a file can be read in parts.
     fn can_split(&self) -> bool;
 
-    /// Returns the columns of a file.
+    /// Returns the columns of a file, with their ids if the metadata of the table determines its columns by ids.
     async fn schema(&self, file: Input) -> Result<SchemaRef>;
 
-    /// Reads the requested columns that the file has, with its types and the table's names, in any order.
+    /// Reads the requested columns that the file has, with its types and the table's names, in any order. If the
+    /// metadata of the table determines its columns, reads them in the types of the table, without deleted rows.
     async fn batches(&self, part: FilePart) -> Result<Batches>;
 }
 
@@ -149,6 +155,8 @@ struct ForwardOpener<R> {
 impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
         let (wanted, size) = (Arc::clone(&self.wanted), self.batch_size);
+        let deleted = file.extensions.get_arc::<DeletedRows>();
+        let recorded = file.extensions.get::<RecordedRows>().copied();
         let meta = file.object_meta;
         let part = FilePart {
             range: file.range.map_or(0..meta.size, |range| range.start as u64..range.end as u64),
@@ -158,12 +166,17 @@ impl<R: ForwardReader> FileOpener for ForwardOpener<R> {
             batch_size: size,
             bounds: self.bounds,
             bytes_scanned: self.bytes_scanned.clone(),
+            deleted,
+            recorded,
         };
         let files = Arc::clone(&self.files);
         Ok(async move {
             let name = Arc::clone(&part.file.name);
             let after_byte = Some(part.range.start).filter(|start| *start > 0);
-            let names = part.columns.clone();
+            let names = match part.columns.mapped() {
+                Some(_) => ColumnNames::default(),
+                None => part.columns.clone(),
+            };
             let batches = files.reader.batches(part).await?;
             let mut rows = 0_u64;
             let adapted = batches.map_ok(move |batch| {

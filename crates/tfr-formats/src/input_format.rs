@@ -26,6 +26,8 @@ pub enum InputFormat {
     LibSvm,
     /// Delta Lake: a directory with a log.
     Delta,
+    /// Apache Iceberg: a directory with metadata, or a metadata file.
+    Iceberg,
 }
 
 impl InputFormat {
@@ -42,6 +44,7 @@ impl InputFormat {
         ("hive-text", Self::HiveText),
         ("libsvm", Self::LibSvm),
         ("delta", Self::Delta),
+        ("iceberg", Self::Iceberg),
         // Names that other systems have for them.
         ("textfile", Self::HiveText),
         ("jsonl", Self::Json),
@@ -49,8 +52,8 @@ impl InputFormat {
         ("svmlight", Self::LibSvm),
     ];
 
-    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text`, `libsvm` or
-    /// `delta`, whatever the case.
+    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text`, `libsvm`,
+    /// `delta` or `iceberg`, whatever the case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| *format)
     }
@@ -68,6 +71,7 @@ impl InputFormat {
             Self::HiveText => "Hive text",
             Self::LibSvm => "libsvm",
             Self::Delta => "Delta Lake",
+            Self::Iceberg => "Apache Iceberg",
         }
     }
 

@@ -3,13 +3,17 @@
 //! The columns are located by [`ColumnsInFiles`] in the schema of each file. Whatever is below this adapter knows only
 //! the names of the file. At the end the fields of nested values get the names of the table.
 
+mod batches;
+mod columns;
+mod rows;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_common::{Result, ScalarValue, internal_err};
@@ -18,8 +22,19 @@ use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
-use tfr_arrow::nested::{child_arrays, children, map_children, struct_fields, with_children, with_struct_fields};
-use tfr_files::{ColumnInFiles, ColumnsInFiles};
+use tfr_arrow::nested::{
+    child_arrays, children, item, key_and_value, map_children, struct_fields, with_children, with_item,
+    with_struct_fields,
+};
+use tfr_arrow::visible::masked;
+use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds};
+
+pub(crate) use batches::MappedBatches;
+pub(crate) use columns::{check_columns, check_file, table_of};
+pub(crate) use rows::{RecordedRows, check_rows};
+
+/// Begins the name of a part that a file lacks. No name in a file begins with it.
+const ABSENT: char = '\0';
 
 /// The bytes of an INT96 timestamp, as the library returns them.
 pub(crate) const INT96: DataType = DataType::FixedSizeBinary(12);
@@ -31,6 +46,35 @@ pub(crate) struct Located {
     pub(crate) index: usize,
     /// The table's column with the names of the file.
     pub(crate) field: FieldRef,
+    /// The values of its parts that the file lacks.
+    defaults: Defaults,
+}
+
+/// The values of the parts of a type that a file lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Defaults {
+    /// There are none, or they are null.
+    None,
+    /// The value of the type itself.
+    Value(ScalarValue),
+    /// Those of its [`children`].
+    Parts(Vec<Self>),
+}
+
+impl Defaults {
+    fn of_parts(parts: Vec<Self>) -> Self {
+        match parts.iter().all(|part| *part == Self::None) {
+            true => Self::None,
+            false => Self::Parts(parts),
+        }
+    }
+
+    fn part(&self, index: usize) -> &Self {
+        match self {
+            Self::Parts(parts) => parts.get(index).unwrap_or(&Self::None),
+            _ => &Self::None,
+        }
+    }
 }
 
 /// Several columns of a file that a column of the table could be.
@@ -45,9 +89,21 @@ pub(crate) struct Ambiguous {
 /// Locates a column of the table among those of a file. `None` if the file has no such column.
 pub(crate) fn locate(columns: &ColumnsInFiles, field: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
     match columns.columns.iter().find(|column| column.name == *field.name()) {
-        Some(column) => Locator { by_id: columns.by_id }.field(column, field, file),
+        Some(column) => Locator::of(columns, file).field(column, field, file),
         None => Ok(None),
     }
+}
+
+/// Returns for each column of a file its name in the table, if it is one of the table.
+pub(crate) fn names_in_table(columns: &ColumnsInFiles, file: &Fields) -> Vec<Option<String>> {
+    let locator = Locator::of(columns, file);
+    let mut names = vec![None; file.len()];
+    for column in &columns.columns {
+        if let Ok(Some(index)) = locator.index(column, file) {
+            names[index] = Some(column.name.clone());
+        }
+    }
+    names
 }
 
 /// Returns the id that a file records for a column.
@@ -55,21 +111,55 @@ pub(crate) fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
 
-/// Finds columns and their parts.
-struct Locator {
-    by_id: bool,
+/// Adds the id that a file records for a column.
+pub(crate) fn with_field_id(field: Field, id: Option<i32>) -> Field {
+    let Some(id) = id else { return field };
+    let mut metadata = field.metadata().clone();
+    metadata.insert(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string());
+    field.with_metadata(metadata)
+}
+
+/// Whether a file records an id of any column or part.
+pub(crate) fn has_field_ids(file: &Fields) -> bool {
+    fn any_id(data_type: &DataType) -> bool {
+        let of_field = |field: &FieldRef| field_id(field).is_some() || any_id(field.data_type());
+        let entries = key_and_value(data_type).map(|(key, value)| [key, value]);
+        struct_fields(data_type).into_iter().flatten().any(of_field)
+            || item(data_type).is_some_and(of_field)
+            || entries.into_iter().flatten().any(of_field)
+    }
+    file.iter().any(|field| field_id(field).is_some() || any_id(field.data_type()))
+}
+
+/// How columns and their parts are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Locator {
+    /// By [`ColumnInFiles::in_file`].
+    Name,
+    /// By [`ColumnInFiles::id`].
+    Id,
+    /// By [`ColumnInFiles::names`].
+    Names,
 }
 
 impl Locator {
-    fn field(&self, column: &ColumnInFiles, wanted: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
-        let Some(index) = self.index(column, file)? else { return Ok(None) };
-        let found = &file[index];
-        let data_type = self.data_type(&column.parts, wanted.data_type(), found.data_type())?;
-        let field = wanted.as_ref().clone().with_name(found.name()).with_data_type(data_type);
-        Ok(Some(Located { index, field: Arc::new(field) }))
+    fn of(columns: &ColumnsInFiles, file: &Fields) -> Self {
+        match (columns.by_id, columns.without_ids) {
+            (false, _) => Self::Name,
+            (true, FilesWithoutIds::ByNames) if !has_field_ids(file) => Self::Names,
+            (true, _) => Self::Id,
+        }
     }
 
-    fn index(&self, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
+    fn field(self, column: &ColumnInFiles, wanted: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
+        let Some(index) = self.index(column, file)? else { return Ok(None) };
+        let found = &file[index];
+        let (data_type, defaults) = self.data_type(&column.parts, wanted.data_type(), found.data_type())?;
+        let field = wanted.as_ref().clone().with_name(found.name()).with_data_type(data_type);
+        Ok(Some(Located { index, field: Arc::new(field), defaults }))
+    }
+
+    fn index(self, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
         let only = |is: &dyn Fn(&Field) -> bool| {
             let mut found = (0..file.len()).filter(|index| is(&file[*index]));
             match (found.next(), found.next()) {
@@ -80,8 +170,10 @@ impl Locator {
                 }
             }
         };
-        if self.by_id {
-            return only(&|field| column.id.is_some() && field_id(field) == column.id);
+        match self {
+            Self::Id => return only(&|field| column.id.is_some() && field_id(field) == column.id),
+            Self::Names => return only(&|field| column.names.contains(field.name())),
+            Self::Name => {}
         }
         if let Some(index) = file.iter().position(|field| *field.name() == column.in_file) {
             return Ok(Some(index));
@@ -91,62 +183,94 @@ impl Locator {
         only(&|field| field.name().to_lowercase() == folded)
     }
 
-    /// Returns a type of the table with the names of the file.
-    fn data_type(&self, parts: &[ColumnInFiles], wanted: &DataType, found: &DataType) -> Result<DataType, Ambiguous> {
+    /// Returns a type of the table with the names of the file, and the values of what the file lacks of it.
+    fn data_type(
+        self,
+        parts: &[ColumnInFiles],
+        wanted: &DataType,
+        found: &DataType,
+    ) -> Result<(DataType, Defaults), Ambiguous> {
         if let (Some(wanted), Some(file)) = (struct_fields(wanted), struct_fields(found)) {
-            let fields = wanted.iter().map(|field| {
-                let part = parts.iter().find(|part| part.name == *field.name());
-                let located = part.map(|part| self.field(part, field, file)).transpose()?.flatten();
-                // Such a name is in no file.
-                let absent = || Arc::new(field.as_ref().clone().with_name(format!("\0{}", field.name())));
-                Ok(located.map_or_else(absent, |located| located.field))
-            });
-            return Ok(with_struct_fields(fields.collect::<Result<Fields, _>>()?));
+            return self.fields(parts, wanted, file);
+        }
+        if key_and_value(wanted).is_some() {
+            return self.map(parts, wanted, found);
         }
         match (wanted, found) {
             // Instants whose zone the file does not record.
             (DataType::Timestamp(unit, Some(_)), found)
                 if *found == INT96 || matches!(found, DataType::Timestamp(_, None)) =>
             {
-                Ok(DataType::Timestamp(*unit, None))
-            }
-            (wanted, found) if is_map(wanted) && is_map(found) => {
-                let entries = children(found).first().map_or(&DataType::Null, |entries| entries);
-                let mut result = Ok(());
-                let data_type = map_children(wanted, |wanted| match self.by_position(parts, wanted, entries) {
-                    Ok(data_type) => data_type,
-                    Err(error) => {
-                        result = Err(error);
-                        wanted.clone()
-                    }
-                });
-                result.map(|()| data_type)
+                Ok((DataType::Timestamp(*unit, None), Defaults::None))
             }
             (wanted, found) => self.by_position(parts, wanted, found),
         }
     }
 
-    /// As [`data_type`](Self::data_type), for parts whose names do not matter.
-    fn by_position(&self, parts: &[ColumnInFiles], wanted: &DataType, found: &DataType) -> Result<DataType, Ambiguous> {
-        let mut pairs = parts.iter().zip(children(found));
-        let mut result = Ok(());
-        let data_type = map_children(wanted, |wanted| {
-            let located = pairs.next().map(|(part, found)| self.data_type(&part.parts, wanted, found));
-            match located {
-                Some(Ok(data_type)) => data_type,
-                Some(Err(error)) => {
-                    result = Err(error);
-                    wanted.clone()
-                }
-                None => wanted.clone(),
-            }
-        });
-        result.map(|()| data_type)
+    fn map(
+        self,
+        parts: &[ColumnInFiles],
+        wanted: &DataType,
+        found: &DataType,
+    ) -> Result<(DataType, Defaults), Ambiguous> {
+        let entries = |data_type| children(data_type).first().copied().cloned().unwrap_or(DataType::Null);
+        if key_and_value(found).is_some() {
+            let (located, defaults) = self.by_position(parts, &entries(wanted), &entries(found))?;
+            let data_type = map_children(wanted, |_| located.clone());
+            return Ok((data_type, Defaults::of_parts(vec![defaults])));
+        }
+        // Avro has no maps whose keys are no strings: it has lists of pairs, in the layout of maps.
+        let list = item(found).and_then(|item| Some((item, struct_fields(item.data_type())?)));
+        let Some((item, file)) = list.filter(|(_, file)| file.len() == 2) else {
+            return Ok((wanted.clone(), Defaults::None));
+        };
+        let (pairs, defaults) = self.by_position(parts, &entries(wanted), item.data_type())?;
+        let pairs = struct_fields(&pairs).into_iter().flatten().zip(file);
+        let pairs = pairs.map(|(pair, file)| Arc::new(pair.as_ref().clone().with_name(file.name()))).collect();
+        let item = Field::new(item.name(), with_struct_fields(pairs), false);
+        let list = with_item(&DataType::new_list(DataType::Null, false), Arc::new(item));
+        Ok((list, Defaults::of_parts(vec![defaults])))
     }
-}
 
-fn is_map(data_type: &DataType) -> bool {
-    tfr_arrow::nested::key_and_value(data_type).is_some()
+    fn fields(
+        self,
+        parts: &[ColumnInFiles],
+        wanted: &Fields,
+        file: &Fields,
+    ) -> Result<(DataType, Defaults), Ambiguous> {
+        let mut defaults = Vec::with_capacity(wanted.len());
+        let fields = wanted.iter().map(|field| {
+            let part = parts.iter().find(|part| part.name == *field.name());
+            if let Some(located) = part.map(|part| self.field(part, field, file)).transpose()?.flatten() {
+                defaults.push(located.defaults);
+                return Ok(located.field);
+            }
+            let default = part.and_then(|part| part.default.clone());
+            defaults.push(default.map_or(Defaults::None, Defaults::Value));
+            // Such a name is in no file.
+            Ok(Arc::new(field.as_ref().clone().with_name(format!("{ABSENT}{}", field.name()))))
+        });
+        let fields = fields.collect::<Result<Fields, _>>()?;
+        Ok((with_struct_fields(fields), Defaults::of_parts(defaults)))
+    }
+
+    /// As [`data_type`](Self::data_type), for parts whose names do not matter.
+    fn by_position(
+        self,
+        parts: &[ColumnInFiles],
+        wanted: &DataType,
+        found: &DataType,
+    ) -> Result<(DataType, Defaults), Ambiguous> {
+        let pairs = parts.iter().zip(children(found));
+        let located: Vec<_> = pairs
+            .zip(children(wanted))
+            .map(|((part, found), wanted)| self.data_type(&part.parts, wanted, found))
+            .collect::<Result<_, _>>()?;
+        let (types, defaults): (Vec<_>, Vec<_>) = located.into_iter().unzip();
+        let mut types = types.into_iter();
+        let data_type = map_children(wanted, |wanted| types.next().unwrap_or_else(|| wanted.clone()));
+        Ok((data_type, Defaults::of_parts(defaults)))
+    }
 }
 
 /// Adapts expressions on a table's columns to files that have them under other names.
@@ -177,7 +301,9 @@ impl PhysicalExprAdapterFactory for MappedFactory {
         }
         let schema = Schema::new_with_metadata(in_file, logical_file_schema.metadata().clone());
         let inner = self.inner.create(Arc::new(schema), physical_file_schema)?;
-        Ok(Arc::new(Mapped { columns, inner }))
+        let defaults =
+            self.columns.columns.iter().filter_map(|column| Some((column.name.clone(), column.default.clone()?)));
+        Ok(Arc::new(Mapped { columns, defaults: defaults.collect(), inner }))
     }
 }
 
@@ -185,7 +311,20 @@ impl PhysicalExprAdapterFactory for MappedFactory {
 struct Mapped {
     /// Where the columns of the table are, with their fields in the table.
     columns: HashMap<String, (Option<Located>, FieldRef)>,
+    /// The values of columns that the file may lack.
+    defaults: HashMap<String, ScalarValue>,
     inner: Arc<dyn PhysicalExprAdapter>,
+}
+
+impl Mapped {
+    /// Returns the value of a column that the file lacks.
+    fn default(&self, wanted: &Field) -> Result<ScalarValue> {
+        match self.defaults.get(wanted.name()) {
+            Some(value) if value.data_type() == *wanted.data_type() => Ok(value.clone()),
+            Some(value) => internal_err!("the default {value:?} of a column of type {}", wanted.data_type()),
+            None => ScalarValue::try_from(wanted.data_type()),
+        }
+    }
 }
 
 impl PhysicalExprAdapter for Mapped {
@@ -195,31 +334,32 @@ impl PhysicalExprAdapter for Mapped {
             let Some((located, wanted)) = column.and_then(|column| self.columns.get(column.name())) else {
                 return Ok(Transformed::no(expr));
             };
-            let Some(Located { index, field }) = located else {
-                let null = ScalarValue::try_from(wanted.data_type())?;
-                let null = Literal::new_with_metadata(null, Some(FieldMetadata::from(wanted.as_ref())));
-                return Ok(Transformed::yes(Arc::new(null) as Arc<dyn PhysicalExpr>));
+            let Some(Located { index, field, defaults }) = located else {
+                let default =
+                    Literal::new_with_metadata(self.default(wanted)?, Some(FieldMetadata::from(wanted.as_ref())));
+                return Ok(Transformed::yes(Arc::new(default) as Arc<dyn PhysicalExpr>));
             };
             let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), *index));
             Ok(Transformed::yes(match field.data_type() == wanted.data_type() {
                 true => column,
-                false => Arc::new(Renamed { column, to: Arc::clone(wanted) }),
+                false => Arc::new(Renamed { column, to: Arc::clone(wanted), defaults: defaults.clone() }),
             }))
         });
         self.inner.rewrite(located.data()?)
     }
 }
 
-/// A column whose parts get the names of the table.
+/// A column whose parts get the names of the table, and the values of those that the file lacks.
 #[derive(Debug)]
 struct Renamed {
     column: Arc<dyn PhysicalExpr>,
     to: FieldRef,
+    defaults: Defaults,
 }
 
 impl PartialEq for Renamed {
     fn eq(&self, other: &Self) -> bool {
-        self.column.eq(&other.column) && self.to == other.to
+        self.column.eq(&other.column) && self.to == other.to && self.defaults == other.defaults
     }
 }
 
@@ -229,6 +369,7 @@ impl Hash for Renamed {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.column.hash(state);
         self.to.hash(state);
+        self.defaults.hash(state);
     }
 }
 
@@ -245,7 +386,7 @@ impl PhysicalExpr for Renamed {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let array = self.column.evaluate(batch)?.into_array(batch.num_rows())?;
-        Ok(ColumnarValue::Array(renamed(&array, self.to.data_type())?))
+        Ok(ColumnarValue::Array(renamed(&array, self.to.data_type(), &self.defaults)?))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -256,7 +397,7 @@ impl PhysicalExpr for Renamed {
         let [column] = children.as_slice() else {
             return internal_err!("a renamed column has one child, not {}", children.len());
         };
-        Ok(Arc::new(Self { column: Arc::clone(column), to: Arc::clone(&self.to) }))
+        Ok(Arc::new(Self { column: Arc::clone(column), to: Arc::clone(&self.to), defaults: self.defaults.clone() }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -264,12 +405,19 @@ impl PhysicalExpr for Renamed {
     }
 }
 
-/// Returns an array in a type of the same layout.
-fn renamed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == wanted {
+/// Returns an array in a type of the same layout, with the values of parts that the file lacks.
+fn renamed(array: &ArrayRef, wanted: &DataType, defaults: &Defaults) -> Result<ArrayRef> {
+    if array.data_type() == wanted && *defaults == Defaults::None {
         return Ok(Arc::clone(array));
     }
-    let parts = child_arrays(array);
-    let parts = parts.iter().zip(children(wanted)).map(|(part, wanted)| renamed(part, wanted));
-    with_children(array, wanted, &parts.collect::<Result<Vec<_>, _>>()?)
+    let found = child_arrays(array);
+    let mut parts = Vec::with_capacity(found.len());
+    for (index, (part, wanted)) in found.iter().zip(children(wanted)).enumerate() {
+        parts.push(match defaults.part(index) {
+            // The part has one value for each value of its struct.
+            Defaults::Value(value) => masked(&value.to_array_of_size(part.len())?, array.nulls())?,
+            defaults => renamed(part, wanted, defaults)?,
+        });
+    }
+    Ok(with_children(array, wanted, &parts)?)
 }

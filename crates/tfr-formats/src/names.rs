@@ -9,7 +9,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use tfr_files::{ColumnsInFiles, ExactAdapterFactory};
+use tfr_files::{ColumnInFiles, ColumnsInFiles, ExactAdapterFactory};
 
 /// Maximum number of columns that are inferred from a file, where each field of a nested type counts. A few kilobytes
 /// that decompress to millions of cells or keys would otherwise exhaust any memory.
@@ -68,7 +68,9 @@ impl ColumnNames {
     /// Returns the table's name for the column `name` of a file.
     pub(crate) fn in_table(&self, name: &str) -> String {
         if let Some(mapped) = &self.mapped {
-            let column = mapped.columns.iter().find(|column| column.in_file == name);
+            let is_named = |column: &&ColumnInFiles| column.names.iter().any(|known| known == name);
+            let found = mapped.columns.iter().find(|column| column.in_file == name);
+            let column = found.or_else(|| mapped.columns.iter().find(is_named));
             return column.map_or(name, |column| &column.name).to_owned();
         }
         match self.matching {

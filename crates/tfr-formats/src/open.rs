@@ -28,7 +28,7 @@ use crate::parquet::{self, PlannedParquet};
 use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
 use crate::text::Encoding;
-use crate::{arrow, avro, delta, hive_text, hugging_face, json, libsvm, orc};
+use crate::{arrow, avro, delta, hive_text, hugging_face, iceberg, json, libsvm, orc};
 use tfr_files::scan::{FileReader, ReaderFormat};
 
 /// Opens the table that `spec` describes.
@@ -66,15 +66,25 @@ pub async fn open_locations(
         let table = open_planned(session, &locations, options, schema, table).await?;
         return Ok(Arc::new(table.replaying(Arc::clone(tables), key)));
     }
-    if options.format == Some(InputFormat::Delta) {
-        return open_delta(session, &locations, options, schema).await;
+    if let Some(format @ (InputFormat::Delta | InputFormat::Iceberg)) = options.format {
+        return open_lake(session, &locations, options, schema, format).await;
+    }
+    if options.format.is_none()
+        && let [location] = locations.as_slice()
+        && iceberg::is_metadata_file(session, location).await?
+    {
+        return open_lake(session, &locations, options, schema, InputFormat::Iceberg).await;
     }
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
+    let lake = match &listing {
+        Err(error) if options.format.is_none() => lake_format(session, &locations, error).await?,
+        _ => None,
+    };
+    if let Some(format) = lake {
+        return open_lake(session, &locations, options, schema, format).await;
+    }
     let listing = match listing {
-        Err(error) if options.format.is_none() && is_delta(session, &locations, &error).await? => {
-            return open_delta(session, &locations, options, schema).await;
-        }
         // A shard set without rows.
         Err(error) if matches!(error.kind(), tfr_files::ErrorKind::Empty { .. }) => {
             if read::is_set(session, &locations).await? {
@@ -172,7 +182,9 @@ pub async fn open_locations(
             return open_hive_text(session, listing, format, schema.or(declared)).await;
         }
         InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
-        InputFormat::Delta => return open_delta(session, &locations, options, schema).await,
+        format @ (InputFormat::Delta | InputFormat::Iceberg) => {
+            return open_lake(session, &locations, options, schema, format).await;
+        }
     };
     let table = match schema {
         Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
@@ -205,42 +217,52 @@ async fn open_planned(
     Ok(DirectoryTable::with_schema(listing, format, &found))
 }
 
-/// Whether the location is the directory of a Delta table, after its files were refused as those of one.
-async fn is_delta(
+/// Returns the format of the table in the directory at the location, after its files were refused as those of one.
+async fn lake_format(
     session: &dyn Session,
     locations: &[Location],
     error: &tfr_files::Error,
-) -> Result<bool, DataFusionError> {
-    match (error.kind(), locations) {
-        (tfr_files::ErrorKind::OwnedByTable { owner, .. }, [location]) if owner.format == TableFormat::Delta => {
-            delta::is_table(session, location).await
-        }
-        _ => Ok(false),
-    }
+) -> Result<Option<InputFormat>, DataFusionError> {
+    let (tfr_files::ErrorKind::OwnedByTable { owner, .. }, [location]) = (error.kind(), locations) else {
+        return Ok(None);
+    };
+    let (format, is_table) = match owner.format {
+        TableFormat::Delta => (InputFormat::Delta, delta::is_table(session, location).await?),
+        TableFormat::Iceberg => (InputFormat::Iceberg, iceberg::is_table(session, location).await?),
+        _ => return Ok(None),
+    };
+    Ok(is_table.then_some(format))
 }
 
-/// Opens a Delta table. Its log determines the columns.
-async fn open_delta(
+/// Opens a table whose metadata determines its files and its columns.
+async fn open_lake(
     session: &dyn Session,
     locations: &[Location],
     options: &InputOptions,
     schema: Option<SchemaRef>,
+    format: InputFormat,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let [location] = locations else {
-        return plan_err!("a Delta table is in one directory, not in {}", locations.len());
+        return plan_err!("a table of {format} is in one directory, not in {}", locations.len());
     };
     if location.is_pattern() {
-        return plan_err!("a Delta table is in one directory, but {location} is a pattern");
+        return plan_err!("a table of {format} is in one directory, but {location} is a pattern");
     }
-    if let Some((key, formats)) = options.foreign_to(InputFormat::Delta) {
+    if let Some((key, formats)) = options.foreign_to(format) {
         let (file, key, formats) = (location.to_string(), key.to_owned(), formats.to_vec());
-        let found = InputFormat::Delta.name();
-        return Err(crate::Error::from(ErrorKind::OptionForOtherFormat { file, key, formats, found }).into());
+        return Err(
+            crate::Error::from(ErrorKind::OptionForOtherFormat { file, key, formats, found: format.name() }).into()
+        );
     }
     if schema.is_some() || options.partitions.is_some() || !options.partition_names.is_empty() {
-        return plan_err!("the columns of a Delta table are in its log, and cannot be declared");
+        return plan_err!("the columns of a table of {format} are in its metadata, and cannot be declared");
     }
-    Ok(Arc::new(delta::open(session, location, &options.delta, options.calendar.clone()).await?))
+    let calendar = options.calendar.clone();
+    let table = match format {
+        InputFormat::Iceberg => iceberg::open(session, location, &options.iceberg, calendar).await?,
+        _ => delta::open(session, location, &options.delta, calendar).await?,
+    };
+    Ok(Arc::new(table))
 }
 
 /// Opens TFRecord files that were already listed, so that the tables that own them are detected.
@@ -436,7 +458,7 @@ async fn other_text(
 
 /// The names of [`table_factory`] in `STORED AS`, as keys of a session's table factories.
 pub const STORED_AS: &[&str] =
-    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM", "DELTA"];
+    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM", "DELTA", "ICEBERG"];
 
 /// Returns the factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
 ///

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tfr_arrow::nested::struct_fields;
 use tfr_engine::is_ordered;
 use tfr_files::{DirectoryTable, LocationText, Owner, TableVersion, redacted};
-use tfr_formats::{InputOptions, TableSpec, open_locations, open_table};
+use tfr_formats::{InputOptions, TableSpec, open_locations, open_table, version_keys};
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
@@ -105,9 +105,11 @@ impl Query {
                 let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
                 of_statement = locations;
-                if let Some(TableVersion { number, .. }) = pinned(&table.name.to_string()) {
-                    table.options.retain(|(key, _)| !key.eq_ignore_ascii_case("timestamp"));
-                    table.options.push(("version".to_owned(), SqlValue::SingleQuotedString(number.to_string())));
+                if let Some(TableVersion { format, number: Some(number) }) = pinned(&table.name.to_string()) {
+                    let keys = version_keys(format);
+                    table.options.retain(|(key, _)| !keys.iter().any(|other| key.eq_ignore_ascii_case(other)));
+                    let value = SqlValue::SingleQuotedString(number.to_string());
+                    table.options.extend(keys.first().map(|key| ((*key).to_owned(), value)));
                 }
             }
             let ran = run_preamble(context, statement).await;

@@ -95,7 +95,7 @@ fn mapping(manifest: &Manifest) -> Result<Option<MappingOptions>, RebuildProblem
 fn versions(manifest: &Manifest) -> BTreeMap<String, TableVersion> {
     let version = |recorded: &Value| {
         let format = TableFormat::named(recorded.get("format")?.as_str()?)?;
-        Some(TableVersion { format, number: recorded.get("version").and_then(Value::as_u64)? })
+        Some(TableVersion { format, number: recorded.get("version").and_then(Value::as_u64) })
     };
     let recorded = table(manifest, "versions");
     recorded.iter().filter_map(|(name, recorded)| Some((name.clone(), version(recorded)?))).collect()

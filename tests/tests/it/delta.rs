@@ -14,7 +14,7 @@ use tfr_tests::{S3Server, Scratch, repository, run, tfr_sql};
 
 mod damaged;
 mod paths;
-mod rows;
+pub mod rows;
 
 use rows::{rows_of, sorted};
 
@@ -24,7 +24,7 @@ fn tables() -> PathBuf {
 }
 
 /// The tables and rows of `../shared/lake`, if they are there.
-fn shared(name: &str) -> Option<PathBuf> {
+pub fn shared(name: &str) -> Option<PathBuf> {
     let path = repository().join("../shared/lake").join(name);
     if !path.exists() {
         eprintln!("skipped: no {}", path.display());
@@ -34,7 +34,7 @@ fn shared(name: &str) -> Option<PathBuf> {
 }
 
 /// Copies a directory.
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -81,10 +81,10 @@ fn is_checkpoint(path: &Path) -> bool {
 
 /// A finished run that prints an Arrow stream.
 #[derive(Debug)]
-struct Found {
-    code: Option<i32>,
-    stream: Vec<u8>,
-    stderr: String,
+pub struct Found {
+    pub code: Option<i32>,
+    pub stream: Vec<u8>,
+    pub stderr: String,
 }
 
 /// Reads a table, or one version of it.
@@ -92,20 +92,20 @@ fn read(table: &Path, version: Option<u64>) -> Found {
     read_with(table, &version.map(|version| format!(",version={version}")).unwrap_or_default())
 }
 
-fn read_with(table: &Path, options: &str) -> Found {
+pub fn read_with(table: &Path, options: &str) -> Found {
     let spec = format!("t=\"{}/\"{options}", table.display());
     let output = tfr_sql().args(["--table", &spec, "SELECT * FROM t", "--format", "arrow"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     Found { code: output.status.code(), stream: output.stdout, stderr }
 }
 
-fn expected(file: &Path) -> Vec<String> {
+pub fn expected(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     sorted(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
 #[track_caller]
-fn assert_rows(found: Found, expected: &[String], what: &str) {
+pub fn assert_rows(found: Found, expected: &[String], what: &str) {
     assert_eq!(found.code, Some(0), "{what}: {}", found.stderr);
     let found = sorted(rows_of(&found.stream));
     assert_eq!(found, expected, "{what}");
@@ -174,7 +174,7 @@ fn delta_tables_of_delta_rs_have_their_rows() {
             // Their data files are not in the folder.
             _ => {
                 assert_eq!(found.code, Some(1), "{}: {found:?}", cells[0]);
-                let is_named = found.stderr.contains(": no such file, but the log of the table");
+                let is_named = found.stderr.contains(": no such file, but the metadata of the table");
                 assert!(is_named || found.stderr.contains("version 5 of the protocol"), "{}: {found:?}", cells[0]);
                 *outcomes.entry("refused").or_insert(0) += 1;
             }

@@ -29,6 +29,7 @@ mod foreign;
 mod golden;
 mod hidden;
 mod hugging_face;
+mod iceberg;
 mod images;
 mod interop;
 mod killed;

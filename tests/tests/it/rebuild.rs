@@ -27,6 +27,7 @@ fn inputs() -> Scratch {
     copy(&repository.join("tests/data/hugging_face/splits"), &scratch.join("faces"));
     copy(&repository.join("tests/data/tfds/robot/1.0.0"), &scratch.join("robot"));
     copy(&repository.join("tests/data/delta/tables/dv_file"), &scratch.join("delta"));
+    copy(&repository.join("tests/data/iceberg/tables/v3_dv_part"), &scratch.join("iceberg"));
     fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;\n3;c\n").unwrap();
     fs::write(scratch.join("t.jsonl"), "{\"id\": 1, \"l\": [1, 2]}\n{\"id\": 2, \"l\": []}\n").unwrap();
     fs::write(scratch.join("words.toml"), "[columns.name]\nvocabulary = [\"c\", \"b\", \"a\"]\n").unwrap();

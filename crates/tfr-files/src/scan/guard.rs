@@ -42,6 +42,7 @@ use crate::scan::file_name::{is_file_name, named};
 use crate::scan::hooks::ScanHooks;
 use crate::scan::store::store_of_scan;
 use crate::schema::adapter::UnfitInColumn;
+use crate::table_files::DeletedRows;
 
 /// The function that returns a field of a struct.
 const FIELD_ACCESS: &str = "get_field";
@@ -326,7 +327,8 @@ impl Morselizer for GuardedMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let name: Arc<str> = self.names.name(&file.object_meta.location).into();
         let begins_file = file.range.as_ref().is_none_or(|range| range.start == 0);
-        let row = (self.counts_rows && begins_file).then_some(0);
+        let is_whole = !file.extensions.contains::<DeletedRows>();
+        let row = (self.counts_rows && begins_file && is_whole).then_some(0);
         let diagnosis = self.hooks.as_ref().map(|hooks| FileDiagnosis {
             meta: Arc::new(file.object_meta.clone()),
             columns: Arc::clone(&self.columns),

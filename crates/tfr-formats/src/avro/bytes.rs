@@ -153,8 +153,8 @@ impl<'a> Bytes<'a> {
                 bytes.skip(value)
             })?,
             Type::Record(fields) => {
-                for (name, field) in fields {
-                    self.skip(field).map_err(|fault| fault.within(name))?;
+                for field in fields {
+                    self.skip(&field.data_type).map_err(|fault| fault.within(&field.name))?;
                 }
             }
             Type::Union(branches) => {

@@ -7,7 +7,7 @@ use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
 use flate2::read::DeflateDecoder;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::schema::Type;
+use super::schema::{Dialect, Type};
 use crate::error::{Error, ErrorKind, Result};
 use crate::forward::{Forward, Input};
 
@@ -49,8 +49,8 @@ pub(super) struct Block {
 }
 
 impl Container {
-    /// Reads the header.
-    pub(super) async fn open(file: &Input) -> Result<Self> {
+    /// Reads the header, where the attributes of a dialect count.
+    pub(super) async fn open(file: &Input, dialect: Dialect) -> Result<Self> {
         let mut bytes = Forward::open(file).await?;
         let damaged = |byte, reason: String| damaged(file, byte, reason);
         if bytes.take(MAGIC.len() as u64).await? != MAGIC {
@@ -72,7 +72,9 @@ impl Container {
                 match key.as_ref() {
                     b"avro.schema" => {
                         let file = file.name.to_string();
-                        schema = Some(Type::parse(&value).map_err(|reason| ErrorKind::AvroSchema { file, reason })?);
+                        schema = Some(
+                            Type::parse(&value, dialect).map_err(|reason| ErrorKind::AvroSchema { file, reason })?,
+                        );
                     }
                     b"avro.codec" => {
                         let (file, name) = (file.name.to_string(), String::from_utf8_lossy(&value).into_owned());
@@ -124,7 +126,7 @@ impl Container {
 
     /// Returns the number of records before the block at `byte`, by reading the file from its start.
     pub(super) async fn records_before(file: &Input, byte: u64) -> Result<u64> {
-        let (mut container, mut records) = (Self::open(file).await?, 0_u64);
+        let (mut container, mut records) = (Self::open(file, Dialect::Avro).await?, 0_u64);
         while container.position() < byte {
             let Some(block) = container.compressed_block().await? else { break };
             records = records.saturating_add(block.records);

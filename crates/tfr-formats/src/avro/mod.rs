@@ -27,7 +27,7 @@ mod promote;
 mod schema;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -43,12 +43,13 @@ use tfr_files::{FileNames, Findings, UsedColumns};
 
 use self::bytes::Bytes;
 use self::container::{Block, Container};
-use self::schema::Type;
+use self::schema::{Dialect, RecordField, Type};
 use self::values::Values;
 use crate::calendar::{CalendarOption, Calendars, Rule, Watch, Watched, count, has_doubts, leaves, note, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
 use crate::input_format::InputFormat;
+use crate::mapped::{MappedBatches, check_rows};
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
 
@@ -62,6 +63,9 @@ const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 const PROBED_RECORDS: usize = 1000;
 const PROBED_LEN: usize = 1 << 20;
 const PROBED_VALUE: u64 = 64 << 20;
+
+/// Records of a batch of a file that is read as a whole.
+const WHOLE_BATCH: usize = 8192;
 
 /// Returns the format; `names` determines the files' names in messages.
 pub(crate) fn format(
@@ -85,6 +89,14 @@ struct AvroReader {
 }
 
 impl AvroReader {
+    /// Returns whose attributes of schemas count.
+    fn dialect(&self) -> Dialect {
+        match self.columns.mapped().is_some_and(|columns| columns.by_id) {
+            true => Dialect::Iceberg,
+            false => Dialect::Avro,
+        }
+    }
+
     fn calendars(&self, container: &Container) -> Calendars {
         Calendars::of_avro(|key| container.metadata.get(key).map(String::as_str), &self.calendar)
     }
@@ -109,8 +121,10 @@ impl AvroReader {
             batch_size: PROBED_RECORDS,
             bounds: ReadBounds { batch: PROBED_LEN, value: PROBED_VALUE },
             bytes_scanned: Count::new(),
+            deleted: None,
+            recorded: None,
         };
-        let mut records = Records::new(container, part, &calendars, None);
+        let mut records = Records::new(container, part, &calendars, None)?;
         let Some(batch) = records.next().await? else { return Ok(()) };
         let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
@@ -161,26 +175,55 @@ impl ForwardReader for AvroReader {
     }
 
     async fn schema(&self, file: Input) -> Result<SchemaRef> {
-        let container = Container::open(&file).await?;
-        let fields: Vec<Field> =
-            container.schema.columns().into_iter().map(|(name, column)| column.field(name)).collect();
-        let schema = Schema::new(fields);
+        let container = Container::open(&file, self.dialect()).await?;
+        let schema = Schema::new(container.schema.columns().iter().map(RecordField::field).collect::<Vec<_>>());
         // The scan reports records that cannot be read.
         let _ = self.note_doubts(&file, container, &schema).await;
         Ok(Arc::new(schema))
     }
 
     async fn batches(&self, part: FilePart) -> Result<Batches> {
-        let mut container = Container::open(&part.file).await?;
+        let mut container = Container::open(&part.file, self.dialect()).await?;
         part.bytes_scanned.add(container.position() as usize);
         container.skip_to(part.range.start).await?;
         let calendars = self.calendars(&container);
-        let records = Records::new(container, part, &calendars, self.findings.clone());
+        let records = Records::new(container, part, &calendars, self.findings.clone())?;
         let batches = futures::stream::try_unfold(records, |mut records| async {
             Ok(records.next().await?.map(|batch| (batch, records)))
         });
         Ok(batches.boxed())
     }
+}
+
+/// A file that was read as a whole: the texts of its header, and its records.
+pub(crate) struct Whole {
+    pub(crate) header: HashMap<String, String>,
+    pub(crate) batches: Vec<RecordBatch>,
+}
+
+/// Reads all records of a small file, such as the metadata of a table, as they are.
+pub(crate) async fn read_whole(file: Input, bounds: ReadBounds) -> Result<Whole> {
+    let container = Container::open(&file, Dialect::Iceberg).await?;
+    let header = container.metadata.clone();
+    let fields = container.schema.columns().into_iter().map(|column| column.field());
+    let part = FilePart {
+        range: 0..file.meta.size,
+        wanted: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+        file,
+        columns: ColumnNames::default(),
+        batch_size: WHOLE_BATCH,
+        bounds,
+        bytes_scanned: Count::new(),
+        deleted: None,
+        recorded: None,
+    };
+    let calendars = Calendars::of_avro(|_| None, &CalendarOption::Proleptic);
+    let mut records = Records::new(container, part, &calendars, None)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = records.next().await? {
+        batches.push(batch);
+    }
+    Ok(Whole { header, batches })
 }
 
 /// How a column is processed.
@@ -196,6 +239,8 @@ struct Records {
     /// All columns in the order of the file.
     columns: Vec<(String, Column)>,
     schema: SchemaRef,
+    /// Makes the columns of the table, where its metadata determines them.
+    mapped: Option<MappedBatches>,
     /// The rule for each leaf of the requested columns, if some need rebasing.
     rules: Option<Vec<Vec<Rule>>>,
     /// Counts the ambiguous values of these columns, by index.
@@ -213,17 +258,34 @@ struct Records {
 }
 
 impl Records {
-    fn new(container: Container, part: FilePart, calendars: &Calendars, findings: Option<Arc<Findings>>) -> Self {
+    fn new(
+        container: Container,
+        part: FilePart,
+        calendars: &Calendars,
+        findings: Option<Arc<Findings>>,
+    ) -> Result<Self> {
+        let columns = container.schema.columns();
+        let mapped = match part.columns.mapped() {
+            Some(mapped) => {
+                let file = Arc::new(Schema::new(columns.iter().map(RecordField::field).collect::<Vec<_>>()));
+                Some(MappedBatches::new(mapped, &part.wanted, &file, part.deleted.clone())?)
+            }
+            None => None,
+        };
+        let is_read = |index: usize, name: &str| match &mapped {
+            Some(mapped) => mapped.read().binary_search(&index).is_ok(),
+            None => part.wants(name),
+        };
         let mut fields = Vec::new();
-        let columns = container.schema.columns().into_iter().map(|(name, column)| {
-            let found = match part.wants(name) {
+        let columns = columns.into_iter().enumerate().map(|(index, column)| {
+            let found = match is_read(index, &column.name) {
                 true => {
-                    fields.push(column.field(name));
-                    Column::Wanted(Values::new(column))
+                    fields.push(column.field());
+                    Column::Wanted(Values::new(&column.data_type))
                 }
-                false => Column::Skipped(column.clone()),
+                false => Column::Skipped(column.data_type),
             };
-            (name.to_owned(), found)
+            (column.name, found)
         });
         let columns = columns.collect();
         let schema = Arc::new(Schema::new(fields));
@@ -234,11 +296,12 @@ impl Records {
         let watched = of_fields.filter_map(|(index, field)| Some((index, watched(calendars, field)?))).collect();
         let (min_len, start) = (container.schema.min_len(), container.position());
         let rows_before = (part.range.start == 0).then_some(0);
-        Self {
+        Ok(Self {
             container,
             part,
             columns,
             schema,
+            mapped,
             rules,
             findings,
             watched,
@@ -247,24 +310,28 @@ impl Records {
             rows_before,
             min_len,
             block: None,
-        }
+        })
+    }
+
+    /// Returns the number of rows before the first block.
+    async fn rows_before(&mut self) -> Result<u64> {
+        let before = match self.rows_before {
+            Some(before) => before,
+            None => Container::records_before(&self.part.file, self.start).await?,
+        };
+        self.rows_before = Some(before);
+        Ok(before)
     }
 
     /// Counts the ambiguous values of a batch.
     async fn count_doubts(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let Some(findings) = self.findings.clone() else { return Ok(()) };
+        if !self.watched.iter().any(|(index, watched)| has_doubts(&columns[*index], &watched.leaves)) {
+            return Ok(());
+        }
+        let first = self.rows_before().await? + self.row;
         for (index, watched) in &self.watched {
-            let array = &columns[*index];
-            if !has_doubts(array, &watched.leaves) {
-                continue;
-            }
-            let before = match self.rows_before {
-                Some(before) => before,
-                None => Container::records_before(&self.part.file, self.start).await?,
-            };
-            self.rows_before = Some(before);
-            let first = before + self.row;
-            count(&findings, &self.part.file.name, watched, array, |row| first + row as u64)?;
+            count(&findings, &self.part.file.name, watched, &columns[*index], |row| first + row as u64)?;
         }
         Ok(())
     }
@@ -315,6 +382,7 @@ impl Records {
             (rows, len) = (rows + 1, len + used);
         }
         if rows == 0 {
+            self.check_rows()?;
             return Ok(None);
         }
         let wanted = self.columns.iter_mut().filter_map(|(_, column)| match column {
@@ -326,9 +394,27 @@ impl Records {
             *column = rebased(column, rules)?;
         }
         self.count_doubts(&columns).await?;
-        self.row += rows as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let has_deleted = self.mapped.as_ref().is_some_and(|mapped| mapped.deleted().is_some());
+        let first = if has_deleted { self.rows_before().await? + self.row } else { self.row };
+        self.row += rows as u64;
+        Ok(Some(match &self.mapped {
+            Some(mapped) => mapped.adapt(&batch, first)?,
+            None => batch,
+        }))
+    }
+
+    /// Compares the number of rows with what the metadata of the table records, if this is the end of the file and the
+    /// number is known.
+    fn check_rows(&self) -> Result<(), Error> {
+        match self.rows_before {
+            Some(before) if self.container.position() == self.part.file.meta.size => {
+                let deleted = self.part.deleted.as_ref().map_or(0, |deleted| deleted.end());
+                check_rows(&self.part.file.name, before + self.row, self.part.recorded, deleted)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Rejects a block with more records than its bytes can contain.

@@ -8,6 +8,7 @@ use arrow_schema::{
 };
 use serde_json::Value;
 
+use crate::mapped::with_field_id;
 use crate::names::MAX_COLUMNS;
 
 /// The column of a file whose values are not records.
@@ -38,8 +39,33 @@ pub(super) enum Type {
     Enum(Arc<[String]>),
     Array(Box<Type>),
     Map(Box<Type>),
-    Record(Vec<(String, Type)>),
+    Record(Vec<RecordField>),
     Union(Vec<Type>),
+}
+
+/// A field of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RecordField {
+    pub(super) name: String,
+    /// The id by which a table finds it.
+    pub(super) id: Option<i32>,
+    pub(super) data_type: Type,
+}
+
+impl RecordField {
+    /// Returns the field in Arrow.
+    pub(super) fn field(&self) -> Field {
+        with_field_id(self.data_type.field(&self.name), self.id)
+    }
+}
+
+/// Whose attributes of a schema count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Those of Avro.
+    Avro,
+    /// Those of Iceberg, too: ids of fields, and timestamps without a zone.
+    Iceberg,
 }
 
 /// How the values of a union are represented.
@@ -60,16 +86,16 @@ impl Type {
     ///
     /// # Errors
     /// It is not a valid Avro schema, or has a record that contains itself. The text says what is wrong.
-    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+    pub(super) fn parse(json: &[u8], dialect: Dialect) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is not JSON: {error}"))?;
-        Names::default().parse(&json, "")
+        Names { dialect, types: HashMap::new(), count: 0 }.parse(&json, "")
     }
 
     /// Returns the columns of a file.
-    pub(super) fn columns(&self) -> Vec<(&str, &Self)> {
+    pub(super) fn columns(&self) -> Vec<RecordField> {
         match self {
-            Self::Record(fields) => fields.iter().map(|(name, data_type)| (name.as_str(), data_type)).collect(),
-            value => vec![(VALUE, value)],
+            Self::Record(fields) => fields.clone(),
+            value => vec![RecordField { name: VALUE.to_owned(), id: None, data_type: value.clone() }],
         }
     }
 
@@ -106,9 +132,7 @@ impl Type {
             Self::Enum(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
             Self::Array(item) => DataType::List(Arc::new(item.field(Field::LIST_FIELD_DEFAULT_NAME))),
             Self::Map(value) => DataType::Map(Arc::new(entries(value)), false),
-            Self::Record(fields) => {
-                DataType::Struct(fields.iter().map(|(name, data_type)| Arc::new(data_type.field(name))).collect())
-            }
+            Self::Record(fields) => DataType::Struct(fields.iter().map(|field| Arc::new(field.field())).collect()),
             Self::Union(branches) => match Branches::of(branches) {
                 Branches::One(branch) => branches[branch].data_type(),
                 Branches::Numbers(data_type) => data_type,
@@ -126,9 +150,7 @@ impl Type {
             Self::Double => 8,
             Self::Duration => 12,
             Self::Fixed(size) | Self::Decimal { size: Some(size), .. } => *size,
-            Self::Record(fields) => {
-                fields.iter().fold(0, |sum, (_, data_type)| sum.saturating_add(data_type.min_len()))
-            }
+            Self::Record(fields) => fields.iter().fold(0, |sum, field| sum.saturating_add(field.data_type.min_len())),
             _ => 1,
         }
     }
@@ -199,8 +221,8 @@ impl Branches {
 }
 
 /// Named types.
-#[derive(Default)]
 struct Names {
+    dialect: Dialect,
     /// By full name; `None` while the type is being read.
     types: HashMap<String, Option<(Type, usize)>>,
     /// The number of types so far.
@@ -265,7 +287,7 @@ impl Names {
                 return Ok(Type::Map(Box::new(self.parse(value, namespace)?)));
             }
             "record" | "error" | "enum" | "fixed" => {}
-            name => return logical(self.named(name, namespace)?, json),
+            name => return logical(self.named(name, namespace)?, json, self.dialect),
         }
         let name = json.get("name").and_then(Value::as_str).ok_or_else(|| missing("a name"))?;
         let namespace = json.get("namespace").and_then(Value::as_str).unwrap_or(namespace);
@@ -281,13 +303,13 @@ impl Names {
             "fixed" => {
                 let size = json.get("size").and_then(Value::as_u64).and_then(|size| i32::try_from(size).ok());
                 let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| missing("a size"))?;
-                logical(Type::Fixed(size), json)?
+                logical(Type::Fixed(size), json, self.dialect)?
             }
             _ => {
                 // Names in a record resolve in the record's namespace.
                 let namespace = full.rsplit_once('.').map_or("", |(namespace, _)| namespace).to_owned();
                 let fields = json.get("fields").and_then(Value::as_array).ok_or_else(|| missing("fields"))?;
-                let mut columns: Vec<(String, Type)> = Vec::with_capacity(fields.len());
+                let mut columns = Vec::with_capacity(fields.len());
                 let mut seen = std::collections::HashSet::new();
                 for field in fields {
                     let name =
@@ -298,10 +320,17 @@ impl Names {
                     }
                     let data_type = match data_type {
                         // Some writers put the logical type next to the type instead of into it.
-                        Value::String(_) => self.parse(data_type, &namespace).and_then(|found| logical(found, field)),
+                        Value::String(_) => {
+                            self.parse(data_type, &namespace).and_then(|found| logical(found, field, self.dialect))
+                        }
                         _ => self.parse(data_type, &namespace),
                     };
-                    columns.push((name.to_owned(), data_type?));
+                    let id = field.get("field-id").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
+                    columns.push(RecordField {
+                        name: name.to_owned(),
+                        id: id.filter(|_| self.dialect == Dialect::Iceberg),
+                        data_type: data_type?,
+                    });
                 }
                 Type::Record(columns)
             }
@@ -333,17 +362,18 @@ fn primitive(name: &str) -> Option<Type> {
 }
 
 /// Applies a `logicalType`. One that is unknown, or invalid for this type, is ignored.
-fn logical(found: Type, json: &Value) -> Result<Type, String> {
+fn logical(found: Type, json: &Value, dialect: Dialect) -> Result<Type, String> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond};
     let Some(logical) = json.get("logicalType").and_then(Value::as_str) else { return Ok(found) };
+    let is_local = dialect == Dialect::Iceberg && json.get("adjust-to-utc").and_then(Value::as_bool) != Some(true);
     let timestamp = |unit, is_local: bool| Type::Long(DataType::Timestamp(unit, (!is_local).then(|| "UTC".into())));
     Ok(match (logical, found) {
         ("date", Type::Int(_)) => Type::Int(DataType::Date32),
         ("time-millis", Type::Int(_)) => Type::Int(DataType::Time32(Millisecond)),
         ("time-micros", Type::Long(_)) => Type::Long(DataType::Time64(Microsecond)),
-        ("timestamp-millis", Type::Long(_)) => timestamp(Millisecond, false),
-        ("timestamp-micros", Type::Long(_)) => timestamp(Microsecond, false),
-        ("timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, false),
+        ("timestamp-millis", Type::Long(_)) => timestamp(Millisecond, is_local),
+        ("timestamp-micros", Type::Long(_)) => timestamp(Microsecond, is_local),
+        ("timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, is_local),
         ("local-timestamp-millis", Type::Long(_)) => timestamp(Millisecond, true),
         ("local-timestamp-micros", Type::Long(_)) => timestamp(Microsecond, true),
         ("local-timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, true),

@@ -335,8 +335,8 @@ impl Kind {
                 field: Arc::new(entries(value)),
             },
             Type::Record(columns) => Self::Record {
-                fields: columns.iter().map(|(name, column)| Arc::new(column.field(name))).collect(),
-                columns: columns.iter().map(|(name, column)| (name.clone(), Values::new(column))).collect(),
+                fields: columns.iter().map(|column| Arc::new(column.field())).collect(),
+                columns: columns.iter().map(|column| (column.name.clone(), Values::new(&column.data_type))).collect(),
             },
             Type::Union(branches) => match Branches::of(branches) {
                 Branches::One(branch) => {

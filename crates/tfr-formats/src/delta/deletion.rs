@@ -5,9 +5,9 @@ use datafusion_common::Result as EngineResult;
 use tfr_files::DeletedRows;
 
 use super::actions::DeletionVector;
-use super::bitmap::{decode_z85, deleted_rows};
-use super::place::Place;
 use crate::error::TableError;
+use crate::table::Place;
+use crate::table::bitmap::{decode_z85, deleted_rows};
 
 /// The Z85 digits of a UUID.
 const UUID: usize = 20;

@@ -7,7 +7,6 @@
 //! See the [protocol](https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
 
 mod actions;
-mod bitmap;
 mod checkpoint;
 mod deletion;
 mod log_files;
@@ -15,7 +14,6 @@ mod place;
 mod schema;
 mod snapshot;
 pub(crate) mod travel;
-mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,18 +27,20 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use serde::Deserialize;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Location, TableFile, TableFiles, TableFormat,
-    TableVersion,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Location, TableFile,
+    TableFiles, TableFormat, TableVersion,
 };
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
-use crate::parquet;
+use crate::table::{self, Place, values};
 use actions::Add;
 use log_files::{LogFiles, Missing};
-use place::Place;
 use schema::Mapping;
 use snapshot::{Snapshot, damaged, unsupported};
+
+/// What a table of this format is in messages.
+const A_TABLE: &str = "a Delta table";
 
 /// Which version of a table is read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -81,7 +81,7 @@ pub(crate) async fn open(
     log::debug!("{}: version {}, {} files", place.table(), snapshot.version, snapshot.files.len());
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let files = table_files(&place, snapshot, concurrency).await?;
-    parquet::open_table(session, location, files, calendar).await
+    table::open(session, location, files, calendar).await
 }
 
 async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result<Snapshot> {
@@ -144,9 +144,13 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
     Ok(TableFiles {
         schema: Arc::new(Schema::new(fields)),
         constants: constants.into_iter().map(|(field, _)| field).collect(),
-        columns: Arc::new(ColumnsInFiles { by_id: mapping == Mapping::Id, columns }),
+        columns: Arc::new(ColumnsInFiles {
+            by_id: mapping == Mapping::Id,
+            without_ids: FilesWithoutIds::Refuse,
+            columns,
+        }),
         files,
-        version: TableVersion { format: TableFormat::Delta, number: version },
+        version: TableVersion { format: TableFormat::Delta, number: Some(version) },
     })
 }
 
@@ -194,5 +198,5 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         None => DeletedRows::default(),
     };
     let rows = add.rows().map_err(|reason| damaged(file, format!("the log has {reason}")))?;
-    Ok(TableFile { meta, constants: values, rows, deleted })
+    Ok(TableFile { meta, format: DataFormat::Parquet, constants: values, rows, deleted })
 }

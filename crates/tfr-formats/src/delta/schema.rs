@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tfr_arrow::nested::with_struct_fields;
 use tfr_files::{ColumnInFiles, unreadable_field};
 
 use super::actions::{Metadata, Protocol};
+use crate::table::types::{Parts, Readable, list_of, map_of, struct_of};
 
 /// The property that determines the names of columns in files.
 const MODE: &str = "delta.columnMapping.mode";
@@ -125,7 +125,8 @@ impl Column {
             (Ok(data_type), parts) => (Field::new(&self.name, data_type, true), parts),
             (Err(reason), parts) => (unreadable_field(&self.name, table, &reason), parts),
         };
-        Ok((Arc::new(field), ColumnInFiles { name: self.name.clone(), in_file: in_file.clone(), id, parts }))
+        let (name, in_file) = (self.name.clone(), in_file.clone());
+        Ok((Arc::new(field), ColumnInFiles { name, in_file, id, parts, ..ColumnInFiles::default() }))
     }
 }
 
@@ -142,48 +143,25 @@ fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
     }
 }
 
-/// The type of values, or why they cannot be read.
-type Readable = Result<DataType, String>;
-
 impl Type {
     /// Whether a column of this type has no values. Like Spark, the table is read without it.
     fn is_void(&self) -> bool {
         matches!(self, Self::Primitive(name) if name == "void")
     }
 
-    fn parts(&self, mapping: Mapping, table: &str) -> Result<(Readable, Vec<ColumnInFiles>), String> {
-        let unnamed =
-            |name: &str, parts| ColumnInFiles { name: name.to_owned(), in_file: name.to_owned(), id: None, parts };
+    fn parts(&self, mapping: Mapping, table: &str) -> Result<Parts, String> {
         match self {
             Self::Primitive(name) => Ok((primitive(name)?, Vec::new())),
             Self::Nested(Nested::Struct { fields }) => {
-                let mut parts = Vec::new();
-                let mut data_type = Ok(Vec::new());
-                for column in fields.iter().filter(|column| !column.data_type.is_void()) {
-                    let (field, part) = column.parts(mapping, table)?;
-                    parts.push(part);
-                    match tfr_files::unreadable(&field) {
-                        Some(reason) => data_type = Err(reason.to_owned()),
-                        None => data_type = data_type.map(|fields: Vec<FieldRef>| [fields, vec![field]].concat()),
-                    }
-                }
+                let fields = fields.iter().filter(|column| !column.data_type.is_void());
+                let fields = fields.map(|column| column.parts(mapping, table));
+                let (data_type, parts) = struct_of(fields.collect::<Result<_, _>>()?);
                 check_unique(&parts)?;
-                Ok((data_type.map(|fields| with_struct_fields(Fields::from(fields))), parts))
+                Ok((data_type, parts))
             }
-            Self::Nested(Nested::Array { element_type }) => {
-                let (element, parts) = element_type.parts(mapping, table)?;
-                let list = element.map(|element| DataType::List(Arc::new(Field::new("element", element, true))));
-                Ok((list, vec![unnamed("element", parts)]))
-            }
+            Self::Nested(Nested::Array { element_type }) => Ok(list_of(element_type.parts(mapping, table)?)),
             Self::Nested(Nested::Map { key_type, value_type }) => {
-                let (key, key_parts) = key_type.parts(mapping, table)?;
-                let (value, value_parts) = value_type.parts(mapping, table)?;
-                let entries = |key, value| {
-                    let fields = vec![Field::new("key", key, false), Field::new("value", value, true)];
-                    DataType::Map(Arc::new(Field::new("key_value", with_struct_fields(fields.into()), false)), false)
-                };
-                let map = key.and_then(|key| Ok(entries(key, value?)));
-                Ok((map, vec![unnamed("key", key_parts), unnamed("value", value_parts)]))
+                Ok(map_of(key_type.parts(mapping, table)?, value_type.parts(mapping, table)?))
             }
         }
     }

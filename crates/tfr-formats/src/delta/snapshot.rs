@@ -11,8 +11,8 @@ use object_store::path::Path;
 use super::actions::{Action, Add, DeletionVector, Metadata, Protocol, Sidecar};
 use super::checkpoint::{of_json, of_parquet};
 use super::log_files::VersionFiles;
-use super::place::Place;
 use crate::error::{Error, TableError};
+use crate::table::Place;
 
 /// Files of a log that are fetched at a time.
 const REQUESTS: usize = 16;
@@ -193,10 +193,10 @@ fn check(metadata: &Metadata, protocol: &Protocol) -> Result<(), String> {
 
 /// Returns the error of a table with something that is not supported.
 pub(super) fn unsupported(place: &Place, feature: String) -> Error {
-    TableError::DeltaFeature { table: place.table(), feature }.into()
+    TableError::Feature { table: place.table(), format: super::A_TABLE, feature }.into()
 }
 
 /// Returns the error of a damaged file of a log.
 pub(super) fn damaged(file: String, reason: String) -> Error {
-    TableError::DeltaLog { file, reason }.into()
+    TableError::Damaged { file, format: super::A_TABLE, reason }.into()
 }

@@ -5,9 +5,9 @@ use datafusion_common::Result;
 
 use super::actions::Metadata;
 use super::log_files::LogFiles;
-use super::place::Place;
 use super::snapshot::{actions, damaged};
 use crate::error::{Error, TableError};
+use crate::table::Place;
 
 const IS_ENABLED: &str = "delta.enableInCommitTimestamps";
 const ENABLED_AT: &str = "delta.inCommitTimestampEnablementVersion";

@@ -1,6 +1,7 @@
 //! [`TableError`]: why a table of a table format cannot be read.
 
 use arrow_schema::DataType;
+use tfr_files::DataFormat;
 
 /// Why a table whose metadata determines its files cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -12,13 +13,33 @@ pub enum TableError {
         /// The table.
         table: String,
     },
-    /// A Delta table needs something that is not supported.
-    #[error("{table}: a Delta table with {feature} is not supported")]
-    DeltaFeature {
+    /// A table needs something that is not supported.
+    #[error("{table}: {format} with {feature} is not supported")]
+    Feature {
         /// The table.
         table: String,
+        /// What it is: `a Delta table`.
+        format: &'static str,
         /// What it needs.
         feature: String,
+    },
+    /// A directory or a file that should be an Iceberg table is none that can be read.
+    #[error("{table}: {reason}")]
+    NotIceberg {
+        /// The table.
+        table: String,
+        /// The reason.
+        reason: String,
+    },
+    /// An Iceberg table does not have the snapshot.
+    #[error("{table}: the Iceberg table has no {asked}: {reason}")]
+    IcebergSnapshot {
+        /// The table.
+        table: String,
+        /// What was asked for: `snapshot 5`.
+        asked: String,
+        /// The reason.
+        reason: String,
     },
     /// A Delta table does not have the version.
     #[error("{table}: the Delta table has no version {asked}; its newest is {newest}")]
@@ -70,21 +91,25 @@ pub enum TableError {
         /// The version.
         version: u64,
     },
-    /// The log of a Delta table names a path that cannot be used.
-    #[error("{table}: the log of the Delta table names the file {path:?}: {reason}")]
-    DeltaPath {
+    /// The metadata of a table names a path that cannot be used.
+    #[error("{table}: {format} names the file {path:?}: {reason}")]
+    Path {
         /// The table.
         table: String,
+        /// What it is: `a Delta table`.
+        format: &'static str,
         /// The path.
         path: String,
         /// The reason.
         reason: String,
     },
-    /// A file is not as the log of a Delta table needs it.
-    #[error("{file}: damaged Delta table: {reason}")]
-    DeltaLog {
+    /// A file is not as its table needs it.
+    #[error("{file}: damage in {format}: {reason}")]
+    Damaged {
         /// The file.
         file: String,
+        /// What the table is: `a Delta table`.
+        format: &'static str,
         /// The defect.
         reason: String,
     },
@@ -99,7 +124,7 @@ pub enum TableError {
         reason: String,
     },
     /// A file that the metadata of a table names does not exist.
-    #[error("{file}: no such file, but the log of the table {table} lists it")]
+    #[error("{file}: no such file, but the metadata of the table {table} lists it")]
     MissingInTable {
         /// The file.
         file: String,
@@ -107,13 +132,13 @@ pub enum TableError {
         table: String,
     },
     /// A file has other rows than the metadata of its table records.
-    #[error("{file}: it has {found} rows, but the log of its table records {recorded}")]
+    #[error("{file}: it has {found} rows, but the metadata of its table records {recorded}")]
     RowsDisagree {
         /// The file.
         file: String,
         /// The number of rows.
         found: u64,
-        /// What the log records.
+        /// What the metadata records.
         recorded: String,
     },
     /// Several columns of a file could be one of the table.
@@ -158,6 +183,28 @@ pub enum TableError {
         split: String,
         /// The splits that it has.
         known: Vec<String>,
+    },
+    /// The files of a table have several formats.
+    #[error(
+        "{file}: it is {found}, but other files of the table {table} are {expected}: such tables are not supported"
+    )]
+    SeveralFormats {
+        /// The file.
+        file: String,
+        /// Its format.
+        found: DataFormat,
+        /// The table.
+        table: String,
+        /// The format of the files before it.
+        expected: DataFormat,
+    },
+    /// A file lacks a column whose values nothing else determines.
+    #[error("{file}: it has no column \"{column}\", whose values its table does not record otherwise")]
+    LacksColumn {
+        /// The file.
+        file: String,
+        /// The column of the table.
+        column: String,
     },
     /// A file lacks the ids by which a table finds its columns.
     #[error("{file}: the table finds its columns by ids, but the file does not record them")]

@@ -15,6 +15,7 @@ use crate::csv::CsvOptions;
 use crate::delta::DeltaOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hive_text::HiveTextOptions;
+use crate::iceberg::IcebergOptions;
 use crate::input_format::InputFormat;
 use crate::json::JsonOptions;
 use crate::libsvm::LibSvmOptions;
@@ -44,6 +45,8 @@ pub struct InputOptions {
     pub hive_text: HiveTextOptions,
     /// Which version of a Delta table is read.
     pub delta: DeltaOptions,
+    /// Which snapshot of an Iceberg table is read.
+    pub iceberg: IcebergOptions,
     /// Options for JSON files.
     pub json: JsonOptions,
     /// Options for libsvm files.
@@ -62,6 +65,15 @@ pub struct InputOptions {
     pub tfrecord: ReadOptions,
     /// The options given: for each key its last value and the formats that accept it.
     given: BTreeMap<String, (String, Vec<InputFormat>)>,
+}
+
+/// Returns the keys of the options that choose a version of a table. The first one takes its number.
+pub fn version_keys(format: TableFormat) -> &'static [&'static str] {
+    match format {
+        TableFormat::Delta => &["version", "timestamp"],
+        TableFormat::Iceberg => &["snapshot", "timestamp", "branch", "tag"],
+        _ => &[],
+    }
 }
 
 impl InputOptions {
@@ -110,8 +122,13 @@ impl InputOptions {
 
     /// Reads this version of a table, whichever version was asked for.
     pub fn pin(&mut self, version: TableVersion) {
-        if version.format == TableFormat::Delta {
-            self.delta = DeltaOptions { version: Some(version.number), timestamp: None };
+        match version.format {
+            TableFormat::Delta => self.delta = DeltaOptions { version: version.number, timestamp: None },
+            TableFormat::Iceberg => {
+                let snapshot = version.number.and_then(|number| i64::try_from(number).ok());
+                self.iceberg = IcebergOptions { snapshot, ..IcebergOptions::default() };
+            }
+            _ => {}
         }
     }
 
@@ -124,6 +141,11 @@ impl InputOptions {
         }
         if formats.contains(&InputFormat::Delta) && self.delta.version.is_some() && self.delta.timestamp.is_some() {
             return Err(ErrorKind::OptionsExclude { first: "version", second: "timestamp" }.into());
+        }
+        if formats.contains(&InputFormat::Iceberg)
+            && let [first, second, ..] = self.iceberg.given().as_slice()
+        {
+            return Err(ErrorKind::OptionsExclude { first, second }.into());
         }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);

@@ -15,7 +15,9 @@ use super::values::{
 use crate::csv::{MAX_RECORD_LIMIT, Types};
 use crate::delta::travel;
 use crate::hive_text::OnError;
-use crate::input_format::InputFormat::{self, Arrow, Avro, Csv, Delta, HiveText, Json, LibSvm, Orc, Parquet, TfRecord};
+use crate::input_format::InputFormat::{
+    self, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
+};
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
 
@@ -70,9 +72,9 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 15] = [
+static OWN: [(&[InputFormat], &[Input]); 17] = [
     (
-        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta],
+        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
         &[Input::new("format", "FORMAT", |options, value| {
             if value.eq_ignore_ascii_case("tsv") {
                 options.csv.delimiter.get_or_insert(b'\t');
@@ -84,7 +86,7 @@ static OWN: [(&[InputFormat], &[Input]); 15] = [
         })
         .help(
             "`parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, \
-                 `hive-text`, `libsvm` or `delta`",
+                 `hive-text`, `libsvm`, `delta` or `iceberg`",
             "detected",
         )],
     ),
@@ -285,7 +287,7 @@ static OWN: [(&[InputFormat], &[Input]); 15] = [
         .help("types of some columns, as Hive declares them: `x DOUBLE`", "one that holds the values of all files")],
     ),
     (
-        &[Parquet, Orc, Avro, Delta],
+        &[Parquet, Orc, Avro, Delta, Iceberg],
         &[Input::new("calendar", "WORD", |options, value| set(&mut options.calendar, calendar(value))).help(
             "of [old dates](calendars.md) in files that do not record theirs: `proleptic`, \
                  `hybrid` or `hybrid:ZONE`",
@@ -322,20 +324,45 @@ static OWN: [(&[InputFormat], &[Input]); 15] = [
     ),
     (
         &[Delta],
+        &[Input::new("version", "N", |options, value| {
+            let version = value.parse().map_err(|_| "the number of a version")?;
+            options.delta.version = Some(version);
+            Ok(())
+        })
+        .help("the version of the table", "the newest")
+        .excludes(&["timestamp"])],
+    ),
+    (
+        &[Delta, Iceberg],
+        &[Input::new("timestamp", "TIME", |options, value| {
+            let time = travel::parse(value).ok_or("a time, such as 2026-01-31 or 2026-01-31T12:00:00Z")?;
+            (options.delta.timestamp, options.iceberg.timestamp) = (Some(time), Some(time));
+            Ok(())
+        })
+        .help("the version that was the newest at a time, in UTC unless it has a zone", "")],
+    ),
+    (
+        &[Iceberg],
         &[
-            Input::new("version", "N", |options, value| {
-                let version = value.parse().map_err(|_| "the number of a version")?;
-                options.delta.version = Some(version);
+            Input::new("snapshot", "ID", |options, value| {
+                let snapshot = value.parse().map_err(|_| "the id of a snapshot")?;
+                options.iceberg.snapshot = Some(snapshot);
                 Ok(())
             })
-            .help("the version of the table", "the newest")
+            .help("the snapshot of the table", "the newest")
+            .excludes(&["timestamp", "branch", "tag"]),
+            Input::new("branch", "NAME", |options, value| {
+                options.iceberg.branch = Some(value.to_owned());
+                Ok(())
+            })
+            .help("the branch whose newest snapshot is read", "`main`")
+            .excludes(&["timestamp", "tag"]),
+            Input::new("tag", "NAME", |options, value| {
+                options.iceberg.tag = Some(value.to_owned());
+                Ok(())
+            })
+            .help("the tag of the snapshot", "")
             .excludes(&["timestamp"]),
-            Input::new("timestamp", "TIME", |options, value| {
-                let time = travel::parse(value).ok_or("a time, such as 2026-01-31 or 2026-01-31T12:00:00Z")?;
-                options.delta.timestamp = Some(time);
-                Ok(())
-            })
-            .help("the version that was the newest at a time, in UTC unless it has a zone", ""),
         ],
     ),
     (

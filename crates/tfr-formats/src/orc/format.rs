@@ -14,6 +14,7 @@ use tfr_files::unreadable_field;
 
 use super::source::OrcOpener;
 use super::tails::Tails;
+use crate::mapped::with_field_id;
 use tfr_files::scan::{FileReader, FilterUse, Scan};
 
 /// The ORC format, for files whose tails are fetched once.
@@ -43,7 +44,8 @@ impl FileReader for OrcFormat {
         true
     }
 
-    /// Returns the columns of all files, each as in the first file that has it.
+    /// Returns the columns of all files, each as in the first file that has it. They have the names and ids of the file
+    /// where the metadata of a table determines its columns.
     async fn schema(
         &self,
         _session: &dyn Session,
@@ -53,11 +55,17 @@ impl FileReader for OrcFormat {
         let mut fields: Vec<Field> = Vec::new();
         for file in files {
             let tail = self.tails.get(store, file).await?;
-            for (name, column) in self.tails.column_names(&tail).into_iter().zip(&tail.columns) {
+            let names = match self.tails.mapped() {
+                Some(_) => tail.columns.iter().map(|column| column.name.clone()).collect(),
+                None => self.tails.column_names(&tail),
+            };
+            for (name, column) in names.into_iter().zip(&tail.columns) {
                 if !fields.iter().any(|field| *field.name() == name) {
                     fields.push(match &column.unreadable {
-                        Some(reason) => unreadable_field(name, &self.tails.name(file), reason),
-                        None => Field::new(name, column.data_type.clone(), true),
+                        Some(reason) => {
+                            with_field_id(unreadable_field(name, &self.tails.name(file), reason), column.id)
+                        }
+                        None => column.field().with_name(name),
                     });
                 }
             }

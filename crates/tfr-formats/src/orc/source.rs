@@ -23,6 +23,8 @@ use super::tails::Tails;
 use super::types::{Column, Failure, finished};
 use crate::calendar::{count, rebased};
 use crate::error::{Error, ErrorKind};
+use crate::mapped::MappedBatches;
+use tfr_files::DeletedRows;
 use tfr_files::scan::Scan;
 
 /// Opens one file or a part of one: the stripes that begin in it.
@@ -81,19 +83,16 @@ impl FileOpener for OrcOpener {
                 }
                 row += stripe.number_of_rows;
             }
-            let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
-            let found: Vec<_> = opener.wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
-            let read: BTreeSet<_> = found.iter().copied().flatten().collect();
-            let read: Vec<_> = read.into_iter().collect();
-            let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok()));
-            let part = OrcPart {
-                file: opener.tails.name(&file.object_meta).into(),
-                meta: file.object_meta,
-                columns: columns.collect(),
-                read,
-                opener,
-                tail,
+            let (read, columns) = match opener.tails.mapped() {
+                Some(columns) => {
+                    let deleted = file.extensions.get_arc::<DeletedRows>();
+                    let mapped = MappedBatches::new(columns, &opener.wanted, &tail.schema(), deleted)?;
+                    (mapped.read().to_vec(), Columns::Mapped(mapped))
+                }
+                None => columns_by_name(&names, &opener.wanted),
             };
+            let file_name = opener.tails.name(&file.object_meta).into();
+            let part = OrcPart { file: file_name, meta: file.object_meta, columns, read, opener, tail };
             let batches = Batches { part: Arc::new(part), stripes, ahead: None, current: None };
             let batches = futures::stream::try_unfold(batches, |mut batches| async {
                 Ok(batches.next().await?.map(|batch| (batch, batches)))
@@ -102,6 +101,24 @@ impl FileOpener for OrcOpener {
         }
         .boxed())
     }
+}
+
+/// How the columns of the batches are made from those that are read.
+enum Columns {
+    /// For each of them its index among those that are read, if the file has it.
+    Named(Vec<Option<usize>>),
+    /// As the metadata of a table determines.
+    Mapped(MappedBatches),
+}
+
+/// Returns the columns `wanted` that a file has, by its names in the table.
+fn columns_by_name(names: &[String], wanted: &SchemaRef) -> (Vec<usize>, Columns) {
+    let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
+    let found: Vec<_> = wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
+    let read: BTreeSet<_> = found.iter().copied().flatten().collect();
+    let read: Vec<_> = read.into_iter().collect();
+    let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok())).collect();
+    (read, Columns::Named(columns))
 }
 
 /// The batches of one file or part.
@@ -122,8 +139,7 @@ struct OrcPart {
     tail: Arc<Tail>,
     /// The requested columns of the file, in file order.
     read: Vec<usize>,
-    /// For each requested column its index in `read`, if the file has it.
-    columns: Vec<Option<usize>>,
+    columns: Columns,
 }
 
 /// The remaining rows of a stripe.
@@ -157,7 +173,11 @@ impl Batches {
                 let batch = part.adapt(batch.as_ref(), len as usize, rows)?;
                 rows.row += len;
                 rows.left -= len;
-                return Ok(Some(batch));
+                // All of its rows may be deleted.
+                if batch.num_rows() > 0 {
+                    return Ok(Some(batch));
+                }
+                continue;
             }
             self.current = match self.ahead.take() {
                 Some(ahead) => {
@@ -202,26 +222,22 @@ impl OrcPart {
 
     /// Builds a batch of the requested columns from a batch of those that were read.
     fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &Rows) -> Result<RecordBatch> {
-        let adapted = self.columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        let columns = match &self.columns {
+            Columns::Mapped(mapped) => {
+                let read = batch.into_iter().flat_map(RecordBatch::columns).enumerate();
+                let read = read.map(|(at, column)| self.finished(at, column, rows)).collect::<Result<Vec<_>>>()?;
+                let schema = Arc::new(self.tail.schema().project(&self.read)?);
+                let batch = RecordBatch::try_new_with_options(schema, read, &options)?;
+                return mapped.adapt(&batch, rows.row);
+            }
+            Columns::Named(columns) => columns,
+        };
+        let adapted = columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
             let (Some(at), Some(batch)) = (*at, batch) else {
                 return Ok(new_null_array(field.data_type(), len));
             };
-            let column = &self.tail.columns[self.read[at]];
-            let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
-            let array = finish(batch.column(at)).map_err(|failure| match failure {
-                Failure::Arrow(error) => undecoded(&rows.position, error),
-                Failure::Mismatch(mismatch) => Error::from(ErrorKind::Timestamp {
-                    file: self.file.to_string(),
-                    row: first_row(batch.column(at), |row| finish(row).is_err()).map(|at| rows.row + at),
-                    column: column.name.clone(),
-                    value: mismatch.value,
-                    expected: mismatch.expected,
-                }),
-            })?;
-            let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.position, error))?;
-            if let Some(findings) = self.opener.tails.findings() {
-                count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
-            }
+            let array = self.finished(at, batch.column(at), rows)?;
             // The table's type: a wider one from another file, or the declared one.
             let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
                 file: self.file.to_string(),
@@ -233,8 +249,28 @@ impl OrcPart {
             Ok(converted.map_err(Error::from)?)
         });
         let adapted = adapted.collect::<Result<Vec<ArrayRef>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(len));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.opener.wanted), adapted, &options)?)
+    }
+
+    /// Converts a column that was read, the one at `at`, to its type.
+    fn finished(&self, at: usize, decoded: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
+        let column = &self.tail.columns[self.read[at]];
+        let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
+        let array = finish(decoded).map_err(|failure| match failure {
+            Failure::Arrow(error) => undecoded(&rows.position, error),
+            Failure::Mismatch(mismatch) => Error::from(ErrorKind::Timestamp {
+                file: self.file.to_string(),
+                row: first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at),
+                column: column.name.clone(),
+                value: mismatch.value,
+                expected: mismatch.expected,
+            }),
+        })?;
+        let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.position, error))?;
+        if let Some(findings) = self.opener.tails.findings() {
+            count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
+        }
+        Ok(array)
     }
 }
 

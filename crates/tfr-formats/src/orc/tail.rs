@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use prost::Message;
@@ -9,7 +10,7 @@ use prost::Message;
 use super::calendar::FileCalendar;
 use super::codec::Codec;
 use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInformation, StripeStatistics, Type, kind};
-use super::types::{Column, TimestampUnit, columns};
+use super::types::{Column, TimestampUnit, TypeRules, columns};
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,7 +55,7 @@ impl Tail {
         store: &Arc<dyn ObjectStore>,
         meta: &ObjectMeta,
         name: &str,
-        unit: Option<TimestampUnit>,
+        rules: TypeRules,
         calendar: &CalendarOption,
     ) -> Result<Self> {
         if meta.size == 0 {
@@ -93,10 +94,17 @@ impl Tail {
         if counted != rows {
             return Err(damaged(format!("the footer counts {counted} rows, but its stripes contain {rows}")));
         }
-        let unit_of = |id: usize| unit.unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)));
+        let unit_of = |id: usize| {
+            let recorded = footer.types[id].iceberg_unit().filter(|_| rules.attributes);
+            recorded.or(rules.unit).unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)))
+        };
         let is_v2 = postscript.version.first().is_some_and(|major| *major >= 1);
-        let mut columns = columns(&footer.types, is_v2, unit_of, name)?;
-        let calendar = FileCalendar::of(&footer, calendar);
+        let mut columns = columns(&footer.types, is_v2, rules.attributes, unit_of, name)?;
+        let calendar = match rules.attributes && footer.types.iter().any(|found| found.id().is_some()) {
+            // Iceberg stores the days of the proleptic calendar, while its library records the hybrid one in all files.
+            true => FileCalendar::Proleptic,
+            false => FileCalendar::of(&footer, calendar),
+        };
         for column in &mut columns {
             let types = column.types.clone().filter(|id| !footer.types[*id].is_nested());
             let of_type = |id: usize| calendar.of_type(&footer.types[id], footer.statistics.get(id));
@@ -118,6 +126,11 @@ impl Tail {
             metadata: Bytes::copy_from_slice(&end[metadata_end - metadata_len..metadata_end]),
             has_text_bounds: postscript.writer_version.unwrap_or_default() >= MERGES_TEXT_BOUNDS,
         })
+    }
+
+    /// Returns the columns with their names and ids in the file.
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.columns.iter().map(Column::field).collect::<Vec<_>>()))
     }
 
     /// Returns the statistics of each stripe; `None` if they cannot be read, since they are optional.

@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::FileNames;
-use tfr_files::Findings;
+use tfr_files::{ColumnsInFiles, FileNames, Findings};
 
 use super::tail::Tail;
-use super::types::TimestampUnit;
+use super::types::{TimestampUnit, TypeRules};
 use crate::calendar::{CalendarOption, note};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mapped::names_in_table;
 use crate::names::ColumnNames;
 
 /// The tails of a table's files, which its schema, its statistics and its scans share.
 #[derive(Debug)]
 pub(super) struct Tails {
     names: FileNames,
-    unit: Option<TimestampUnit>,
+    rules: TypeRules,
     calendar: CalendarOption,
     columns: ColumnNames,
     /// Collects the counts of ambiguous values.
@@ -34,7 +34,9 @@ impl Tails {
         columns: ColumnNames,
         findings: Option<Arc<Findings>>,
     ) -> Self {
-        Self { names, unit, calendar, columns, findings, known: Mutex::default() }
+        // Only tables with ids have files with such attributes.
+        let rules = TypeRules { unit, attributes: columns.mapped().is_some_and(|columns| columns.by_id) };
+        Self { names, rules, calendar, columns, findings, known: Mutex::default() }
     }
 
     /// Returns where ambiguous values are counted, if that was requested.
@@ -72,7 +74,7 @@ impl Tails {
         if let Some((_, tail)) = self.known().get(&file.location).filter(|(meta, _)| meta == file) {
             return Ok(Arc::clone(tail));
         }
-        let tail = Arc::new(Tail::fetch(store, file, &self.name(file), self.unit, &self.calendar).await?);
+        let tail = Arc::new(Tail::fetch(store, file, &self.name(file), self.rules, &self.calendar).await?);
         let mut names = HashSet::new();
         if let Some(column) = self.column_names(&tail).into_iter().find(|name| !names.insert(name.clone())) {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: self.name(file), column }));
@@ -85,9 +87,19 @@ impl Tails {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns how the columns are found, where the metadata of a table determines it.
+    pub(super) fn mapped(&self) -> Option<&Arc<ColumnsInFiles>> {
+        self.columns.mapped()
+    }
+
     /// Returns the table's names for the columns of a file. Hive before version 2 named them `_col0`, `_col1`, ...;
     /// such columns get the declared names, in order.
     pub(super) fn column_names(&self, tail: &Tail) -> Vec<String> {
+        if let Some(columns) = self.mapped() {
+            let names = names_in_table(columns, tail.schema().fields()).into_iter().zip(&tail.columns);
+            // Such a name is in no table.
+            return names.map(|(name, column)| name.unwrap_or_else(|| format!("\0{}", column.name))).collect();
+        }
         let mut numbered = tail.columns.iter().enumerate();
         let has_no_names = numbered.all(|(index, column)| column.name == format!("_col{index}"));
         let declared = self.columns.declared().filter(|_| has_no_names).unwrap_or_default();

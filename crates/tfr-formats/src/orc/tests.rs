@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::{DataType, TimeUnit};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
@@ -9,10 +10,12 @@ use prost::Message;
 
 use super::codec::Codec;
 use super::proto::{
-    ColumnEncoding, Footer, PostScript, Stream, StripeFooter, StripeInformation, Type, encoding, kind, stream,
+    ColumnEncoding, Footer, PostScript, Stream, StringPair, StripeFooter, StripeInformation, Type, calendar_kind,
+    encoding, kind, stream,
 };
 use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
+use super::types::{TimestampUnit, TypeRules};
 use crate::calendar::CalendarOption;
 use crate::error::Result;
 
@@ -66,7 +69,7 @@ pub(super) async fn stored(file: Vec<u8>) -> Result<(Arc<dyn ObjectStore>, Objec
 /// Opens the file and reads all of it, in batches of at most 4 rows; returns the number of rows of the first.
 async fn read(file: Vec<u8>) -> Result<usize, Box<dyn std::error::Error>> {
     let (store, meta) = stored(file).await?;
-    let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
+    let tail = Tail::fetch(&store, &meta, "f.orc", TypeRules::default(), &CalendarOption::default()).await?;
     let columns: Vec<_> = tail.columns.iter().collect();
     let position = StripePosition { file: "f.orc".into(), stripe: 0, offset: 3 };
     let stripe = Stripe::fetch(&store, &meta, &tail, &columns, &position, 4).await?;
@@ -99,9 +102,47 @@ async fn orc_reads_a_sound_file() -> Result<(), Box<dyn std::error::Error>> {
 async fn types_that_are_unknown_make_a_column_unreadable() -> Result<(), Box<dyn std::error::Error>> {
     let types = vec![part(kind::STRUCT, &[1, 2]), part(kind::LONG, &[]), part(99, &[])];
     let (store, meta) = stored(file(types, 0, &[], |_| {})).await?;
-    let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
+    let tail = Tail::fetch(&store, &meta, "f.orc", TypeRules::default(), &CalendarOption::default()).await?;
     let unreadable: Vec<_> = tail.columns.iter().map(|column| column.unreadable.is_some()).collect();
     assert_eq!(unreadable, [false, true]);
+    Ok(())
+}
+
+/// Iceberg records ids, times and units as attributes, and stores proleptic days whatever the footer says. Elsewhere its
+/// attributes do not count.
+#[tokio::test]
+async fn orc_attributes_of_iceberg_count_in_tables() -> Result<(), Box<dyn std::error::Error>> {
+    let with = |found: Type, attributes: &[(&str, &str)]| {
+        let pair = |(key, value): &(&str, &str)| StringPair { key: (*key).to_owned(), value: (*value).to_owned() };
+        Type { attributes: attributes.iter().map(pair).collect(), ..found }
+    };
+    let types = vec![
+        part(kind::STRUCT, &[1, 2, 3]),
+        with(part(kind::DATE, &[]), &[("iceberg.id", "7")]),
+        with(part(kind::LONG, &[]), &[("iceberg.id", "8"), ("iceberg.long-type", "TIME")]),
+        with(part(kind::TIMESTAMP, &[]), &[("iceberg.id", "9"), ("iceberg.timestamp-unit", "NANOS")]),
+    ];
+    let hybrid = |footer: &mut Footer| footer.calendar = Some(calendar_kind::JULIAN_GREGORIAN);
+    let (store, meta) = stored(file(types, 0, &[], hybrid)).await?;
+    let (micros, nanos) = (TimeUnit::Microsecond, TimeUnit::Nanosecond);
+    let in_table = [
+        (Some(7), DataType::Date32, "Keep"),
+        (Some(8), DataType::Time64(micros), "Keep"),
+        (Some(9), DataType::Timestamp(nanos, None), "Keep"),
+    ];
+    let elsewhere = [
+        (None, DataType::Date32, "Local"),
+        (None, DataType::Int64, "Keep"),
+        (None, DataType::Timestamp(micros, None), "Local"),
+    ];
+    for (attributes, expected) in [(true, in_table), (false, elsewhere)] {
+        let rules = TypeRules { unit: Some(TimestampUnit::Microsecond), attributes };
+        let tail = Tail::fetch(&store, &meta, "f.orc", rules, &CalendarOption::default()).await?;
+        let found: Vec<_> = tail.columns.iter().map(|column| (column.id, column.data_type.clone())).collect();
+        assert_eq!(found, expected.clone().map(|(id, data_type, _)| (id, data_type)));
+        let rules = tail.columns.iter().map(|column| format!("{:?}", column.rules[0])).collect::<Vec<_>>();
+        assert_eq!(rules, expected.map(|(_, _, rule)| rule));
+    }
     Ok(())
 }
 
@@ -154,7 +195,7 @@ async fn orc_rejects_list_lengths_beyond_memory() -> Result<(), Box<dyn std::err
     assert!(message.ends_with("the file is damaged: a value of type 1 has 1099511627776 items"), "{message}");
     let long = [0x18, 1, 0, 0, 0];
     let (store, meta) = stored(file(types(), 3, &[(stream::LENGTH, 1, &long)], |_| {})).await?;
-    let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
+    let tail = Tail::fetch(&store, &meta, "f.orc", TypeRules::default(), &CalendarOption::default()).await?;
     let position = StripePosition { file: "f.orc".into(), stripe: 0, offset: 3 };
     let stripe = Stripe::fetch(&store, &meta, &tail, &[&tail.columns[0]], &position, 8192).await?;
     assert_eq!(stripe.rows_per_batch(), 1, "two would be 2^25 items");

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowTimestampType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampNanosecondType,
+    ArrowTimestampType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{ArrowError, DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
@@ -23,6 +23,7 @@ use super::proto::{StringPair, Type, kind};
 use crate::calendar::{Rule, Watched};
 use crate::error::{ErrorKind, Result};
 use crate::foreign::UnsupportedFormat;
+use crate::mapped::with_field_id;
 
 /// Maximum digits of a decimal that ORC 2 stores as an integer.
 const MAX_INTEGER_PRECISION: u32 = 18;
@@ -52,6 +53,8 @@ impl From<TimestampUnit> for TimeUnit {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
+    /// The id of the column, if attributes count.
+    pub(super) id: Option<i32>,
     /// The file's types that belong to the column: its own first, then its parts.
     pub(super) types: std::ops::Range<usize>,
     pub(super) data_type: DataType,
@@ -65,10 +68,49 @@ pub(super) struct Column {
     pub(super) watched: Watched,
 }
 
+impl Column {
+    /// Returns the column as a field with its name and id in the file.
+    pub(super) fn field(&self) -> Field {
+        with_field_id(Field::new(&self.name, self.data_type.clone(), true), self.id)
+    }
+}
+
+/// How the types of a file are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TypeRules {
+    /// The unit of timestamps; `None`: by the file's statistics.
+    pub(super) unit: Option<TimestampUnit>,
+    /// Whether the attributes that Iceberg adds to types count: ids, and types that ORC does not have.
+    pub(super) attributes: bool,
+}
+
 impl Type {
     /// Whether the column is nested.
     pub(super) fn is_nested(&self) -> bool {
         matches!(self.kind, kind::LIST | kind::MAP | kind::STRUCT | kind::UNION)
+    }
+
+    fn attribute(&self, key: &str) -> Option<&str> {
+        self.attributes.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str())
+    }
+
+    /// Returns the id by which an Iceberg table finds the column or part.
+    pub(super) fn id(&self) -> Option<i32> {
+        self.attribute("iceberg.id")?.parse().ok()
+    }
+
+    /// Returns the unit that Iceberg records for a timestamp.
+    pub(super) fn iceberg_unit(&self) -> Option<TimestampUnit> {
+        match self.attribute("iceberg.timestamp-unit")? {
+            "MICROS" => Some(TimestampUnit::Microsecond),
+            "NANOS" => Some(TimestampUnit::Nanosecond),
+            _ => None,
+        }
+    }
+
+    /// Whether Iceberg stored a time of day in this long integer type, as microseconds.
+    fn is_iceberg_time(&self) -> bool {
+        self.kind == kind::LONG && self.attribute("iceberg.long-type") == Some("TIME")
     }
 }
 
@@ -82,6 +124,7 @@ pub(super) fn is_spark_ntz(found: &Type) -> bool {
 pub(super) fn columns(
     types: &[Type],
     is_v2: bool,
+    attributes: bool,
     unit_of: impl Fn(usize) -> TimestampUnit,
     file: &str,
 ) -> Result<Vec<Column>> {
@@ -97,7 +140,7 @@ pub(super) fn columns(
             return Err(ErrorKind::DuplicateColumn { file: file.to_owned(), column: name.clone() }.into());
         }
         let id = *id as usize;
-        let part = TypeTree { types, is_v2, unit_of: &unit_of };
+        let part = TypeTree { types, is_v2, attributes, unit_of: &unit_of };
         let found = part.data_types(id);
         let unreadable = found.as_ref().err().cloned();
         let (data_type, decoded) = found.unwrap_or((DataType::Null, DataType::Null));
@@ -107,6 +150,7 @@ pub(super) fn columns(
         let watched = Watched { column: name.clone(), leaves: Vec::new() };
         columns.push(Column {
             name: name.clone(),
+            id: part.id(id),
             types: id..types.len(),
             data_type,
             decoded,
@@ -145,10 +189,15 @@ fn mark_integers(decoded: &DataType, types: &mut [Type], id: usize) {
 struct TypeTree<'a, F> {
     types: &'a [Type],
     is_v2: bool,
+    attributes: bool,
     unit_of: &'a F,
 }
 
 impl<F: Fn(usize) -> TimestampUnit> TypeTree<'_, F> {
+    fn id(&self, id: usize) -> Option<i32> {
+        self.types[id].id().filter(|_| self.attributes)
+    }
+
     /// Returns the type in the table, and the type to which the library decodes. The error names the unsupported type.
     fn data_types(&self, id: usize) -> Result<(DataType, DataType), String> {
         let found = &self.types[id];
@@ -161,6 +210,9 @@ impl<F: Fn(usize) -> TimestampUnit> TypeTree<'_, F> {
             kind::INT => Ok((DataType::Int32, DataType::Int64)),
             kind::LONG if is_spark_ntz(found) => {
                 Ok((DataType::Timestamp(TimeUnit::Microsecond, None), DataType::Int64))
+            }
+            kind::LONG if self.attributes && found.is_iceberg_time() => {
+                Ok((DataType::Time64(TimeUnit::Microsecond), DataType::Int64))
             }
             kind::LONG => same(DataType::Int64),
             kind::FLOAT => same(DataType::Float32),
@@ -189,7 +241,8 @@ impl<F: Fn(usize) -> TimestampUnit> TypeTree<'_, F> {
                 let mut fields = (Vec::new(), Vec::new());
                 for (index, name) in found.field_names.iter().enumerate() {
                     let (field, decoded) = part(index)?;
-                    fields.0.push(Field::new(name, field, true));
+                    let id = self.id(found.subtypes[index] as usize);
+                    fields.0.push(with_field_id(Field::new(name, field, true), id));
                     fields.1.push(Field::new(name, decoded, true));
                 }
                 Ok((DataType::Struct(fields.0.into()), DataType::Struct(fields.1.into())))
@@ -269,6 +322,10 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
         }
         (DataType::Int64, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
             let values: PrimitiveArray<TimestampMicrosecondType> = array.as_primitive::<Int64Type>().reinterpret_cast();
+            Ok(Arc::new(values))
+        }
+        (DataType::Int64, DataType::Time64(TimeUnit::Microsecond)) => {
+            let values: PrimitiveArray<Time64MicrosecondType> = array.as_primitive::<Int64Type>().reinterpret_cast();
             Ok(Arc::new(values))
         }
         (DataType::Int64, DataType::Decimal128(precision, scale)) => {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::stats::Precision;
 use datafusion_common::{DataFusionError, Result, Statistics};
 use datafusion_datasource::FileExtensions;
@@ -11,11 +11,9 @@ use datafusion_datasource_parquet::ParquetRowSelection;
 use datafusion_session::Session;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::schema::types::Type;
-use tfr_arrow::convert::can_convert;
-use tfr_arrow::nested::{children, item, key_and_value, struct_fields, value_type};
+use tfr_arrow::nested::{item, key_and_value, struct_fields};
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, Listing, Location, TableFile, TableFiles, unreadable,
-    unreadable_field,
+    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, Listing, Location, TableFiles,
 };
 
 use super::footer::Footer;
@@ -23,7 +21,7 @@ use super::values::converted_type;
 use super::{CheckedParquet, ParquetOptions, format};
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
-use crate::mapped::{Ambiguous, INT96, field_id, locate};
+use crate::mapped::{RecordedRows, check_columns, check_rows, field_id, table_of};
 use crate::names::ColumnNames;
 use crate::orc::TimestampUnit;
 
@@ -51,8 +49,15 @@ pub(crate) async fn open(
     for file in &table.files {
         let name = listing.names().name(&file.meta.location);
         let footer = parquet.footer(listing.store(), &file.meta).await?;
-        check_columns(&table, &footer, &name, &mut marks)?;
-        let rows = rows(file, &footer, &name)?;
+        if table.columns.by_id {
+            check_ids(&table.columns, &footer, &name)?;
+        }
+        let reason = |field: &Field| footer.unreadable.get(field.name()).map(String::as_str);
+        let decoded =
+            |found: &DataType, wanted: &DataType| converted_type(found, wanted).unwrap_or_else(|| found.clone());
+        check_columns(&table, &footer.schema, &name, &mut marks, reason, decoded)?;
+        let rows = u64::try_from(footer.metadata.file_metadata().num_rows()).unwrap_or_default();
+        check_rows(&name, rows, file.rows.map(RecordedRows), file.deleted.end())?;
         let left = usize::try_from(rows - file.deleted.count()).map_or(Precision::Absent, Precision::Exact);
         let groups = footer.metadata.row_groups().iter();
         let bytes = groups.fold(0_i64, |sum, group| sum.saturating_add(group.total_byte_size()));
@@ -69,32 +74,7 @@ pub(crate) async fn open(
         }
         extensions.push(extension);
     }
-    let fields = table.schema.fields().iter().map(|field| match marks.get(field.name()) {
-        Some(mark) => Arc::new(field.as_ref().clone().with_metadata(Field::metadata(mark).clone())),
-        None => Arc::clone(field),
-    });
-    let schema = Schema::new(fields.collect::<Fields>());
-    let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
-    DirectoryTable::with_schema(listing, Arc::clone(&format), &schema)
-        .with_known_files(statistics, extensions)
-        .in_order(names.iter().map(String::as_str))
-}
-
-/// Returns the number of rows of a file, deleted ones included.
-fn rows(file: &TableFile, footer: &Footer, name: &str) -> Result<u64> {
-    let found = u64::try_from(footer.metadata.file_metadata().num_rows()).unwrap_or_default();
-    let disagrees = |recorded: String| {
-        let file = name.to_owned();
-        Err(Error::from(TableError::RowsDisagree { file, found, recorded }).into())
-    };
-    match file.rows {
-        Some(rows) if rows != found => return disagrees(format!("{rows} rows")),
-        _ => {}
-    }
-    match file.deleted.end() {
-        end if end > found => disagrees(format!("a deleted row at position {}", end - 1)),
-        _ => Ok(found),
-    }
+    table_of(listing, format, &table, &marks, statistics, extensions)
 }
 
 fn selection(deleted: &DeletedRows, rows: u64) -> Result<RowSelection> {
@@ -114,67 +94,6 @@ fn selection(deleted: &DeletedRows, rows: u64) -> Result<RowSelection> {
     Ok(selectors.into())
 }
 
-/// Checks that the columns of the table can be read from a file. Adds those that cannot be to `marks`.
-fn check_columns(
-    table: &TableFiles,
-    footer: &Footer,
-    name: &str,
-    marks: &mut HashMap<String, Field>,
-) -> Result<(), Error> {
-    if table.columns.by_id {
-        check_ids(&table.columns, footer, name)?;
-    }
-    let is_constant = |field: &FieldRef| table.constants.iter().any(|constant| constant.name() == field.name());
-    let in_files = table.schema.fields().iter().filter(|field| !is_constant(field) && unreadable(field).is_none());
-    for wanted in in_files {
-        let located = locate(&table.columns, wanted, footer.schema.fields()).map_err(|ambiguous| {
-            let Ambiguous { column, found } = ambiguous;
-            TableError::AmbiguousColumn { file: name.to_owned(), column, found }
-        })?;
-        let Some(located) = located else { continue };
-        let found = footer.schema.field(located.index);
-        if let Some(reason) = footer.unreadable.get(found.name()) {
-            let mark = unreadable_field(wanted.name(), name, reason);
-            marks.entry(wanted.name().clone()).or_insert(mark);
-            continue;
-        }
-        let located = located.field.data_type();
-        let decoded = converted_type(found.data_type(), located).unwrap_or_else(|| found.data_type().clone());
-        if !can_convert(&decoded, located) || !is_same_kind(&decoded, located) {
-            return Err(TableError::TypeInFile {
-                file: name.to_owned(),
-                column: wanted.name().clone(),
-                expected: wanted.data_type().clone(),
-                found: decoded,
-            }
-            .into());
-        }
-    }
-    Ok(())
-}
-
-/// Whether values of one type are not turned into texts of them, or texts into values.
-fn is_same_kind(found: &DataType, wanted: &DataType) -> bool {
-    let found = value_type(found);
-    let is_text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();
-    let parts = || children(found).into_iter().zip(children(wanted));
-    match found.is_nested() {
-        // Parts with different names are compared where they are located.
-        true if struct_fields(found).is_some() => {
-            let fields = |data_type| struct_fields(data_type).cloned().unwrap_or_default();
-            let (found, wanted) = (fields(found), fields(wanted));
-            wanted.iter().all(|wanted| {
-                let part = found.find(wanted.name()).map(|(_, part)| part);
-                part.is_none_or(|part| is_same_kind(part.data_type(), wanted.data_type()))
-            })
-        }
-        true => parts().all(|(found, wanted)| is_same_kind(found, wanted)),
-        // Its bytes are no value that anyone has written.
-        false if *found == INT96 && wanted.is_binary() => false,
-        false => found == &DataType::Null || is_text(found) == is_text(wanted),
-    }
-}
-
 /// Checks the ids of a file, which identify its columns. The library takes them from the writer's Arrow schema if the
 /// file has one, and that schema may lack them.
 fn check_ids(columns: &ColumnsInFiles, footer: &Footer, name: &str) -> Result<(), Error> {
@@ -182,7 +101,8 @@ fn check_ids(columns: &ColumnsInFiles, footer: &Footer, name: &str) -> Result<()
     columns.columns.iter().for_each(|column| wanted_ids(column, &mut wanted));
     recorded_ids(footer.metadata.file_metadata().schema_descr().root_schema(), &mut recorded);
     footer.schema.fields().iter().for_each(|field| found_ids(field, &mut found));
-    let is_without = !wanted.is_empty() && recorded.is_empty() && !footer.schema.fields().is_empty();
+    let needs_ids = columns.without_ids == FilesWithoutIds::Refuse && !wanted.is_empty();
+    let is_without = needs_ids && recorded.is_empty() && !footer.schema.fields().is_empty();
     match is_without || wanted.iter().any(|id| recorded.contains(id) != found.contains(id)) {
         true => Err(TableError::NoFieldIds { file: name.to_owned() }.into()),
         false => Ok(()),

@@ -1,6 +1,7 @@
 """Tables of deltalake and pyiceberg, which the command reads by their location and version.
 
-Their own exports are not used: deltalake gives other rows than Spark for some tables, without an error.
+Their own exports are not used: deltalake gives other rows than Spark for some tables, without an error, and pyiceberg
+refuses tables that the command reads.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ def located(data: Any) -> Located | None:
     """Returns the location and the version of a table; None if `data` is another object."""
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if library == "deltalake" and kind == "DeltaTable":
-        uri = str(data.table_uri)
-        # Other characters of a path are encoded in a URL.
-        location = url2pathname(urlsplit(uri).path) if uri.startswith("file://") else uri
-        return Located(location, ("format=delta", f"version={data.version()}"))
-    # A Table of pyiceberg is Located(data.metadata_location, ("format=iceberg",)) once the command reads that format.
+        return Located(_path(data.table_uri), ("format=delta", f"version={data.version()}"))
+    if library == "pyiceberg" and kind in {"Table", "StaticTable"}:
+        return Located(_path(data.metadata_location), ("format=iceberg",))
     return None
+
+
+def _path(uri: str) -> str:
+    # Java writes file:/x. Other characters of a path are encoded in a URL.
+    return url2pathname(urlsplit(uri).path) if uri.startswith("file:") else uri

@@ -8,7 +8,14 @@ const PIPE: &str = "w = pa.ipc.new_stream(sys.stdout.buffer, r.schema); [w.write
 
 /// Returns a hint for a table of a table format: how to read its rows, or how to read its files nevertheless.
 pub(super) fn way_out(owner: &Owner) -> String {
-    let rows = rows(owner.format, &literal(&owner.directory), &literal(&metadata(owner)));
+    let rows = match owner.format {
+        TableFormat::Iceberg if owner.marker.ends_with(".metadata.json") && !is_versioned(owner) => format!(
+            "name the metadata file that the catalog of the table names, such as FROM '{}'; the newest one may be of a \
+             commit that failed",
+            literal(&format!("{}/{}", owner.directory, owner.marker))
+        ),
+        format => rows(format, &literal(&owner.directory)),
+    };
     format!(
         "{rows}; or name one file in full, or read all files as they are, deleted rows too, with \
          --table 't=PATH,bare_files=true' or OPTIONS ('bare_files' 'true')"
@@ -17,19 +24,16 @@ pub(super) fn way_out(owner: &Owner) -> String {
 
 /// Returns a hint for a table format that was named without its directory.
 pub fn way_out_of(format: TableFormat) -> String {
-    rows(format, "DIRECTORY", "DIRECTORY/metadata/VERSION.metadata.json")
+    rows(format, "DIRECTORY")
 }
 
-/// Returns how to read the rows of a table in `directory`. `metadata` is the metadata file of an Iceberg table.
-fn rows(format: TableFormat, directory: &str, metadata: &str) -> String {
+/// Returns how to read the rows of a table in `directory`.
+fn rows(format: TableFormat, directory: &str) -> String {
     match format {
         TableFormat::Delta => format!("name the directory of the table, whose log has its rows: FROM '{directory}/'"),
-        TableFormat::Iceberg => format!(
-            "pipe the rows of the table from its own library: python -c \"import sys, pyarrow as pa; \
-             from pyiceberg.table import StaticTable; \
-             r = StaticTable.from_metadata('{metadata}').scan().to_arrow_batch_reader(); {PIPE}; \
-             if the table has a catalog, take the metadata file that it names"
-        ),
+        TableFormat::Iceberg => {
+            format!("name the directory of the table, whose metadata has its rows: FROM '{directory}/'")
+        }
         TableFormat::Hudi => {
             let location = match directory.contains("://") {
                 true => format!("'{directory}'"),
@@ -77,8 +81,7 @@ fn literal(directory: &str) -> String {
     }
 }
 
-/// Returns the newest metadata file of an Iceberg table, or its directory, where `version-hint.text` names that file.
-fn metadata(owner: &Owner) -> String {
-    let Owner { directory, marker, .. } = owner;
-    if marker.ends_with(".metadata.json") { format!("{directory}/{marker}") } else { directory.clone() }
+/// Whether the newest metadata file of an Iceberg table is a version of a table that needs no catalog.
+fn is_versioned(owner: &Owner) -> bool {
+    owner.marker.starts_with("metadata/v")
 }

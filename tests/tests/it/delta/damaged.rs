@@ -65,11 +65,11 @@ type Damage = fn(&Path);
 const DAMAGES: &[(&str, Damage, &str)] = &[
     ("history_dml", |t| fs::remove_file(&log(t)[1]).unwrap(), "lacks version 1"),
     ("change_feed", |t| fs::remove_file(&log(t)[0]).unwrap(), "lacks version 0"),
-    ("change_feed", |t| cut(log(t).last().unwrap()), "00000000000000000002.json: damaged Delta table: line"),
+    ("change_feed", |t| cut(log(t).last().unwrap()), "00000000000000000002.json: damage in a Delta table: line"),
     (
         "change_feed",
         |t| fs::write(log(t).last().unwrap(), "").unwrap(),
-        "0002.json: damaged Delta table: it contains nothing",
+        "0002.json: damage in a Delta table: it contains nothing",
     ),
     (
         "dv_file",
@@ -126,7 +126,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     (
         "check_constraint",
         |t| fs::remove_file(last_added(t)).unwrap(),
-        ".parquet: no such file, but the log of the table",
+        ".parquet: no such file, but the metadata of the table",
     ),
     ("check_constraint", |t| cut(&last_added(t)), "bytes, but the log records"),
     (
@@ -138,12 +138,12 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
                 }
             });
         },
-        "but the log of its table records 1",
+        "but the metadata of its table records 1",
     ),
     (
         "ckpt_struct_stats",
         |t| files(&t.join("_delta_log"), ".checkpoint.").iter().for_each(|file| cut(file)),
-        "checkpoint.parquet: damaged",
+        "checkpoint.parquet: damage",
     ),
     ("ckpt_multi", |t| fs::remove_file(&files(&t.join("_delta_log"), ".checkpoint.0")[0]).unwrap(), "lacks version 0"),
     (

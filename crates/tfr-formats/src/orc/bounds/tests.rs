@@ -12,6 +12,7 @@ use super::super::proto::{
     StripeFooter, StripeInformation, Type, stream,
 };
 use super::super::tests::stored;
+use super::super::types::TypeRules;
 use super::*;
 use crate::calendar::CalendarOption;
 use crate::options::InputOptions;
@@ -84,7 +85,7 @@ async fn may_pass(
 ) -> Result<Vec<bool>, Box<dyn Error>> {
     let stripes: Vec<_> = stripes.into_iter().map(|bounds| (&[][..], vec![bounds])).collect();
     let (store, meta) = stored(file(&[kind], writer_version, &stripes)).await?;
-    let tail = Tail::fetch(&store, &meta, "f.orc", None, &CalendarOption::default()).await?;
+    let tail = Tail::fetch(&store, &meta, "f.orc", TypeRules::default(), &CalendarOption::default()).await?;
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c1", data_type, true)]));
     let filter = SessionContext::new().create_physical_expr(filter, &DFSchema::try_from(Arc::clone(&schema))?)?;
     let names = ["c1".to_owned()];

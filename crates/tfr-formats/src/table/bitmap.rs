@@ -1,4 +1,4 @@
-//! Reads the positions in a serialized deletion vector: a list of Roaring bitmaps.
+//! Reads the positions in a serialized deletion vector of Delta or Iceberg: a list of Roaring bitmaps.
 //!
 //! See [the format of 32-bit bitmaps](https://github.com/RoaringBitmap/RoaringFormatSpec). Lengths are never trusted:
 //! what is read is at most what the bytes contain.
@@ -22,7 +22,7 @@ const ARRAY: usize = 4096;
 const BITS: usize = 8192;
 
 /// Reads the positions of deleted rows. The error is a description of the defect.
-pub(super) fn deleted_rows(bytes: &[u8]) -> Result<DeletedRows, String> {
+pub(crate) fn deleted_rows(bytes: &[u8]) -> Result<DeletedRows, String> {
     let mut reader = Reader(bytes);
     match reader.u32()? {
         MAGIC => {}
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
 const DIGITS: &[u8; 85] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
 /// Decodes [Z85](https://rfc.zeromq.org/spec/32/): five digits are four bytes.
-pub(super) fn decode_z85(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_z85(text: &str) -> Option<Vec<u8>> {
     let (groups, []) = text.as_bytes().as_chunks::<5>() else { return None };
     let mut bytes = Vec::with_capacity(groups.len() * 4);
     for group in groups {

@@ -1,12 +1,12 @@
-//! Parses the values of partition columns in a log.
+//! Parses values that the metadata of tables has as text.
 
 use arrow_schema::{DataType, TimeUnit};
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use datafusion_common::ScalarValue;
 
-/// Parses a value. An empty text is null, by the protocol. `None` if the text is not a value of the type, or a
+/// Parses a value. An empty text is null, by the protocol of Delta. `None` if the text is not a value of the type, or a
 /// partition column cannot have it.
-pub(super) fn parse(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
+pub(crate) fn parse(text: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return ScalarValue::try_from(data_type).ok() };
     Some(match data_type {
         DataType::Utf8 => ScalarValue::Utf8(Some(text.to_owned())),
@@ -45,7 +45,7 @@ pub(super) fn parse(text: Option<&str>, data_type: &DataType) -> Option<ScalarVa
 }
 
 /// Whether a text is an instant without a time zone.
-pub(super) fn lacks_zone(text: &str) -> bool {
+pub(crate) fn lacks_zone(text: &str) -> bool {
     local(text).is_some()
 }
 

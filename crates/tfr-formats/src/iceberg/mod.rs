@@ -1,0 +1,321 @@
+//! Apache Iceberg: a metadata file and manifests determine the files of a table.
+//!
+//! They are read here, JSON by serde and manifests by the crate's own Avro reader. What they record about each file
+//! becomes a [`TableFiles`], which the crate's own readers of Parquet, ORC and Avro read. Whatever can be compared is:
+//! sizes of files, numbers of rows, counts of manifests, checksums and cardinalities of deletion vectors. What a table
+//! needs that is not known here is refused by name.
+//!
+//! See the [specification](https://iceberg.apache.org/spec/).
+
+mod deletes;
+mod keys;
+mod manifest;
+mod metadata;
+mod paths;
+mod records;
+mod schema;
+mod values;
+mod vector;
+mod versions;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Schema};
+use chrono::{DateTime, Utc};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_session::Session;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::ObjectMeta;
+use object_store::path::Path;
+use tfr_files::{
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Findings, Location,
+    TableFile, TableFiles, TableFormat, TableVersion,
+};
+
+use crate::calendar::CalendarOption;
+use crate::error::{Error, TableError};
+use crate::table::{self, Place};
+use deletes::Deletes;
+use manifest::{Content, Entry, Manifests};
+use metadata::{Metadata, Unread};
+use paths::Paths;
+use schema::NameMapping;
+use versions::{HINT, METADATA, MetadataName};
+
+/// What a table of this format is in messages.
+const A_TABLE: &str = "an Iceberg table";
+
+/// A hint is a number.
+const MAX_HINT: u64 = 64;
+
+/// Which snapshot of a table is read. At most one of these is set; without one it is the newest of the main branch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct IcebergOptions {
+    /// The id of a snapshot.
+    pub snapshot: Option<i64>,
+    /// The time at which the snapshot was the newest of the main branch.
+    pub timestamp: Option<DateTime<Utc>>,
+    /// The branch whose newest snapshot it is.
+    pub branch: Option<String>,
+    /// The tag of the snapshot.
+    pub tag: Option<String>,
+}
+
+impl IcebergOptions {
+    /// Returns the keys of the options that are set.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let keys = [
+            ("snapshot", self.snapshot.is_some()),
+            ("timestamp", self.timestamp.is_some()),
+            ("branch", self.branch.is_some()),
+            ("tag", self.tag.is_some()),
+        ];
+        keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
+    }
+}
+
+/// Whether the location is the directory of a table that needs no catalog.
+pub(crate) async fn is_table(session: &dyn Session, location: &Location) -> Result<bool> {
+    if location.is_pattern() {
+        return Ok(false);
+    }
+    let place = Place::of(session, location)?;
+    let files = place.files(&location.key().clone().join(METADATA)).await;
+    let is_metadata = |name: &str| name == HINT || matches!(MetadataName::parse(name), Some(MetadataName::Version(_)));
+    // What cannot be listed is there.
+    Ok(files.map_or(true, |files| files.iter().any(|file| file.location.filename().is_some_and(is_metadata))))
+}
+
+/// Whether the location is a metadata file of a table: by its name, and unless it is JSON of another kind.
+pub(crate) async fn is_metadata_file(session: &dyn Session, location: &Location) -> Result<bool> {
+    let is_named = || location.key().filename().and_then(MetadataName::parse).is_some();
+    if location.is_pattern() || location.to_string().ends_with('/') || !is_named() {
+        return Ok(false);
+    }
+    let place = Place::of(session, location)?;
+    let Some(meta) = place.head(location.key()).await? else { return Ok(false) };
+    let bytes = place.read(&meta.location, meta.size).await?;
+    let json = metadata::text(&bytes).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    Ok(json.is_none_or(|json| json.get("format-version").is_some()))
+}
+
+/// Opens the table in the directory at `location`, or whose metadata file is there.
+///
+/// # Errors
+/// - There is no metadata, it is damaged, or it does not have the snapshot.
+/// - The table has features that are not supported.
+/// - A file that the metadata names is missing, outside of what the session allows, or not as it is described.
+pub(crate) async fn open(
+    session: &dyn Session,
+    location: &Location,
+    options: &IcebergOptions,
+    calendar: CalendarOption,
+) -> Result<DirectoryTable> {
+    let place = &Place::of(session, location)?;
+    let (file, folder) = metadata_file(place).await?;
+    let name = place.name(&file.location);
+    let metadata = Metadata::parse(&place.read(&file.location, file.size).await?);
+    let metadata = &metadata.map_err(|unread| error(place, &name, unread))?;
+    let (snapshot, schema) = metadata.select(options).map_err(|unread| error(place, &name, unread))?;
+    log::debug!("{name}: snapshot {:?}", snapshot.map(|snapshot| snapshot.snapshot_id));
+    let paths = &Paths::of(place, &metadata.location, folder)?;
+    if let Some(folder) = paths.moved_to() {
+        note_moved(session, place, metadata, &folder);
+    }
+    let entries = match snapshot {
+        Some(snapshot) => Manifests::of(session, place, paths, metadata).entries(snapshot).await?,
+        None => Vec::new(),
+    };
+    let mapping = metadata.name_mapping().map(NameMapping::parse).transpose();
+    let mapping = mapping.map_err(|feature| unsupported(place, feature))?;
+    let without_ids = if mapping.is_some() { FilesWithoutIds::ByNames } else { FilesWithoutIds::Refuse };
+    let mapping = &mapping.unwrap_or_default();
+    let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == Content::Data);
+    let resolver = Deletes { session, place, paths, metadata, mapping, without_ids, calendar: &calendar };
+    let deleted = resolver.of(&data, &deletes).await?;
+    let (fields, columns) =
+        schema::columns(schema, mapping, &place.table()).map_err(|feature| unsupported(place, feature))?;
+    let constants = constants(&fields, &columns, &data);
+    check_partitioned(session, place, (&fields, &columns), &constants, &data, without_ids).await?;
+    let columns =
+        columns.into_iter().filter(|column| !constants.iter().any(|(_, id)| Some(*id) == column.id)).collect();
+    // Collected first: a closure over references is not general enough for the compiler inside a stream.
+    let files = data.iter().zip(deleted);
+    let files: Vec<BoxFuture<'_, _>> =
+        files.map(|(entry, deleted)| table_file(place, entry, deleted, &constants).boxed()).collect();
+    let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+    let files = futures::stream::iter(files).buffered(concurrency.max(1)).try_collect().await?;
+    let number = snapshot.map(|snapshot| u64::try_from(snapshot.snapshot_id));
+    let number = number.transpose().map_err(|_| unsupported(place, "a snapshot whose id is negative".to_owned()))?;
+    let table = TableFiles {
+        schema: Arc::new(Schema::new(fields)),
+        constants: constants.into_iter().map(|(field, _)| field).collect(),
+        columns: Arc::new(ColumnsInFiles { by_id: true, without_ids, columns }),
+        files,
+        version: TableVersion { format: TableFormat::Iceberg, number },
+    };
+    table::open(session, location, table, calendar).await
+}
+
+/// Returns the metadata file of a table, and the folder of the table if it is known.
+async fn metadata_file(place: &Place) -> Result<(ObjectMeta, Option<Path>)> {
+    let not = |reason: String| Error::from(TableError::NotIceberg { table: place.table(), reason });
+    let named = place.location().key();
+    if named.filename().and_then(MetadataName::parse).is_some()
+        && let Some(meta) = place.head(named).await?
+    {
+        return Ok((meta, folder_of(named)));
+    }
+    let directory = named.clone().join(METADATA);
+    let files = place.files(&directory).await?;
+    let find = |path: &Path| files.iter().find(|file| file.location == *path).cloned();
+    let hint = match find(&directory.join(HINT)) {
+        Some(meta) if meta.size <= MAX_HINT => {
+            let bytes = place.read(&meta.location, meta.size).await?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        _ => None,
+    };
+    let paths: Vec<_> = files.iter().map(|file| file.location.clone()).collect();
+    let newest = versions::newest(&paths, hint.as_deref()).map_err(not)?;
+    let meta = find(&newest).ok_or_else(|| not("its metadata file is gone".to_owned()))?;
+    Ok((meta, Some(named.clone())))
+}
+
+/// Returns the folder of a table by its metadata file, which is in a directory of it unless the table has another place
+/// for it.
+fn folder_of(file: &Path) -> Option<Path> {
+    let parts: Vec<_> = file.parts().collect();
+    match parts.as_slice() {
+        [folder @ .., directory, _] if directory.as_ref() == METADATA => Some(folder.iter().cloned().collect()),
+        _ => None,
+    }
+}
+
+fn note_moved(session: &dyn Session, place: &Place, metadata: &Metadata, folder: &str) {
+    let (table, location) = (place.table(), &metadata.location);
+    let note = format!(
+        "note: {table}: the metadata of the table has the location {location}. What it names there is read below {folder}"
+    );
+    match Findings::of(session.config()) {
+        Some(findings) => findings.note(note),
+        None => log::info!("{note}"),
+    }
+}
+
+/// Returns the columns that have one value in each file, with their ids: those by which each file is partitioned. Files
+/// of tables that were migrated from Hive lack them.
+fn constants(fields: &[FieldRef], columns: &[ColumnInFiles], data: &[Entry]) -> Vec<(FieldRef, i32)> {
+    let mut specs: Vec<_> = data.iter().map(|file| &file.partition.spec).collect();
+    let mut seen = HashSet::new();
+    specs.retain(|spec| seen.insert(spec.spec_id));
+    let found = fields.iter().zip(columns).filter_map(|(field, column)| {
+        let id = column.id.filter(|_| tfr_files::unreadable(field).is_none())?;
+        (!specs.is_empty() && specs.iter().all(|spec| spec.identity_of(id).is_some())).then(|| (Arc::clone(field), id))
+    });
+    found.collect()
+}
+
+/// Checks that files have the columns by which they, but not all files, are partitioned: a table has no value for a column
+/// of some files.
+async fn check_partitioned(
+    session: &dyn Session,
+    place: &Place,
+    (fields, columns): (&[FieldRef], &[ColumnInFiles]),
+    constants: &[(FieldRef, i32)],
+    data: &[Entry],
+    without_ids: FilesWithoutIds,
+) -> Result<()> {
+    for entry in data {
+        let is_checked = |id: i32| {
+            entry.partition.spec.identity_of(id).is_some() && !constants.iter().any(|(_, constant)| *constant == id)
+        };
+        let found = fields
+            .iter()
+            .zip(columns)
+            .filter(|(field, column)| column.id.is_some_and(is_checked) && tfr_files::unreadable(field).is_none());
+        let (fields, columns): (Vec<FieldRef>, Vec<ColumnInFiles>) = found
+            .map(|(field, column)| (Arc::clone(field), ColumnInFiles { is_required: true, ..column.clone() }))
+            .unzip();
+        if fields.is_empty() {
+            continue;
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let columns = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns });
+        table::read(
+            session,
+            place.location(),
+            file_of(place, entry).await?,
+            schema,
+            columns,
+            CalendarOption::default(),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn table_file(
+    place: &Place,
+    entry: &Entry,
+    deleted: DeletedRows,
+    constants: &[(FieldRef, i32)],
+) -> Result<TableFile> {
+    let constants = constants.iter().map(|(field, id)| {
+        let value: Option<&ScalarValue> =
+            entry.partition.spec.identity_of(*id).and_then(|position| entry.partition.values.get(position));
+        let value = value.and_then(|value| values::widened(value, field.data_type()));
+        value.ok_or_else(|| {
+            let reason = format!("its partition has no value of the type {} for {:?}", field.data_type(), field.name());
+            damaged(place.name(&entry.path), reason)
+        })
+    });
+    let constants = constants.collect::<Result<_, Error>>()?;
+    Ok(TableFile { constants, deleted, ..file_of(place, entry).await? })
+}
+
+/// Returns a file as its manifest describes it, without constants and deleted rows.
+async fn file_of(place: &Place, entry: &Entry) -> Result<TableFile> {
+    let format = match entry.format.as_str() {
+        "PARQUET" => DataFormat::Parquet,
+        "ORC" => DataFormat::Orc,
+        "AVRO" => DataFormat::Avro,
+        other => return Err(unsupported(place, format!("files of the format {other}")).into()),
+    };
+    let meta = meta_of(place, entry).await?;
+    Ok(TableFile { meta, format, constants: Vec::new(), rows: Some(entry.records), deleted: DeletedRows::default() })
+}
+
+/// Returns the state of a file, whose size is compared with that in its manifest.
+async fn meta_of(place: &Place, entry: &Entry) -> Result<ObjectMeta> {
+    let file = place.name(&entry.path);
+    let Some(meta) = place.head(&entry.path).await? else {
+        return Err(Error::from(TableError::MissingInTable { file, table: place.table() }).into());
+    };
+    match meta.size == entry.size {
+        true => Ok(meta),
+        false => {
+            Err(damaged(file, format!("it has {} bytes, but its manifest records {}", meta.size, entry.size)).into())
+        }
+    }
+}
+
+/// Returns the error of a table with something that is not supported.
+fn unsupported(place: &Place, feature: String) -> Error {
+    TableError::Feature { table: place.table(), format: A_TABLE, feature }.into()
+}
+
+/// Returns the error of a damaged file.
+fn damaged(file: String, reason: String) -> Error {
+    TableError::Damaged { file, format: A_TABLE, reason }.into()
+}
+
+fn error(place: &Place, file: &str, unread: Unread) -> Error {
+    match unread {
+        Unread::Damaged(reason) => damaged(file.to_owned(), reason),
+        Unread::Unsupported(feature) => unsupported(place, feature),
+        Unread::NoSuch(asked, reason) => TableError::IcebergSnapshot { table: place.table(), asked, reason }.into(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Deleted rows, and columns that files lack.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray};
+use arrow::datatypes::{DataType, Field};
+use serde_json::json;
+use tfr_tests::{Scratch, run, tfr_sql};
+
+use super::written::{File, Table};
+
+fn longs(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter(values))
+}
+
+fn texts(values: &[Option<&str>]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+/// The lines that a query on a table gives, without the header.
+fn ask(table: &Path, query: &str) -> Vec<String> {
+    let query = query.replace(" t ", &format!(" '{}/' ", table.display()));
+    let found = run(tfr_sql().args([&query, "--format", "csv"])).success();
+    found.stdout.lines().skip(1).map(str::to_owned).collect()
+}
+
+/// A key that is written again lives, a null is a key, and a delete of a partition leaves the others alone.
+#[test]
+fn iceberg_keys_are_deleted_up_to_their_sequence_number() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    table.specs = json!([
+        {"spec-id": 0, "fields": []},
+        {"spec-id": 1, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]},
+    ]);
+    let data = |name: &str, ids: &[Option<i64>], p: &'static str, sequence| {
+        let values = [("id", Some(1), longs(ids.iter().copied())), ("p", Some(2), texts(&vec![Some(p); ids.len()]))];
+        let file = table.parquet(&format!("t/{name}.parquet"), &values, 2);
+        File { sequence, spec: 1, part: Some(p), ..file }
+    };
+    let keys = |name: &str, ids: &[Option<i64>], sequence| {
+        let file = table.parquet(&format!("t/{name}.parquet"), &[("id", Some(1), longs(ids.iter().copied()))], 9);
+        File { content: 2, sequence, ids: vec![1], ..file }
+    };
+    let all = [Some(1), Some(2), None, Some(4), Some(5)];
+    table.files = vec![
+        data("a1", &all, "a", 1),
+        data("b1", &all, "b", 1),
+        data("a2", &[Some(1), Some(2)], "a", 2),
+        data("a3", &[Some(1)], "a", 3),
+        keys("global", &[Some(1), None], 2),
+        File { spec: 1, part: Some("a"), ..keys("of-a", &[Some(2), Some(5)], 3) },
+    ];
+    let table = table.write();
+    let query = "SELECT p || coalesce(CAST(id AS VARCHAR), 'null') AS x FROM t ORDER BY x";
+    let expected = ["a1", "a1", "a4", "b2", "b4", "b5"];
+    assert_eq!(ask(&table, query), expected);
+    assert_eq!(ask(&table, "SELECT count(*) FROM t "), [expected.len().to_string()]);
+    assert_eq!(ask(&table, "SELECT count(*) FROM t WHERE id = 2"), ["1"]);
+}
+
+/// Keys of several columns, one of them in a struct, that the data and the deletes have under other names.
+#[test]
+fn iceberg_keys_may_be_parts_of_structs() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    table.fields = json!([
+        {"id": 1, "name": "id", "required": false, "type": "long"},
+        {"id": 3, "name": "s", "required": false, "type": {"type": "struct", "fields": [
+            {"id": 4, "name": "x", "required": false, "type": "long"}]}},
+    ]);
+    let structs = |values: &[Option<i64>]| -> ArrayRef {
+        let field = Field::new("y", DataType::Int64, true);
+        let field = field.with_metadata([("PARQUET:field_id".to_owned(), "4".to_owned())].into());
+        Arc::new(StructArray::from(vec![(Arc::new(field), longs(values.iter().copied()))]))
+    };
+    let file = |name: &str, ids: &[i64], values: &[Option<i64>]| {
+        let ids = longs(ids.iter().copied().map(Some));
+        table.parquet(&format!("t/{name}.parquet"), &[("n", Some(1), ids), ("r", Some(3), structs(values))], 9)
+    };
+    table.files = vec![
+        file("a", &[1, 1, 2, 2], &[Some(1), None, Some(1), Some(2)]),
+        File { content: 2, sequence: 2, ids: vec![4, 1], ..file("d", &[1, 2], &[None, Some(1)]) },
+    ];
+    let table = table.write();
+    assert_eq!(ask(&table, "SELECT id, s['x'] AS x FROM t ORDER BY id, x"), ["1,1", "2,2"]);
+}
+
+/// Positions in row groups that several partitions read.
+#[test]
+fn iceberg_deleted_rows_stay_deleted_in_divided_files() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    let data = table.parquet("t/a.parquet", &[("id", Some(1), longs((0..1000).map(Some)))], 64);
+    let deleted: Vec<i64> = (0..1000).filter(|id| id % 7 == 0 || (128..192).contains(id)).collect();
+    let paths: Vec<_> = deleted.iter().map(|_| Some(data.path.as_str())).collect();
+    let positions = [
+        ("file_path", Some(2_147_483_546), texts(&paths)),
+        ("pos", Some(2_147_483_545), longs(deleted.iter().copied().map(Some))),
+    ];
+    let positions = table.parquet("t/d.parquet", &positions, 50);
+    table.files = vec![data, File { content: 1, ..positions }];
+    let table = table.write();
+    let left: Vec<i64> = (0..1000).filter(|id| !deleted.contains(id)).collect();
+    for (threads, condition) in [("1", "true"), ("4", "id >= 100"), ("4", "id % 2 = 0")] {
+        let divide = "SET datafusion.optimizer.repartition_file_min_size = 0";
+        let query = format!("{divide}; SELECT id FROM '{}/' WHERE {condition}", table.display());
+        let found = run(tfr_sql().args(["--threads", threads, "--format", "csv", &query])).success();
+        let mut found: Vec<i64> = found.stdout.lines().skip(1).map(|id| id.parse().unwrap()).collect();
+        found.sort();
+        let passes = |id: &i64| match condition {
+            "true" => true,
+            "id >= 100" => *id >= 100,
+            _ => id % 2 == 0,
+        };
+        assert_eq!(found, left.iter().copied().filter(passes).collect::<Vec<_>>(), "{threads} threads, {condition}");
+    }
+}
+
+/// Files of Hive: their columns have no ids, and those of the path are not in them.
+#[test]
+fn iceberg_files_without_ids_are_read_by_the_names_of_the_mapping() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    table.specs = json!([
+        {"spec-id": 0, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]},
+    ]);
+    let file = |part: Option<&'static str>, ids: &[i64]| {
+        let name = format!("hive/p={}/a.parquet", part.unwrap_or("null"));
+        let file = table.parquet(&name, &[("old", None, longs(ids.iter().copied().map(Some)))], 9);
+        File { part, ..file }
+    };
+    let files = vec![file(Some("a b"), &[1, 2]), file(None, &[3]), file(Some(""), &[4])];
+    table.files = files;
+    let refused = table.write();
+    let found = run(tfr_sql().arg(format!("SELECT * FROM '{}/'", refused.display()))).exits_with(1);
+    assert!(found.stderr.contains("finds its columns by ids, but the file does not record them"), "{}", found.stderr);
+    table.properties = json!({"schema.name-mapping.default": r#"[{"field-id": 1, "names": ["id", "old"]}]"#});
+    let table = table.write();
+    assert_eq!(ask(&table, "SELECT id, p FROM t ORDER BY id"), ["1,a b", "2,a b", "3,", "4,\"\""]);
+    assert_eq!(ask(&table, "SELECT id FROM t WHERE p IS NULL"), ["3"]);
+}
+
+/// Without its key, a delete would be of other rows; without a value, a column would be NULL.
+#[test]
+fn iceberg_files_without_a_column_that_they_need_are_refused() {
+    let scratch = Scratch::default();
+    let mut table = Table::new(&scratch, "t");
+    let data = table.parquet("t/a.parquet", &[("id", Some(1), longs([Some(1), None]))], 9);
+    let keys = table.parquet("t/d.parquet", &[("other", Some(9), longs([Some(1)]))], 9);
+    table.files = vec![data.clone(), File { content: 2, sequence: 2, ids: vec![1], ..keys }];
+    let refused = table.write();
+    let read =
+        |table: &Path| run(tfr_sql().args([&format!("SELECT * FROM '{}/'", table.display()), "--format", "csv"]));
+    let found = read(&refused).exits_with(1);
+    assert!(found.stderr.contains("d.parquet: it has no column \"id (field 1)\""), "{}", found.stderr);
+    // Of two specs, one has the values of the column.
+    table.specs = json!([
+        {"spec-id": 0, "fields": []},
+        {"spec-id": 1, "fields": [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]},
+    ]);
+    let columns = [("id", Some(1), longs([Some(3)])), ("p", Some(2), texts(&[Some("x")]))];
+    let has_column = File { spec: 1, part: Some("x"), ..table.parquet("t/b.parquet", &columns, 9) };
+    let lacks_column =
+        File { spec: 1, part: Some("y"), ..table.parquet("t/c.parquet", &[("id", Some(1), longs([Some(4)]))], 9) };
+    table.files = vec![data, has_column];
+    assert_eq!(read(&table.write()).success().stdout, "id,p\n1,\n,\n3,x\n");
+    table.files.push(lacks_column);
+    let found = read(&table.write()).exits_with(1);
+    assert!(found.stderr.contains("c.parquet: it has no column \"p\""), "{}", found.stderr);
+}
