@@ -27,7 +27,7 @@ fn inputs() -> Scratch {
     copy(&repository.join("tests/data/hugging_face/splits"), &scratch.join("faces"));
     copy(&repository.join("tests/data/tfds/robot/1.0.0"), &scratch.join("robot"));
     copy(&repository.join("tests/data/delta/tables/dv_file"), &scratch.join("delta"));
-    copy(&repository.join("tests/data/iceberg/tables/v3_dv_part"), &scratch.join("iceberg"));
+    copy(&repository.join("tests/data/iceberg/tables/snap_rollback"), &scratch.join("iceberg"));
     fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;\n3;c\n").unwrap();
     fs::write(scratch.join("t.jsonl"), "{\"id\": 1, \"l\": [1, 2]}\n{\"id\": 2, \"l\": []}\n").unwrap();
     fs::write(scratch.join("words.toml"), "[columns.name]\nvocabulary = [\"c\", \"b\", \"a\"]\n").unwrap();
@@ -268,4 +268,30 @@ fn rebuild_takes_the_manifest_itself() {
     // Of a set that was rebuilt.
     run(within(&scratch).args(["rebuild", "again", "--out", "third"])).success();
     assert_eq!(files(&scratch.join("again")), files(&scratch.join("third")));
+}
+
+/// An Iceberg table moves on to another of its snapshots.
+fn move_on(table: &Path) {
+    let metadata = table.join("metadata");
+    let hint: u64 = fs::read_to_string(metadata.join("version-hint.text")).unwrap().trim().parse().unwrap();
+    let file = |version: u64| metadata.join(format!("v{version}.metadata.json"));
+    let mut state: Value = serde_json::from_str(&fs::read_to_string(file(hint)).unwrap()).unwrap();
+    let current = state["current-snapshot-id"].clone();
+    let snapshots = state["snapshots"].as_array().unwrap();
+    let other = snapshots.iter().map(|snapshot| &snapshot["snapshot-id"]).find(|id| **id != current).unwrap().clone();
+    state["refs"]["main"]["snapshot-id"] = other.clone();
+    state["current-snapshot-id"] = other;
+    fs::write(file(hint + 1), state.to_string()).unwrap();
+}
+
+#[test]
+fn rebuild_reads_the_recorded_snapshots() {
+    for arguments in [
+        &["SELECT * FROM 'iceberg/'", "--shuffle", "--shards", "2"][..],
+        &["SELECT * FROM t", "--table", "t=iceberg/"],
+        &["CREATE EXTERNAL TABLE t STORED AS ICEBERG LOCATION 'iceberg/'; SELECT * FROM t"],
+    ] {
+        let scratch = inputs();
+        assert_rebuilt(&scratch, arguments, || move_on(&scratch.join("iceberg")), &[]);
+    }
 }

@@ -227,8 +227,6 @@ def _known(data: Any, name: str) -> Any:
         _refuse_objects(data, name)
         return [data]
     _refuse_objects(data, name)
-    if library == "pyiceberg" and hasattr(data, "scan") and not _is_arrow(data):  # Table
-        return [data.scan().to_arrow_batch_reader()]
     if library == "pyiceberg" and hasattr(data, "to_arrow_batch_reader"):  # DataScan
         return [data.to_arrow_batch_reader()]
     if is_dataset(data):
