@@ -68,7 +68,10 @@ impl Directory<'_> {
         let root = self.location.key();
         if let Some(dict) = self.json(&root.clone().join(DICT)).await? {
             let listed = dict.get("splits").and_then(Value::as_array);
-            let known: Vec<_> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+            let known: Option<Vec<_>> = listed.and_then(|names| names.iter().map(Value::as_str).collect());
+            let known = known.ok_or_else(|| {
+                self.damaged(&root.clone().join(DICT), "\"splits\" is not a list of names".to_owned())
+            })?;
             let mut files = Vec::new();
             for name in self.chosen(&known, split)? {
                 let directory = root.clone().join(name);

@@ -10,6 +10,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use tfr_arrow::labels::without_labels;
 use tfr_arrow::nested::{any_type, children, map_children};
 
 use crate::cli::TableFormat;
@@ -50,7 +51,8 @@ impl FileTypes {
     }
 
     fn with(schema: &SchemaRef, replaced: Replaced) -> Self {
-        let fields: Fields = schema.fields().iter().map(|field| replaced.field(field)).collect();
+        // Names of labels are those of one table, and a query may put values of another into the column.
+        let fields: Fields = schema.fields().iter().map(|field| without_labels(&replaced.field(field))).collect();
         if fields == *schema.fields() {
             return Self { schema: Arc::clone(schema), differs: false };
         }

@@ -3,6 +3,8 @@
 mod parts;
 mod vocabularies;
 
+use std::collections::BTreeSet;
+
 use arrow::datatypes::{Field, Schema};
 use arrow_tfrecord::{Choice, Mapping, MappingOptions};
 use datafusion::dataframe::DataFrame;
@@ -53,6 +55,15 @@ pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
     // The command line may have replaced the file's rule.
     options.vocabularies.retain(|column, _| options.choices.get(column) == Some(&Choice::Index));
     Ok(options)
+}
+
+/// Returns the columns of a query whose names of labels are not those of all values. The physical plan keeps the names of
+/// one input of a union or a CASE; the logical plan has those that all inputs have.
+pub fn unlabelled(query: &Query) -> BTreeSet<String> {
+    let (logical, physical) = (query.logical.schema(), query.physical.schema());
+    let both = physical.fields().iter().zip(logical.fields());
+    let differing = both.filter(|(physical, logical)| labels(physical) != labels(logical));
+    differing.map(|(physical, _)| physical.name().clone()).collect()
 }
 
 /// Column names as typed.

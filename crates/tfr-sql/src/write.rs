@@ -77,6 +77,7 @@ pub fn options(
         query: Some(query.text.clone()),
         inputs: query.inputs.iter().cloned().collect(),
         recorded: query.recorded.clone(),
+        unlabelled: crate::mapping::unlabelled(query),
         expected: args.rebuilt.as_ref().map(|rebuilt| rebuilt.expected.clone()),
         ..write
     }

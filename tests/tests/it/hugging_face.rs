@@ -105,19 +105,26 @@ fn label_names_are_in_the_sidecars() {
     );
     let out = write(&data_set("saved/"), query, &["--map", "label: index"], "shards");
     assert_eq!(labels(&out), expected);
-    // From the set, with and without its manifest, and through Parquet.
+    // From the set, with and without its manifest.
     let again = "SELECT id, label, sizes, next FROM t";
     assert_eq!(labels(&write(&format!("{}/", out.display()), again, &[], "copy")), expected);
     for file in ["_manifest.json", "_SUCCESS"] {
         fs::remove_file(out.join(file)).unwrap();
     }
     assert_eq!(labels(&write(&format!("{}/", out.display()), again, &[], "described")), expected);
+    // Tables do not have them.
     let parquet = scratch.join("t.parquet");
     run(tfr_sql().args(["--table", &format!("t={}", data_set("saved/")), query, "--out"]).arg(&parquet)).success();
-    assert_eq!(labels(&write(&parquet.display().to_string(), again, &[], "through")), expected);
+    assert_eq!(labels(&write(&parquet.display().to_string(), again, &[], "through")), (Vec::new(), 0));
     // Rows with other numbers are not of these labels.
     let union = "SELECT label FROM t UNION ALL SELECT 3";
     assert_eq!(labels(&write(&data_set("saved/"), union, &[], "union")), (Vec::new(), 0));
+    let cases = "SELECT CASE WHEN id = 1 THEN id ELSE label END AS label FROM t";
+    assert_eq!(labels(&write(&data_set("saved/"), cases, &[], "cases")), (Vec::new(), 0));
+    // Nor are those of a table whose labels have other names.
+    let kinds = format!("u={}", repository().join("tests/data/tfds/kinds/1.0.0/").display());
+    let mixed = "SELECT label FROM t UNION ALL SELECT label FROM u";
+    assert_eq!(labels(&write(&data_set("saved/"), mixed, &["--table", &kinds], "mixed")), (Vec::new(), 0));
     // Files with other names have none in common.
     let both = format!("{},path={}", data_set("saved/data-00000-of-00002.arrow"), data_set("cache/csv-train.arrow"));
     assert_eq!(labels(&write(&both, "SELECT id, label FROM t", &[], "both")).1, 0);

@@ -390,7 +390,7 @@ fn table_formats_without_a_reader_are_named_by_format() {
 fn iceberg_directory_is_read_by_its_newest_metadata() {
     let scratch = layout(&["t/metadata/v9.metadata.json", "t/metadata/v10.metadata.json", "t/data/a.parquet"]);
     let found = count(&scratch, "t/").exits_with(1);
-    let expected = "t/metadata/v10.metadata.json: damage in an Iceberg table: missing field `format-version`";
+    let expected = "t/metadata/v10.metadata.json: damaged file of an Iceberg table: missing field `format-version`";
     assert!(found.stderr.contains(expected), "{}", found.stderr);
     let found = count(&scratch, "t/data/").exits_with(1);
     assert!(

@@ -1,6 +1,6 @@
 //! [`WriteOptions`]: where a query's rows go, in which format, and how they are distributed over shards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -83,6 +83,9 @@ pub struct WriteOptions {
     /// produces wrong shards. Only ordered writes with [`Sharding::Count`] need it, and only if the plan's statistics
     /// do not provide it.
     pub expected_rows: Option<u64>,
+    /// Columns whose names of labels are not those of all values, so that nothing may describe them by these.
+    #[serde(default)]
+    pub unlabelled: BTreeSet<String>,
     /// The set that must result. If the shards are others, nothing is published.
     #[serde(skip)]
     pub expected: Option<ExpectedSet>,
@@ -176,6 +179,7 @@ impl WriteOptions {
             layout: Layout::default(),
             ordered: false,
             expected_rows: None,
+            unlabelled: BTreeSet::new(),
             expected: None,
             rejects: None,
             scratch: None,

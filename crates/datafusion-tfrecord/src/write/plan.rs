@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Fields, Schema, SchemaRef};
 use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result};
@@ -19,6 +19,7 @@ use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeE
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_session::Session;
 use rlimit::Resource;
+use tfr_arrow::labels::without_labels;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{Preflight, SaveMode, Sharding, check_prefix, preflight};
 use tfrecord_sidecars::SidecarKind;
@@ -97,7 +98,7 @@ fn plan(
     }
     let order = record_order(&options, is_ordered, session);
     let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
-    let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
+    let mapping = Arc::new(Mapping::try_new(&described(&records, &options), &options.mapping).map_err(encode_error)?);
     check_prefix(&options.prefix).map_err(shards_error)?;
     check_emit(&mapping, &options, order)?;
     check_layout(&mapping, &options, order)?;
@@ -289,8 +290,17 @@ fn known_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
 pub fn fitting_rows(input: Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(rejects) = &options.rejects else { return Ok(input) };
     let (arrangement, records) = Arrangement::try_new(&input.schema(), options, RecordOrder::Kept)?;
-    let mapping = Arc::new(Mapping::try_new(&records, &options.mapping).map_err(encode_error)?);
+    let mapping = Arc::new(Mapping::try_new(&described(&records, options), &options.mapping).map_err(encode_error)?);
     Ok(Arc::new(FittingRowsExec::try_new(input, mapping, arrangement, rejects.clone())?))
+}
+
+/// Returns the columns of records as they are described: names of labels only where they are those of all values.
+fn described(records: &Schema, options: &WriteOptions) -> SchemaRef {
+    let fields = records.fields().iter().map(|field| match options.unlabelled.contains(field.name()) {
+        true => without_labels(field),
+        false => Arc::clone(field),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), records.metadata().clone()))
 }
 
 /// Whether a number of shards means ranges of ordered rows. Sorted records are counted on the way, and a saved dataset

@@ -104,7 +104,7 @@ pub enum TableError {
         reason: String,
     },
     /// A file is not as its table needs it.
-    #[error("{file}: damage in {format}: {reason}")]
+    #[error("{file}: damaged file of {format}: {reason}")]
     Damaged {
         /// The file.
         file: String,

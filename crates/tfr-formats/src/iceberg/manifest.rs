@@ -130,8 +130,9 @@ impl<'a> Manifests<'a> {
 
     fn spec(&self, id: i64, file: &str) -> Result<Arc<PartitionSpec>, Error> {
         let spec = i32::try_from(id).ok().and_then(|id| self.metadata.spec(id));
-        spec.map(Arc::new)
-            .ok_or_else(|| damaged(file.to_owned(), format!("it has partition spec {id}, which the table has not")))
+        spec.map(Arc::new).ok_or_else(|| {
+            damaged(file.to_owned(), format!("it has partition spec {id}, which the metadata file does not list"))
+        })
     }
 
     async fn list(&self, list: &str, snapshot: i64) -> Result<Vec<Manifest>> {
@@ -142,11 +143,16 @@ impl<'a> Manifests<'a> {
         if header.get("snapshot-id").is_some_and(|id| id.parse() != Ok(snapshot)) {
             return Err(damaged(file, format!("it is not the list of snapshot {snapshot}")).into());
         }
+        // Lists of version 1 have no sequence numbers, and lists of that time need not name their version.
+        let is_numbered = header.get("format-version").is_some_and(|version| version != "1");
         let mut manifests = Vec::new();
         for batch in batches {
             let fields = StructArray::from(batch);
             for row in 0..fields.len() {
                 let record = Record { fields: &fields, row };
+                if is_numbered && !record.has("sequence_number") {
+                    return Err(damaged(file, "a manifest has no sequence number".to_owned()).into());
+                }
                 manifests.push(self.manifest(record, &file)?);
             }
         }
@@ -170,7 +176,7 @@ impl<'a> Manifests<'a> {
         Ok(Manifest {
             path: self.paths.resolve(record.text("manifest_path").map_err(damage)?)?,
             length: Some(record.count("manifest_length").map_err(damage)?),
-            spec: self.spec(record.optional_long("partition_spec_id").map_err(damage)?.unwrap_or_default(), file)?,
+            spec: self.spec(record.long("partition_spec_id").map_err(damage)?, file)?,
             has_deletes: content == 1,
             sequence: record.optional_long("sequence_number").map_err(damage)?.unwrap_or_default(),
             counts,
@@ -236,9 +242,12 @@ impl<'a> Manifests<'a> {
         if header.get("partition-spec-id").is_some_and(|id| id.parse() != Ok(spec)) {
             return Err(format!("it is not of partition spec {spec}, as its list records"));
         }
+        if header.get("partition-spec").is_some_and(|text| !manifest.spec.is_same(text)) {
+            return Err(format!("its fields of partition spec {spec} are not those of the metadata file"));
+        }
         match (header.get("content").map(String::as_str), manifest.has_deletes) {
             (None, _) | (Some("data"), false) | (Some("deletes"), true) => Ok(()),
-            (Some(content), _) => Err(format!("it is a manifest of {content}, unlike its list records")),
+            (Some(content), _) => Err(format!("it is a manifest of {content}, but its list records otherwise")),
         }
     }
 

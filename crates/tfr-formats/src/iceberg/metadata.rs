@@ -58,7 +58,7 @@ pub(super) struct PartitionSpec {
 }
 
 /// A part of the partition of a file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct PartitionField {
     /// The column. Transforms of several columns have none.
@@ -74,6 +74,11 @@ impl PartitionField {
 }
 
 impl PartitionSpec {
+    /// Whether fields that a manifest has as JSON are those of this spec. What has another form is not compared.
+    pub(super) fn is_same(&self, fields: &str) -> bool {
+        serde_json::from_str::<Vec<PartitionField>>(fields).map_or(true, |fields| fields == self.fields)
+    }
+
     /// Whether all files are of one partition.
     pub(super) fn is_unpartitioned(&self) -> bool {
         self.fields.iter().all(|field| field.transform == "void")
@@ -123,6 +128,9 @@ pub(super) enum Unread {
     /// There is no such snapshot: what was asked for, and the reason.
     NoSuch(String, String),
 }
+
+/// Maximum number of names in a message.
+const SHOWN: usize = 20;
 
 impl Metadata {
     /// Parses a metadata file, which may be compressed. The error is a description of the defect.
@@ -229,8 +237,8 @@ impl Metadata {
         let Some(snapshot) = snapshots.iter().find(|snapshot| snapshot.snapshot_id == id) else {
             let ids: Vec<_> = snapshots.iter().map(|snapshot| snapshot.snapshot_id.to_string()).collect();
             let reason = match ids.as_slice() {
-                [] => "it has no snapshots".to_owned(),
-                [.., newest] => format!("snapshot {id} is none of its {}, the last of which is {newest}", ids.len()),
+                [] => "there are no snapshots".to_owned(),
+                ids => format!("expected {}", one_of(ids)),
             };
             return Err(Unread::NoSuch(asked, reason));
         };
@@ -260,10 +268,10 @@ impl Metadata {
             Some((_, found)) => Err(format!("that is a {}", found.kind)),
             None => {
                 let known: Vec<_> =
-                    refs().filter(|(_, found)| found.kind == kind).map(|(name, _)| name.as_str()).collect();
-                Err(match known.is_empty() {
-                    true => "there is none".to_owned(),
-                    false => format!("there is {}", known.join(", ")),
+                    refs().filter(|(_, found)| found.kind == kind).map(|(name, _)| name.clone()).collect();
+                Err(match known.as_slice() {
+                    [] => format!("the table has no {kind}"),
+                    known => format!("expected {}", one_of(known)),
                 })
             }
         }
@@ -281,6 +289,16 @@ impl Metadata {
     fn schema(&self, id: i32) -> Result<&Schema, Unread> {
         let found = self.schemas().into_iter().find(|schema| schema.schema_id == id);
         found.ok_or_else(|| Unread::Damaged(format!("it has no schema {id}")))
+    }
+}
+
+/// Formats the last names of a list that may be long.
+fn one_of(names: &[String]) -> String {
+    let shown = &names[names.len().saturating_sub(SHOWN)..];
+    match (names, names.len() - shown.len()) {
+        ([name], _) => name.clone(),
+        (_, 0) => format!("one of {}", shown.join(", ")),
+        (_, more) => format!("one of {more} others or {}", shown.join(", ")),
     }
 }
 

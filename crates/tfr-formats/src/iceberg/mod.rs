@@ -129,7 +129,7 @@ pub(crate) async fn open(
         None => Vec::new(),
     };
     let mapping = metadata.name_mapping().map(NameMapping::parse).transpose();
-    let mapping = mapping.map_err(|feature| unsupported(place, feature))?;
+    let mapping = mapping.map_err(|reason| damaged(name.clone(), reason))?;
     let without_ids = if mapping.is_some() { FilesWithoutIds::ByNames } else { FilesWithoutIds::Refuse };
     let mapping = &mapping.unwrap_or_default();
     let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == Content::Data);
@@ -178,10 +178,25 @@ async fn metadata_file(place: &Place) -> Result<(ObjectMeta, Option<Path>)> {
         }
         _ => None,
     };
+    if files.is_empty() {
+        return Err(not(no_metadata(place).await?).into());
+    }
     let paths: Vec<_> = files.iter().map(|file| file.location.clone()).collect();
     let newest = versions::newest(&paths, hint.as_deref()).map_err(not)?;
     let meta = find(&newest).ok_or_else(|| not("its metadata file is gone".to_owned()))?;
     Ok((meta, Some(named.clone())))
+}
+
+/// Returns why a location without metadata is no table.
+async fn no_metadata(place: &Place) -> Result<String> {
+    let named = place.location().key();
+    if place.head(named).await?.is_some() {
+        return Ok("not an Iceberg table: it is a file, and its name is not that of a metadata file".to_owned());
+    }
+    Ok(match place.files(&named.clone().join("_delta_log")).await?.is_empty() {
+        true => format!("not an Iceberg table: it has no files in {METADATA}/"),
+        false => "not an Iceberg table, but a Delta table".to_owned(),
+    })
 }
 
 /// Returns the folder of a table by its metadata file, which is in a directory of it unless the table has another place
@@ -197,7 +212,7 @@ fn folder_of(file: &Path) -> Option<Path> {
 fn note_moved(session: &dyn Session, place: &Place, metadata: &Metadata, folder: &str) {
     let (table, location) = (place.table(), &metadata.location);
     let note = format!(
-        "note: {table}: the metadata of the table has the location {location}. What it names there is read below {folder}"
+        "note: {table}: the metadata of the table records the location {location}; its files are read below {folder} instead"
     );
     match Findings::of(session.config()) {
         Some(findings) => findings.note(note),

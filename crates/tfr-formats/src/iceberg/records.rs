@@ -31,6 +31,10 @@ impl<'a> Record<'a> {
         }
     }
 
+    pub(super) fn long(&self, name: &str) -> Result<i64, String> {
+        self.optional_long(name)?.ok_or_else(|| format!("it has no {name}"))
+    }
+
     /// Returns a number that is not negative.
     pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, String> {
         let Some(number) = self.optional_long(name)? else { return Ok(None) };
@@ -69,6 +73,7 @@ impl<'a> Record<'a> {
         let wrong = || Self::wrong(name, values.data_type());
         let items = values.as_list_opt::<i32>().ok_or_else(wrong)?.value(self.row);
         let ids = items.as_primitive_opt::<Int32Type>().ok_or_else(wrong)?;
-        Ok(ids.iter().flatten().collect())
+        let ids: Option<_> = ids.iter().collect();
+        ids.ok_or_else(|| format!("its {name} has a null"))
     }
 }

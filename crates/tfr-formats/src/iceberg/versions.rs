@@ -60,12 +60,9 @@ pub(super) fn newest(files: &[Path], hint: Option<&str>) -> Result<Path, String>
         match path.filename().and_then(MetadataName::parse) {
             Some(MetadataName::Version(version)) => versions.entry(version).or_default().push(path),
             Some(MetadataName::OfCatalog) => {
-                return Err(
-                    "an Iceberg table of a catalog, which knows its newest metadata file: name that file, as in \
-                            metadata/00003-....metadata.json. The newest file in the directory may be of a commit that \
-                            failed"
-                        .to_owned(),
-                );
+                return Err("an Iceberg table of a catalog: name the metadata file that the catalog records, as in \
+                     metadata/00003-....metadata.json; the newest file in the directory may be of a commit that failed"
+                    .to_owned());
             }
             None => {}
         }

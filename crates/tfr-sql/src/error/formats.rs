@@ -1,9 +1,18 @@
 //! Hints for tables that cannot be opened, and for values that do not match the type of their column.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use tfr_formats::{Error, ErrorKind, Line, UnsupportedFormat};
+use tfr_files::TableFormat;
+use tfr_formats::{Error, ErrorKind, Line, TableError, UnsupportedFormat, version_keys};
 
 use super::conversions::conversion;
+
+/// Returns the options that choose a version of a table of the format, if the option is one of another format.
+fn version_keys_of(key: &str, format: &str) -> Option<String> {
+    let formats = [TableFormat::Delta, TableFormat::Iceberg];
+    let is_version = formats.into_iter().any(|other| version_keys(other).contains(&key));
+    let keys = version_keys(TableFormat::named(format)?);
+    (is_version && !keys.is_empty()).then(|| keys.iter().map(|key| format!("{key}=")).collect::<Vec<_>>().join(", "))
+}
 
 /// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
@@ -15,6 +24,12 @@ pub fn hint(error: &Error) -> Option<String> {
         }
         ErrorKind::NotCompressed { .. } => {
             Some("copy or write it again; for a file that has only the name, give compression=none".to_owned())
+        }
+        ErrorKind::OptionForOtherFormat { key, found, .. } if let Some(keys) = version_keys_of(key, found) => {
+            Some(format!("a version of {found} is chosen by one of {keys}"))
+        }
+        ErrorKind::Table(TableError::NotIceberg { .. }) => {
+            Some("name the directory that contains metadata/, or a metadata file in it".to_owned())
         }
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))

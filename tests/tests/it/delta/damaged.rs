@@ -65,11 +65,11 @@ type Damage = fn(&Path);
 const DAMAGES: &[(&str, Damage, &str)] = &[
     ("history_dml", |t| fs::remove_file(&log(t)[1]).unwrap(), "lacks version 1"),
     ("change_feed", |t| fs::remove_file(&log(t)[0]).unwrap(), "lacks version 0"),
-    ("change_feed", |t| cut(log(t).last().unwrap()), "00000000000000000002.json: damage in a Delta table: line"),
+    ("change_feed", |t| cut(log(t).last().unwrap()), "00000000000000000002.json: damaged file of a Delta table: line"),
     (
         "change_feed",
         |t| fs::write(log(t).last().unwrap(), "").unwrap(),
-        "0002.json: damage in a Delta table: it contains nothing",
+        "0002.json: damaged file of a Delta table: it contains nothing",
     ),
     (
         "dv_file",
