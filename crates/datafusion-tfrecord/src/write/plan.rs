@@ -250,10 +250,13 @@ fn can_be_open(shards: NonZeroUsize, options: &WriteOptions, session: &dyn Sessi
 /// - Each file stays with its partition, instead of going to an idle one.
 /// - Batches are not repartitioned round-robin after the scan. Encoding, the most expensive step, uses all threads
 ///   whatever the number of partitions.
+/// - Scans get no filters from `MIN` and `MAX`: a partition in which all values are NULL makes these filters, and so the
+///   results, wrong at random ([#25147](https://github.com/apache/datafusion/issues/25147)).
 pub fn reproducible(mut config: SessionConfig) -> SessionConfig {
     let options = config.options_mut();
     options.execution.enable_file_stream_work_stealing = false;
     options.optimizer.enable_round_robin_repartition = false;
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     config
 }
 

@@ -100,6 +100,10 @@ impl Deletes<'_> {
                 async move {
                     let mut ranges = Vec::new();
                     if let Some(vector) = index.vector(file) {
+                        if vector.sequence < file.sequence {
+                            let name = self.place.name(&file.path);
+                            return Err(damaged(name, "its deletion vector is older than the file".to_owned()).into());
+                        }
                         ranges.extend_from_slice(vector::read(self.place, vector, file).await?.ranges());
                     }
                     for delete in index.positions(file) {
@@ -212,7 +216,7 @@ fn deleted_row(batch: &RecordBatch, row: usize) -> Result<(&str, u64), String> {
 impl<'a> Index<'a> {
     /// Returns the deletion vector of a data file.
     fn vector(&self, file: &Entry) -> Option<&'a Entry> {
-        self.vectors.get(&file.path).copied().filter(|vector| file.sequence <= vector.sequence)
+        self.vectors.get(&file.path).copied()
     }
 
     /// Returns the files with positions that apply to a data file: none if it has a deletion vector, which contains them.

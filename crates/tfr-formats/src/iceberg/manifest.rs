@@ -307,6 +307,10 @@ fn partition(record: Record<'_>, spec: &Arc<PartitionSpec>) -> Result<Partition,
             spec.fields.len()
         ));
     }
+    // A manifest may have them in another order. Names that are not valid in Avro are written in another form.
+    let names = spec.fields.iter().map(|field| parts.fields.column_by_name(&field.name));
+    let named = names.collect::<Option<Vec<_>>>();
+    let columns = named.unwrap_or_else(|| columns.iter().collect());
     let mut found = Vec::with_capacity(columns.len());
     let mut key = Vec::with_capacity(columns.len());
     for column in columns {

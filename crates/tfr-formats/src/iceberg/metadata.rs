@@ -58,15 +58,25 @@ pub(super) struct PartitionSpec {
 }
 
 /// A part of the partition of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct PartitionField {
+    pub(super) name: String,
     /// The column. Transforms of several columns have none.
-    pub(super) source_id: Option<i32>,
+    source_id: Option<i32>,
+    /// The columns, as some writers of version 3 have it for one column, too.
+    source_ids: Option<Vec<i32>>,
     transform: String,
 }
 
 impl PartitionField {
+    fn source(&self) -> Option<i32> {
+        self.source_id.or(match self.source_ids.as_deref() {
+            Some([id]) => Some(*id),
+            _ => None,
+        })
+    }
+
     /// Whether the part has the values of its column.
     pub(super) fn is_identity(&self) -> bool {
         self.transform == "identity"
@@ -76,7 +86,9 @@ impl PartitionField {
 impl PartitionSpec {
     /// Whether fields that a manifest has as JSON are those of this spec. What has another form is not compared.
     pub(super) fn is_same(&self, fields: &str) -> bool {
-        serde_json::from_str::<Vec<PartitionField>>(fields).map_or(true, |fields| fields == self.fields)
+        let Ok(fields) = serde_json::from_str::<Vec<PartitionField>>(fields) else { return true };
+        let parts = |field: &PartitionField| (field.source(), field.transform.clone());
+        fields.iter().map(parts).eq(self.fields.iter().map(parts))
     }
 
     /// Whether all files are of one partition.
@@ -86,7 +98,7 @@ impl PartitionSpec {
 
     /// Returns the position of the part that has the values of a column.
     pub(super) fn identity_of(&self, column: i32) -> Option<usize> {
-        self.fields.iter().position(|field| field.is_identity() && field.source_id == Some(column))
+        self.fields.iter().position(|field| field.is_identity() && field.source() == Some(column))
     }
 }
 

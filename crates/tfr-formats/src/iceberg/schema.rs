@@ -39,6 +39,9 @@ pub(super) struct Column {
     pub(super) name: String,
     #[serde(rename = "type")]
     data_type: Type,
+    /// Whether each row has a value.
+    #[serde(default)]
+    required: bool,
     /// The value in files that lack the column.
     initial_default: Option<Value>,
 }
@@ -103,7 +106,10 @@ pub(super) fn columns(
     table: &str,
 ) -> Result<(Vec<FieldRef>, Vec<ColumnInFiles>), String> {
     let columns: Vec<_> = schema.fields.iter().map(|column| column.parts(mapping, table)).collect::<Result<_, _>>()?;
-    let (fields, in_files): (Vec<FieldRef>, Vec<ColumnInFiles>) = columns.into_iter().unzip();
+    let (fields, mut in_files): (Vec<FieldRef>, Vec<ColumnInFiles>) = columns.into_iter().unzip();
+    for ((column, field), in_file) in schema.fields.iter().zip(&fields).zip(&mut in_files) {
+        in_file.is_required = column.required && column.initial_default.is_none() && !field.data_type().is_nested();
+    }
     check_unique(&in_files)?;
     Ok((fields, in_files))
 }
