@@ -82,7 +82,7 @@ pub struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Adds positions behind all others. Returns `false`, and adds nothing, if they are not, or are none.
+    /// Adds positions after all others. Returns `false` and adds nothing if they are empty or not after the last one.
     pub fn push(&mut self, positions: Range<u64>) -> bool {
         if positions.is_empty() {
             return false;
