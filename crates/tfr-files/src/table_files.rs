@@ -102,7 +102,7 @@ impl DeletedRows {
         &self.ranges
     }
 
-    /// Returns which of the `len` rows from position `first` on are not deleted. `None` if none of them is.
+    /// Returns which of the `len` rows from position `first` on are not deleted. `None` if no row is deleted.
     pub fn kept(&self, first: u64, len: usize) -> Option<BooleanBuffer> {
         let end = first.saturating_add(len as u64);
         if len == 0 {
