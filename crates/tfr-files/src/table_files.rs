@@ -82,7 +82,7 @@ pub struct DeletedRows {
 }
 
 impl DeletedRows {
-    /// Adds positions behind all others. Returns `false`, and adds nothing, if they are not, or are none.
+    /// Adds positions after all others. Returns `false` and adds nothing if they are empty or not after the last one.
     pub fn push(&mut self, positions: Range<u64>) -> bool {
         if positions.is_empty() {
             return false;
@@ -102,7 +102,7 @@ impl DeletedRows {
         &self.ranges
     }
 
-    /// Returns which of the `len` rows from position `first` on are not deleted. `None` if none of them is.
+    /// Returns which of the `len` rows from position `first` on are not deleted. `None` if no row is deleted.
     pub fn kept(&self, first: u64, len: usize) -> Option<BooleanBuffer> {
         let end = first.saturating_add(len as u64);
         if len == 0 {

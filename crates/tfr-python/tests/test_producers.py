@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -160,6 +161,19 @@ def test_pyiceberg(tmp_path: Path) -> None:
     table = catalog.create_table("db.t", schema=rows().schema)
     table.append(rows())
     assert written(table.scan(), tmp_path) == written(table, tmp_path) == COLUMNS
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_iceberg_locations_are_not_decoded(tmp_path: Path, scheme: str) -> None:
+    class StaticTable:
+        """What this package uses of a table of pyiceberg."""
+
+        metadata_location = f"{scheme}{tmp_path}/a%20b#c/metadata/v9.metadata.json"
+
+    StaticTable.__module__ = "pyiceberg.table"
+    shutil.copytree(Path(__file__).parents[3] / "tests/data/iceberg/tables/v1_part", tmp_path / "a%20b#c")
+    found = pa.table(tfr.sql("SELECT count(*) AS n FROM t", tables={"t": StaticTable()}))
+    assert found.to_pydict() == {"n": [7]}
 
 
 def test_hugging_face_datasets(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ pub enum TableError {
         /// What it needs.
         feature: String,
     },
-    /// A directory or a file that should be an Iceberg table is none that can be read.
+    /// A directory or a file that should be an Iceberg table cannot be read.
     #[error("{table}: {reason}")]
     NotIceberg {
         /// The table.

@@ -261,7 +261,7 @@ class Command:
         error = dict(self._error)
         if self._remote and error.get("kind") in ("io", "missing"):
             names = ", ".join(self._remote)
-            own = f"{names}: read by location, with the credentials of the environment; those of the object are not known here"
+            own = f"{names}: read by location, with the credentials of the environment; the object's own credentials are not used"
             error["hint"] = f"{error['hint']}; {own}" if error.get("hint") else own
         raise _exception(error, self._refuse_loss)
 

@@ -6,6 +6,7 @@ refuses tables that the command reads.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,12 +32,16 @@ def located(data: Any) -> Located | None:
     """Returns the location and the version of a table; None if `data` is another object."""
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if library == "deltalake" and kind == "DeltaTable":
-        return Located(_path(data.table_uri), ("format=delta", f"version={data.version()}"))
+        return Located(_path_of_url(data.table_uri), ("format=delta", f"version={data.version()}"))
     if library == "pyiceberg" and kind in {"Table", "StaticTable"}:
-        return Located(_path(data.metadata_location), ("format=iceberg",))
+        return Located(_literal_path(data.metadata_location), ("format=iceberg",))
     return None
 
 
-def _path(uri: str) -> str:
-    # Java writes file:/x. Other characters of a path are encoded in a URL.
+def _path_of_url(uri: str) -> str:
     return url2pathname(urlsplit(uri).path) if uri.startswith("file:") else uri
+
+
+def _literal_path(location: str) -> str:
+    # A location of Iceberg is not encoded: `%` and `#` are characters of the path. Java writes file:/x.
+    return re.sub(r"^file:(//)?(?=/(?!/))", "", location)

@@ -128,13 +128,7 @@ pub struct Output {
     /// Each of --partitions is then a task, which 'tfr-sql task FILE --index I' runs on any machine that has the inputs,
     /// this directory and the output under the same paths or URLs. 'tfr-sql finish FILE' publishes the set, which is the one that
     /// a single machine writes with as many partitions.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "out",
-        conflicts_with_all = ["dry_run", "report"],
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "FILE", requires = "out", conflicts_with_all = ["dry_run", "report"])]
     pub plan: Option<PathBuf>,
 
     /// Run the query on the cluster of this scheduler
@@ -220,9 +214,10 @@ pub struct Resources {
 #[command(next_help_heading = "Display")]
 #[group(skip)]
 pub struct RowArgs {
-    /// Print as table (default on a terminal), csv (default otherwise), json, jsonl, markdown or arrow
+    /// Print as table, csv, json, jsonl, markdown or arrow
     ///
-    /// arrow is an IPC stream for programs. It ends with its end-of-stream marker only if the query has succeeded.
+    /// The default is table on a terminal, and csv otherwise. arrow is an IPC stream for programs. It ends with its
+    /// end-of-stream marker only if the query has succeeded.
     #[arg(long, value_name = "FORMAT", conflicts_with = "target", hide_possible_values = true)]
     pub format: Option<RowFormat>,
 
