@@ -338,7 +338,8 @@ impl CommitTask {
             }
             let location = expected.map_or_else(|| options.out.to_string(), ExpectedSet::location);
             let set = EmittedSet {
-                location,
+                // The same for `out` and `out/`.
+                location: location.trim_end_matches('/').to_owned(),
                 mapping: &mapping,
                 statistics: statistics.as_ref(),
                 files: manifest.shards.iter().map(Into::into).collect(),
