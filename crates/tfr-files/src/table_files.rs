@@ -35,6 +35,8 @@ pub struct TableVersion {
     pub format: TableFormat,
     /// The number by which the format identifies the version. `None` for a table that was never written to.
     pub number: Option<u64>,
+    /// The id of the schema that it is read with, if the format has several for a version.
+    pub schema: Option<i32>,
 }
 
 /// A file of a table.

@@ -63,7 +63,7 @@ pub use iceberg::IcebergOptions;
 pub use input_format::InputFormat;
 pub use names::NameMatching;
 pub use open::{STORED_AS, open_locations, open_table, table_factory};
-pub use options::{InputOption, InputOptions, PATH, input_options, version_keys};
+pub use options::{InputOption, InputOptions, PATH, PinnedVersions, input_options};
 pub use parquet::PageTooLong;
 pub use paths::{CurrentSession, paths_as_tables};
 pub use piped::PipedFiles;

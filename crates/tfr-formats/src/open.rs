@@ -23,7 +23,7 @@ use crate::detect::{detect, text_of};
 use crate::error::{ErrorKind, Result, TableError};
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
-use crate::options::InputOptions;
+use crate::options::{InputOptions, PinnedVersions};
 use crate::parquet::{self, PlannedParquet};
 use crate::piped::PipedFiles;
 use crate::spec::TableSpec;
@@ -493,6 +493,10 @@ impl TableProviderFactory for InputTableFactory {
             let key = key.to_ascii_lowercase();
             let key = ["format.", "tfrecord."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(&key);
             options.set(key, value)?;
+        }
+        let pinned = session.config().get_extension::<PinnedVersions>();
+        if let Some(version) = pinned.as_ref().and_then(|pinned| pinned.0.get(command.name.table())) {
+            options.pin(*version);
         }
         let declared = command.schema.inner();
         let partition_columns = || command.table_partition_cols.iter().map(|column| PartitionColumn(column));

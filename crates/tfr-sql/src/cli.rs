@@ -43,7 +43,7 @@ pub use generated::Generated;
 pub use index::IndexArgs;
 pub use messages::MessageTarget;
 pub use query::{MappingArgs, QueryArgs, QuerySource, Resources, RowFormat};
-pub use rebuild::{RebuildArgs, deciding_options};
+pub use rebuild::{RebuildArgs, deciding_options, other_option};
 pub use records::{CatArgs, HeadArgs, RecordForm, RecordSource};
 pub use rewrite::RewriteArgs;
 pub use schema::SchemaArgs;

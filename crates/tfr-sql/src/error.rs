@@ -462,7 +462,7 @@ impl Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Task(error) => error.hint().map(str::to_owned),
-            Self::Rebuild(error) => error.hint().map(str::to_owned),
+            Self::Rebuild(error) => error.hint(),
             Self::Cluster(ClusterError::Unreachable { .. }) => {
                 Some("start one with tfr-sql scheduler, and its workers with tfr-sql executor".to_owned())
             }

@@ -14,12 +14,12 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, Value as SqlValue};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use serde_json::{Map, Value};
 use tfr_arrow::nested::struct_fields;
 use tfr_engine::is_ordered;
-use tfr_files::{DirectoryTable, LocationText, Owner, TableVersion, redacted};
-use tfr_formats::{InputOptions, TableSpec, open_locations, open_table, version_keys};
+use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
+use tfr_formats::{InputOptions, PinnedVersions, TableSpec, open_locations, open_table};
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
@@ -73,6 +73,10 @@ impl Query {
         let (mut versions, mut of_files) = (Map::new(), Map::new());
         let rebuilt = args.rebuilt.as_ref();
         let pinned = |name: &str| rebuilt.and_then(|rebuilt| rebuilt.versions.get(name)).copied();
+        if let Some(rebuilt) = rebuilt {
+            let versions = PinnedVersions(rebuilt.versions.clone());
+            context.state_ref().write().config_mut().set_extension(Arc::new(versions));
+        }
         if !statements.is_empty() {
             recorded.insert("statements".to_owned(), statements.iter().map(recorded::statement).collect());
         }
@@ -105,12 +109,6 @@ impl Query {
                 let files = pipes.stand_in(&locations).await?;
                 table.locations = files.iter().map(|file| file.with_secrets().to_owned()).collect();
                 of_statement = locations;
-                if let Some(TableVersion { format, number: Some(number) }) = pinned(&table.name.to_string()) {
-                    let keys = version_keys(format);
-                    table.options.retain(|(key, _)| !keys.iter().any(|other| key.eq_ignore_ascii_case(other)));
-                    let value = SqlValue::SingleQuotedString(number.to_string());
-                    table.options.extend(keys.first().map(|key| ((*key).to_owned(), value)));
-                }
             }
             let ran = run_preamble(context, statement).await;
             let Some(table) = ran.map_err(|error| pipes.explain(&of_statement, error))? else { continue };

@@ -1,22 +1,25 @@
 //! `rebuild`: writes a shard set again from its manifest, byte for byte.
 //!
-//! The manifest records the query and the options that decide what is written, as arguments. They are parsed as those of a query.
-//! What the arguments leave to the moment comes from the manifest, too: vocabularies, the versions of tables ([`Rebuilt`]). Before
-//! the set is published, its shards are compared with those of the manifest.
+//! The manifest records the query and the options that decide what is written, as arguments. No others are accepted from it, because
+//! somebody may have edited it. They are parsed as those of a query. What the arguments leave to the moment comes from the manifest,
+//! too: vocabularies, the versions of tables ([`Rebuilt`]). Before the set is published, its shards are compared with those of the
+//! manifest.
 
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use arrow_tfrecord::MappingOptions;
 use datafusion_tfrecord::write::ExpectedSet;
-use serde::Deserialize as _;
-use serde_json::{Map, Value};
-use tfr_files::{TableFormat, TableVersion};
-use tfrecord_shards::{MANIFEST_NAME, Manifest};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tfr_files::{Door, TableFormat, TableVersion};
+use tfrecord_shards::{ErrorKind, MANIFEST_NAME, Manifest};
 
-use crate::cli::{Cli, RebuildArgs};
-use crate::error::{RebuildProblem, Result};
+use crate::cli::{Cli, RebuildArgs, is_remote, other_option};
+use crate::error::{Error, ErrorClass, Explanation, RebuildProblem, Result};
 use crate::exit::ExitStatus;
 use crate::printer::counted;
 use crate::rebuilt::Rebuilt;
@@ -26,19 +29,15 @@ use crate::tool::Work;
 
 /// Writes the set again, and compares it with the manifest.
 pub fn run(args: RebuildArgs, work: Work<'_>) -> Result<ExitStatus> {
-    let directory = match args.manifest.file_name().is_some_and(|name| name == MANIFEST_NAME) {
-        true => args.manifest.parent().map(Path::to_owned).unwrap_or_default(),
-        false => args.manifest.clone(),
-    };
-    let path = directory.join(MANIFEST_NAME);
-    work.door.check_path(&path)?;
-    let manifest = Manifest::read(&directory)?;
+    let (path, manifest) = read(&args.manifest, &work.door)?;
     let arguments = arguments(&manifest)?;
+    let location = path.parent().unwrap_or(&path).display().to_string();
+    let expected = ExpectedSet::new(manifest.clone(), location);
     let rebuilt = Rebuilt {
-        expected: ExpectedSet::new(manifest.clone(), directory.display().to_string()),
-        mapping: mapping(&manifest)?,
-        versions: versions(&manifest),
-        files: table(&manifest, "files"),
+        expected: expected.clone(),
+        mapping: option(&manifest, "mapping")?,
+        versions: versions(&manifest)?,
+        files: option(&manifest, "files")?.unwrap_or_default(),
     };
     let parsed = Cli::parse(arguments.iter().map(OsString::from).collect(), None);
     let mut query = parsed.map_err(|error| RebuildProblem::Arguments { message: error.to_string() })?.query;
@@ -54,12 +53,51 @@ pub fn run(args: RebuildArgs, work: Work<'_>) -> Result<ExitStatus> {
     query.rows.report = args.report;
     query.rebuilt = Some(rebuilt);
     let arguments: Vec<_> = arguments.iter().map(OsString::from).collect();
-    let status = crate::run::query(&query, &arguments, None, &work.door, work.printer, || Ok(work.interrupt))?;
-    if status == ExitStatus::Done {
+    let status = crate::run::query(&query, &arguments, None, &work.door, work.printer, || Ok(work.interrupt));
+    let status = status.map_err(explained)?;
+    if status == ExitStatus::Done && expected.is_equal() {
         let shards = counted(manifest.shards.len() as u64, "shard");
         work.printer.note(format!("{shards} with the checksums that {} records", path.display()));
     }
     Ok(status)
+}
+
+/// Reads the manifest in a directory, or a file that is one. Returns its path, too.
+fn read(named: &Path, door: &Door) -> Result<(PathBuf, Manifest)> {
+    if let Some(url) = named.to_str().filter(|text| is_remote(text)) {
+        return Err(RebuildProblem::Remote { url: url.to_owned() }.into());
+    }
+    door.check_path(named)?;
+    // Without slashes at the end, which some sidecars would contain.
+    let named: PathBuf = named.components().collect();
+    if named.is_file() {
+        let json = fs::read(&named).map_err(|source| Error::Read { path: named.clone(), source })?;
+        let manifest = Manifest::from_json(&json, &named)?;
+        return Ok((named, manifest));
+    }
+    let path = named.join(MANIFEST_NAME);
+    door.check_path(&path)?;
+    let manifest = Manifest::read(&named)?;
+    Ok((path, manifest))
+}
+
+/// Adds to an error of the query what is otherwise for a rebuild.
+fn explained(error: Error) -> Error {
+    let explanation = Explanation::of(&error);
+    let mut chain = std::iter::successors(Some(&error as &(dyn StdError + 'static)), |&error| error.source());
+    let shards = chain.find_map(|error| error.downcast_ref::<tfrecord_shards::Error>());
+    let is_occupied = shards.is_some_and(|error| matches!(error.kind(), ErrorKind::NotEmpty { .. }));
+    let details = &explanation.details;
+    let is_relative = |file: &String| !is_remote(file) && Path::new(file).is_relative();
+    let hint = if is_occupied {
+        "choose another directory".to_owned()
+    } else if details.class == ErrorClass::Missing && details.file.as_ref().is_some_and(is_relative) {
+        let usual = explanation.hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
+        format!("{usual}relative paths of inputs are those below the current directory")
+    } else {
+        return error;
+    };
+    RebuildProblem::Query { source: Box::new(error), hint }.into()
 }
 
 /// Returns the arguments of the query, from the program name on.
@@ -67,9 +105,14 @@ fn arguments(manifest: &Manifest) -> Result<Vec<String>, RebuildProblem> {
     if !manifest.appended.is_empty() {
         return Err(RebuildProblem::Appended { runs: manifest.appended.len() });
     }
-    let recorded = manifest.options.get(ARGUMENTS).and_then(Value::as_array).ok_or(RebuildProblem::NotRecorded)?;
-    let recorded = recorded.iter().map(|argument| argument.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
-    let recorded = recorded.ok_or(RebuildProblem::NotRecorded)?;
+    if manifest.options.get(ARGUMENTS).is_some_and(Value::is_null) {
+        return Err(RebuildProblem::NotText);
+    }
+    let recorded: Vec<String> = option(manifest, ARGUMENTS)?.ok_or(RebuildProblem::NotRecorded)?;
+    let [query, options @ ..] = recorded.as_slice() else { return Err(RebuildProblem::NotRecorded) };
+    if let Some(argument) = other_option(options) {
+        return Err(RebuildProblem::Option { argument: argument.clone() });
+    }
     if let Some(argument) = recorded.iter().find(|argument| argument.contains(HIDDEN)) {
         return Err(RebuildProblem::Secret { argument: argument.clone() });
     }
@@ -77,7 +120,6 @@ fn arguments(manifest: &Manifest) -> Result<Vec<String>, RebuildProblem> {
     if let Some(table) = manifest.inputs.iter().find(is_pipe) {
         return Err(RebuildProblem::Pipe { table: table.clone() });
     }
-    let [query, options @ ..] = recorded.as_slice() else { return Err(RebuildProblem::NotRecorded) };
     let mut arguments = vec!["tfr-sql".to_owned(), "--out=rebuilt".to_owned()];
     arguments.extend_from_slice(options);
     // A query may begin with a comment.
@@ -85,22 +127,26 @@ fn arguments(manifest: &Manifest) -> Result<Vec<String>, RebuildProblem> {
     Ok(arguments)
 }
 
-/// Returns the mapping, with its vocabularies.
-fn mapping(manifest: &Manifest) -> Result<Option<MappingOptions>, RebuildProblem> {
-    let Some(recorded) = manifest.options.get("mapping") else { return Ok(None) };
-    MappingOptions::deserialize(recorded).map(Some).map_err(|_| RebuildProblem::NotRecorded)
-}
-
 /// Returns the versions of tables.
-fn versions(manifest: &Manifest) -> BTreeMap<String, TableVersion> {
-    let version = |recorded: &Value| {
-        let format = TableFormat::named(recorded.get("format")?.as_str()?)?;
-        Some(TableVersion { format, number: recorded.get("version").and_then(Value::as_u64) })
+fn versions(manifest: &Manifest) -> Result<BTreeMap<String, TableVersion>, RebuildProblem> {
+    #[derive(Deserialize)]
+    struct Recorded {
+        format: String,
+        version: Option<u64>,
+        schema: Option<i32>,
+    }
+    let recorded: BTreeMap<String, Recorded> = option(manifest, "versions")?.unwrap_or_default();
+    let version = |(table, recorded): (String, Recorded)| match TableFormat::named(&recorded.format) {
+        Some(format @ (TableFormat::Delta | TableFormat::Iceberg)) => {
+            Ok((table, TableVersion { format, number: recorded.version, schema: recorded.schema }))
+        }
+        _ => Err(RebuildProblem::Format { table, format: recorded.format }),
     };
-    let recorded = table(manifest, "versions");
-    recorded.iter().filter_map(|(name, recorded)| Some((name.clone(), version(recorded)?))).collect()
+    recorded.into_iter().map(version).collect()
 }
 
-fn table(manifest: &Manifest, key: &str) -> Map<String, Value> {
-    manifest.options.get(key).and_then(Value::as_object).cloned().unwrap_or_default()
+/// Returns an option that the manifest records.
+fn option<T: DeserializeOwned>(manifest: &Manifest, key: &'static str) -> Result<Option<T>, RebuildProblem> {
+    let recorded = manifest.options.get(key).map(T::deserialize).transpose();
+    recorded.map_err(|source| RebuildProblem::Form { key, source })
 }

@@ -32,11 +32,12 @@ pub fn statement(statement: &Statement) -> String {
 /// The key of the query and its options, as arguments.
 pub const ARGUMENTS: &str = "arguments";
 
-/// Returns the query and its options that decide what is written, without secrets.
+/// Returns the query and its options that decide what is written, without secrets; null if the options are not text.
 pub fn arguments(arguments: &[OsString], text: &str, partitions: NonZeroUsize) -> Value {
     let secrets = Secrets::in_arguments(arguments);
     secrets.add_sql(text);
-    let options = deciding_options(arguments).into_iter().chain([format!("--partitions={partitions}")]);
+    let Some(options) = deciding_options(arguments) else { return Value::Null };
+    let options = options.into_iter().chain([format!("--partitions={partitions}")]);
     std::iter::once(text.to_owned()).chain(options).map(|argument| json!(secrets.hide(&argument))).collect()
 }
 
@@ -52,8 +53,11 @@ pub fn files(name: &str, table: &DirectoryTable) -> Option<(String, Value)> {
 
 /// Returns the name and the version of a table whose format has versions, so that another run can read the same rows.
 pub fn version(name: &str, table: &DirectoryTable) -> Option<(String, Value)> {
-    let TableVersion { format, number } = table.listing().version()?;
-    Some((name.to_owned(), json!({ "format": format.name(), "version": number })))
+    let TableVersion { format, number, schema } = table.listing().version()?;
+    let mut version =
+        Map::from_iter([("format".to_owned(), json!(format.name())), ("version".to_owned(), json!(number))]);
+    version.extend(schema.map(|schema| ("schema".to_owned(), json!(schema))));
+    Some((name.to_owned(), Value::Object(version)))
 }
 
 /// Returns the locations and the dialect of a table: the options of `--table` that differ from their defaults.

@@ -232,7 +232,7 @@ fn iceberg_snapshot_is_in_the_manifest() {
         run(tfr_sql().args(arguments).args(["--out", &out]).current_dir(scratch.path())).success();
         let manifest = fs::read(scratch.join(out).join("_manifest.json")).unwrap();
         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-        let expected = json!({ table: { "format": "Apache Iceberg", "version": snapshot } });
+        let expected = json!({ table: { "format": "Apache Iceberg", "version": snapshot, "schema": 0 } });
         assert_eq!(manifest["options"]["versions"], expected);
     }
 }

@@ -202,6 +202,7 @@ fn rebuild_reads_the_recorded_versions() {
         &["SELECT * EXCLUDE (l, m, s) FROM 'delta/'", "--shuffle", "--shards", "2"][..],
         &["SELECT * EXCLUDE (l, m, s) FROM t", "--table", "t=delta/"],
         &["CREATE EXTERNAL TABLE t STORED AS DELTA LOCATION 'delta/'; SELECT * EXCLUDE (l, m, s) FROM t"],
+        &["CREATE EXTERNAL TABLE \"T x\" STORED AS DELTA LOCATION 'delta/'; SELECT * EXCLUDE (l, m, s) FROM \"T x\""],
     ] {
         let scratch = inputs();
         assert_rebuilt(&scratch, arguments, || _ = add_version(&scratch.join("delta")), &[]);
@@ -238,6 +239,11 @@ fn rebuild_publishes_nothing_else() {
     refused("the table t has changed: expected 1 file with 19 bytes, found 1 file with 23 bytes");
     fs::remove_file(scratch.join("t.csv")).unwrap();
     refused("t.csv: no such file or directory");
+    refused("relative paths of inputs are those below the current directory");
+    fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;\n3;c\n").unwrap();
+    write(&["SELECT * FROM t", "--table", "t=t.csv,delimiter=;", "--shard-rows", "2"]);
+    fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;bcde\n").unwrap();
+    refused("the set: expected 2 shards, found 1 shard\n");
     // What cannot be repeated.
     write(&["SELECT random() AS x"]);
     refused("part-00000-of-00001.tfrecord: expected rows 1, bytes ");
@@ -270,17 +276,146 @@ fn rebuild_takes_the_manifest_itself() {
     assert_eq!(files(&scratch.join("again")), files(&scratch.join("third")));
 }
 
+/// Changes what the manifest of `set` records.
+fn edit(scratch: &Scratch, change: impl FnOnce(&mut Value)) {
+    let path = scratch.join("set/_manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("manifest_crc32c");
+    change(&mut manifest);
+    fs::write(&path, manifest.to_string()).unwrap();
+}
+
+/// A manifest that somebody has edited writes no other files.
+#[test]
+fn rebuild_accepts_only_options_that_decide() {
+    let scratch = inputs();
+    run(within(&scratch).args(["SELECT 1 AS x", "--out", "set", "--strict"])).success();
+    for argument in [
+        "--plan=other",
+        "--messages=other",
+        "--mode=append",
+        "--mode=overwrite",
+        "--mode=ignore",
+        "--dry-run",
+        "--cluster=host:1",
+        "--scratch=.",
+        "--rejects=other",
+        "--out=other",
+        "--map-file=words.toml",
+        "--file=q.sql",
+        "--allow=/",
+        "--strict=true",
+        "--null",
+        "--",
+        "-v",
+        "rebuild",
+    ] {
+        edit(&scratch, |manifest| {
+            let arguments = manifest["options"]["arguments"].as_array_mut().unwrap();
+            assert_eq!(arguments[1], "--strict");
+            arguments.truncate(2);
+            arguments.extend([argument.into(), "--partitions=1".into()]);
+        });
+        let refused = rebuild(&scratch, &[]).exits_with(1);
+        assert!(
+            refused.stderr.contains(&format!("the manifest records {argument:?}")),
+            "{argument}: {}",
+            refused.stderr
+        );
+        for path in ["other", "again"] {
+            assert!(!scratch.join(path).exists(), "{argument}: {path}");
+        }
+    }
+}
+
+#[test]
+fn rebuild_names_what_it_cannot_read_of_a_manifest() {
+    let scratch = inputs();
+    for (key, value, expected) in [
+        ("arguments", serde_json::json!(null), "not text in UTF-8"),
+        (
+            "arguments",
+            serde_json::json!([1]),
+            "options.arguments of the manifest cannot be read\n  cause: invalid type",
+        ),
+        ("mapping", serde_json::json!({ "nulls": 7 }), "options.mapping of the manifest cannot be read"),
+        ("files", serde_json::json!([]), "options.files of the manifest cannot be read"),
+        ("versions", serde_json::json!({ "t": { "format": "Lake", "version": 1 } }), "the format \"Lake\""),
+    ] {
+        let _ = fs::remove_dir_all(scratch.join("set"));
+        run(within(&scratch).args(["SELECT 1 AS x", "--out", "set"])).success();
+        edit(&scratch, |manifest| manifest["options"][key] = value.clone());
+        let refused = rebuild(&scratch, &[]).exits_with(1);
+        assert!(refused.stderr.contains(expected), "expected {expected:?}: {}", refused.stderr);
+        assert!(!scratch.join("again").exists());
+    }
+}
+
+#[test]
+fn rebuild_adds_to_no_set() {
+    let scratch = inputs();
+    run(within(&scratch).args([TRIPS, "--out", "set"])).success();
+    run(within(&scratch).args(["SELECT 1 AS x", "--out", "again"])).success();
+    let before = files(&scratch.join("again"));
+    let refused = rebuild(&scratch, &[]).exits_with(1);
+    assert!(refused.stderr.ends_with("hint: choose another directory\n"), "{}", refused.stderr);
+    assert_eq!(files(&scratch.join("again")), before);
+}
+
+/// A manifest may be a copy.
+#[test]
+fn rebuild_takes_a_copy_of_the_manifest() {
+    let scratch = inputs();
+    run(within(&scratch).args([TRIPS, "--out", "set", "--partitions", "2", "--emit", "parse-fn"])).success();
+    for named in ["set", "set/", "./set/_manifest.json"] {
+        let found = run(within(&scratch).args(["rebuild", named, "--out", "again/"])).success();
+        if !named.starts_with('.') {
+            assert!(!found.stderr.contains("differs"), "{named}: {}", found.stderr);
+            assert_equal(&scratch, named);
+        }
+        fs::remove_dir_all(scratch.join("again")).unwrap();
+    }
+    fs::rename(scratch.join("set/_manifest.json"), scratch.join("copy.json")).unwrap();
+    let found = run(within(&scratch).args(["rebuild", "copy.json", "--out", "again"])).success();
+    assert!(found.stderr.ends_with("1 shard with the checksums that copy.json records\n"), "{}", found.stderr);
+    let refused = run(within(&scratch).args(["rebuild", "s3://bucket/set", "--out", "third"])).exits_with(1);
+    assert!(refused.stderr.contains("hint: copy the _manifest.json of the set"), "{}", refused.stderr);
+}
+
 /// An Iceberg table moves on to another of its snapshots.
 fn move_on(table: &Path) {
+    change_metadata(table, |state| {
+        let current = state["current-snapshot-id"].clone();
+        let snapshots = state["snapshots"].as_array().unwrap();
+        let mut ids = snapshots.iter().map(|snapshot| &snapshot["snapshot-id"]);
+        let other = ids.find(|id| **id != current).unwrap().clone();
+        state["refs"]["main"]["snapshot-id"] = other.clone();
+        state["current-snapshot-id"] = other;
+    });
+}
+
+/// Gives an Iceberg table another schema: the first one and a column of this name.
+fn add_column(table: &Path, name: &str) {
+    change_metadata(table, |state| {
+        let schemas = state["schemas"].as_array_mut().unwrap();
+        let (id, mut schema) = (schemas.len(), schemas[0].clone());
+        schema["schema-id"] = id.into();
+        let column = serde_json::json!({ "id": 100 + id, "name": name, "required": false, "type": "string" });
+        schema["fields"].as_array_mut().unwrap().push(column);
+        schemas.push(schema);
+        state["current-schema-id"] = id.into();
+        state["last-column-id"] = (100 + id).into();
+    });
+}
+
+/// Writes the next metadata file of an Iceberg table.
+fn change_metadata(table: &Path, change: impl FnOnce(&mut Value)) {
     let metadata = table.join("metadata");
     let hint: u64 = fs::read_to_string(metadata.join("version-hint.text")).unwrap().trim().parse().unwrap();
     let file = |version: u64| metadata.join(format!("v{version}.metadata.json"));
     let mut state: Value = serde_json::from_str(&fs::read_to_string(file(hint)).unwrap()).unwrap();
-    let current = state["current-snapshot-id"].clone();
-    let snapshots = state["snapshots"].as_array().unwrap();
-    let other = snapshots.iter().map(|snapshot| &snapshot["snapshot-id"]).find(|id| **id != current).unwrap().clone();
-    state["refs"]["main"]["snapshot-id"] = other.clone();
-    state["current-snapshot-id"] = other;
+    change(&mut state);
+    fs::write(metadata.join("version-hint.text"), (hint + 1).to_string()).unwrap();
     fs::write(file(hint + 1), state.to_string()).unwrap();
 }
 
@@ -293,5 +428,23 @@ fn rebuild_reads_the_recorded_snapshots() {
     ] {
         let scratch = inputs();
         assert_rebuilt(&scratch, arguments, || move_on(&scratch.join("iceberg")), &[]);
+    }
+}
+
+/// A column that was added after the last snapshot is a part of the table, but not of the snapshot's own schema.
+#[test]
+fn rebuild_reads_snapshots_with_the_recorded_schema() {
+    for arguments in [
+        &["SELECT id, extra FROM 'iceberg/'"][..],
+        &["SELECT id, extra FROM t", "--table", "t=iceberg/"],
+        &["CREATE EXTERNAL TABLE \"T\" STORED AS ICEBERG LOCATION 'iceberg/'; SELECT id, extra FROM \"T\""],
+    ] {
+        let scratch = inputs();
+        add_column(&scratch.join("iceberg"), "extra");
+        let change = || {
+            move_on(&scratch.join("iceberg"));
+            add_column(&scratch.join("iceberg"), "other");
+        };
+        assert_rebuilt(&scratch, arguments, change, &[]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use log::warn;
 use tfrecord_shards::{Manifest, ShardEntry, Sidecar};
@@ -13,12 +14,18 @@ use crate::error::{Error, ErrorKind};
 pub struct ExpectedSet {
     manifest: Arc<Manifest>,
     location: String,
+    is_equal: Arc<AtomicBool>,
 }
 
 impl ExpectedSet {
     /// Expects the set of this manifest. `location` is that of the set, which some sidecars contain.
     pub fn new(manifest: Manifest, location: String) -> Self {
-        Self { manifest: Arc::new(manifest), location }
+        Self { manifest: Arc::new(manifest), location, is_equal: Arc::default() }
+    }
+
+    /// Whether the shards of a set have been compared, and are equal.
+    pub fn is_equal(&self) -> bool {
+        self.is_equal.load(Ordering::Acquire)
     }
 
     /// The location that sidecars contain.
@@ -32,6 +39,13 @@ impl ExpectedSet {
             let (shard, tool) = (shard.to_owned(), self.manifest.tool.clone());
             Err(Error::from(ErrorKind::NotRebuilt { shard, expected, found, tool }))
         };
+        let count = |manifest: &Manifest| match manifest.shards.len() {
+            1 => "1 shard".to_owned(),
+            shards => format!("{shards} shards"),
+        };
+        if self.manifest.shards.len() != found.shards.len() {
+            return differs("the set", count(&self.manifest), count(found));
+        }
         for (expected, found_shard) in self.manifest.shards.iter().zip(&found.shards) {
             let name = |shard: &ShardEntry, run: &str| shard.path.replace(run, "");
             let (path, found_path) = (name(expected, &self.manifest.run), name(found_shard, &found.run));
@@ -43,11 +57,8 @@ impl ExpectedSet {
                 return differs(&expected.path, figures, found_figures);
             }
         }
-        let count = |manifest: &Manifest| format!("{} shards", manifest.shards.len());
-        match self.manifest.shards.len() == found.shards.len() {
-            true => Ok(()),
-            false => differs("the set", count(&self.manifest), count(found)),
-        }
+        self.is_equal.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Returns the difference that [`check`](Self::check) has found, if that is why a set was not published.

@@ -150,7 +150,7 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
             columns,
         }),
         files,
-        version: TableVersion { format: TableFormat::Delta, number: Some(version) },
+        version: TableVersion { format: TableFormat::Delta, number: Some(version), schema: None },
     })
 }
 

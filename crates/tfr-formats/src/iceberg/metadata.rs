@@ -196,9 +196,23 @@ impl Metadata {
 
     /// Returns the snapshot to read and the schema to read it with. A table that was never written to has no snapshot.
     ///
-    /// A branch is read with the schema of the table, and any other snapshot with its own, as by Iceberg itself.
+    /// A branch is read with the schema of the table, and any other snapshot with its own, as by Iceberg itself, unless the
+    /// options name one.
     pub(super) fn select(&self, options: &IcebergOptions) -> Result<(Option<&Snapshot>, &Schema), Unread> {
         self.check_main()?;
+        let (snapshot, usual) = self.select_usual(options)?;
+        let schema = match options.schema {
+            Some(id) => self.schemas().into_iter().find(|schema| schema.schema_id == id).ok_or_else(|| {
+                let ids: Vec<_> = self.schemas().iter().map(|schema| schema.schema_id.to_string()).collect();
+                Unread::NoSuch(format!("schema {id}"), format!("there is {}", ids.join(", ")))
+            })?,
+            None => usual?,
+        };
+        Ok((snapshot, schema))
+    }
+
+    /// Returns the snapshot to read, and its usual schema.
+    fn select_usual(&self, options: &IcebergOptions) -> Result<(Option<&Snapshot>, Result<&Schema, Unread>), Unread> {
         let (asked, id) = match options {
             IcebergOptions { snapshot: Some(id), .. } => (format!("snapshot {id}"), *id),
             IcebergOptions { timestamp: Some(time), .. } => {
@@ -220,13 +234,13 @@ impl Metadata {
                     _ => Some(self.reference(name, "branch").map_err(|reason| Unread::NoSuch(asked.clone(), reason))?),
                 };
                 let snapshot = id.map(|id| self.snapshot(id, asked)).transpose()?;
-                return Ok((snapshot, self.current_schema()?));
+                return Ok((snapshot, self.current_schema()));
             }
         };
         let snapshot = self.snapshot(id, asked)?;
         let schema = match snapshot.schema_id {
-            Some(id) => self.schema(id)?,
-            None => self.current_schema()?,
+            Some(id) => self.schema(id),
+            None => self.current_schema(),
         };
         Ok((Some(snapshot), schema))
     }

@@ -50,7 +50,7 @@ const A_TABLE: &str = "an Iceberg table";
 /// A hint is a number.
 const MAX_HINT: u64 = 64;
 
-/// Which snapshot of a table is read. At most one of these is set; without one it is the newest of the main branch.
+/// Which snapshot of a table is read. At most one of `snapshot` to `tag` is set; without one it is the newest of the main branch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IcebergOptions {
     /// The id of a snapshot.
@@ -61,6 +61,8 @@ pub struct IcebergOptions {
     pub branch: Option<String>,
     /// The tag of the snapshot.
     pub tag: Option<String>,
+    /// The id of the schema, whichever the snapshot would be read with. No option of a user sets it.
+    pub schema: Option<i32>,
 }
 
 impl IcebergOptions {
@@ -154,7 +156,7 @@ pub(crate) async fn open(
         constants: constants.into_iter().map(|(field, _)| field).collect(),
         columns: Arc::new(ColumnsInFiles { by_id: true, without_ids, columns }),
         files,
-        version: TableVersion { format: TableFormat::Iceberg, number },
+        version: TableVersion { format: TableFormat::Iceberg, number, schema: Some(schema.schema_id) },
     };
     table::open(session, location, table, calendar).await
 }

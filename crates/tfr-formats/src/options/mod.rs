@@ -67,14 +67,10 @@ pub struct InputOptions {
     given: BTreeMap<String, (String, Vec<InputFormat>)>,
 }
 
-/// Returns the keys of the options that choose a version of a table. The first one takes its number.
-pub fn version_keys(format: TableFormat) -> &'static [&'static str] {
-    match format {
-        TableFormat::Delta => &["version", "timestamp"],
-        TableFormat::Iceberg => &["snapshot", "timestamp", "branch", "tag"],
-        _ => &[],
-    }
-}
+/// The versions of tables that `CREATE EXTERNAL TABLE` reads, by the names of the tables, whichever versions its options ask for.
+/// Register it as an extension of the session's configuration.
+#[derive(Debug)]
+pub struct PinnedVersions(pub BTreeMap<String, TableVersion>);
 
 impl InputOptions {
     /// Parses and sets one option, in every format that accepts it with this value.
@@ -126,7 +122,7 @@ impl InputOptions {
             TableFormat::Delta => self.delta = DeltaOptions { version: version.number, timestamp: None },
             TableFormat::Iceberg => {
                 let snapshot = version.number.and_then(|number| i64::try_from(number).ok());
-                self.iceberg = IcebergOptions { snapshot, ..IcebergOptions::default() };
+                self.iceberg = IcebergOptions { snapshot, schema: version.schema, ..IcebergOptions::default() };
             }
             _ => {}
         }

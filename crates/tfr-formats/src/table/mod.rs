@@ -148,7 +148,7 @@ pub(crate) async fn read(
 ) -> Result<SendableRecordBatchStream> {
     let file = TableFile { constants: Vec::new(), ..file };
     // Nothing depends on the version of a table with one file.
-    let version = TableVersion { format: TableFormat::Iceberg, number: None };
+    let version = TableVersion { format: TableFormat::Iceberg, number: None, schema: None };
     let table = TableFiles { schema, constants: Vec::new(), columns, files: vec![file], version };
     let table = open(session, location, table, calendar).await?;
     let plan = table.scan(session, None, &[], None).await?;

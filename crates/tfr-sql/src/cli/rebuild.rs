@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
-use clap::{ArgAction, Args, CommandFactory as _};
+use clap::{Arg, ArgAction, Args, CommandFactory as _};
 use datafusion_tfrecord::write::WriteTarget;
 
 use super::display::ReportFormat;
@@ -23,7 +23,7 @@ Exit codes: 0 done, 1 another set, or an input is gone; 2, 130 and 143 as for qu
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RebuildArgs {
-    /// The directory of the set, or its _manifest.json
+    /// The directory of the set, or its _manifest.json, or a copy of that file
     ///
     /// Runs the query of the manifest again, with its options, its number of partitions and its versions of tables. The new set is
     /// published if each of its shards has the checksum that the manifest records; otherwise the error names what differs.
@@ -50,50 +50,77 @@ pub struct RebuildArgs {
     pub report: Option<ReportFormat>,
 }
 
-/// Options of a query that do not decide which bytes a set has, or that `rebuild` has too.
-const OTHER_OPTIONS: [&str; 20] = [
-    "query",
-    "file",
-    "out",
-    "mode",
-    "add_columns",
-    "rejects",
-    "max_rejects",
-    "dry_run",
-    "plan",
-    "cluster",
-    "scratch",
-    "map_file",
-    "s3_endpoint",
-    "threads",
-    "partitions",
-    "memory_limit",
-    "temp_dir",
-    "format",
-    "report",
-    "allow",
+/// The options of a query that decide which bytes a set has. The manifest records these and --partitions, and `rebuild` accepts no
+/// others from it.
+pub(super) const DECIDING_OPTIONS: [&str; 25] = [
+    "tables",
+    "infer_files",
+    "infer_records",
+    "shards",
+    "shard_size",
+    "shard_rows",
+    "hosts",
+    "prefix",
+    "compression",
+    "level",
+    "shuffle",
+    "seed",
+    "split",
+    "split_by",
+    "split_column",
+    "partition_by",
+    "keep_partition_columns",
+    "emit",
+    "layout",
+    "maps",
+    "null",
+    "record_type",
+    "sequence",
+    "separator",
+    "strict",
 ];
 
 /// Returns the options among the arguments of a query that decide what is written, as arguments in the order of `--help`. The
-/// manifest has those of `--map-file`.
-pub fn deciding_options(arguments: &[OsString]) -> Vec<String> {
+/// manifest has those of `--map-file`. Returns `None` if they are not text.
+pub fn deciding_options(arguments: &[OsString]) -> Option<Vec<String>> {
     let mut command = Cli::command().ignore_errors(true);
-    let Ok(matches) = command.try_get_matches_from_mut(arguments) else { return Vec::new() };
+    let matches = command.try_get_matches_from_mut(arguments).ok()?;
     let is_given =
         |id: &str| matches.ids().any(|known| known == id) && matches.value_source(id) == Some(ValueSource::CommandLine);
-    let options = command.get_arguments().filter(|option| {
-        let id = option.get_id().as_str();
-        is_given(id) && !option.is_global_set() && !OTHER_OPTIONS.contains(&id)
-    });
     let mut found = Vec::new();
-    for option in options {
-        let Some(long) = option.get_long() else { continue };
-        if matches!(option.get_action(), ArgAction::SetTrue) {
+    for option in command.get_arguments().filter(|option| is_deciding(option) && is_given(option.get_id().as_str())) {
+        let long = option.get_long()?;
+        if is_flag(option) {
             found.push(format!("--{long}"));
             continue;
         }
-        let values = matches.get_raw(option.get_id().as_str()).into_iter().flatten();
-        found.extend(values.map(|value| format!("--{long}={}", value.to_string_lossy())));
+        for value in matches.get_raw(option.get_id().as_str()).into_iter().flatten() {
+            found.push(format!("--{long}={}", value.to_str()?));
+        }
     }
-    found
+    Some(found)
+}
+
+/// Returns the first of the recorded options that is none of [`deciding_options`] and not `--partitions`.
+pub fn other_option(recorded: &[String]) -> Option<&String> {
+    let command = Cli::command();
+    let is_accepted = |argument: &&String| {
+        let Some(option) = argument.strip_prefix("--") else { return false };
+        let (long, value) = match option.split_once('=') {
+            Some((long, value)) => (long, Some(value)),
+            None => (option, None),
+        };
+        let known = command.get_arguments().find(|known| known.get_long() == Some(long));
+        let is_recorded = |known: &Arg| is_deciding(known) || known.get_id() == "partitions";
+        known.is_some_and(|known| is_recorded(known) && is_flag(known) == value.is_none())
+    };
+    recorded.iter().find(|argument| !is_accepted(argument))
+}
+
+fn is_deciding(option: &Arg) -> bool {
+    DECIDING_OPTIONS.contains(&option.get_id().as_str())
+}
+
+fn is_flag(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::SetTrue)
 }

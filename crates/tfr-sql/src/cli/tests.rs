@@ -1,6 +1,9 @@
+use std::collections::BTreeSet;
+
 use clap::CommandFactory as _;
 use tfrecord_shards::Sharding;
 
+use super::rebuild::DECIDING_OPTIONS;
 use super::{Cli, QueryArgs, TableFormat, TableTarget, Target, Tool, values};
 
 fn parse(arguments: &[&str]) -> Result<Cli, clap::Error> {
@@ -166,4 +169,37 @@ fn tool_name_is_not_a_query() {
     assert!(parse(&["--threads", "2", "verify", "x"]).is_err());
     assert!(parse(&["SELECT 1", "verify", "x"]).is_err());
     assert!(parse(&["--", "verify"]).unwrap().tool.is_none());
+}
+
+/// A new option belongs to one of the two lists: manifests record the first.
+#[test]
+fn rebuild_has_each_option_that_decides_what_is_written() {
+    const OTHERS: [&str; 20] = [
+        "query",
+        "file",
+        "out",
+        "mode",
+        "add_columns",
+        "rejects",
+        "max_rejects",
+        "dry_run",
+        "plan",
+        "cluster",
+        "scratch",
+        "map_file",
+        "s3_endpoint",
+        "threads",
+        "partitions",
+        "memory_limit",
+        "temp_dir",
+        "format",
+        "report",
+        "generate",
+    ];
+    let command = Cli::command().arg(super::Generated::option());
+    let options = command.get_arguments().filter(|option| !option.is_global_set());
+    let options: Vec<_> = options.map(|option| option.get_id().as_str()).collect();
+    let listed: Vec<_> = DECIDING_OPTIONS.into_iter().chain(OTHERS).collect();
+    assert_eq!(listed.iter().collect::<BTreeSet<_>>(), options.iter().collect::<BTreeSet<_>>());
+    assert_eq!(listed.len(), options.len());
 }

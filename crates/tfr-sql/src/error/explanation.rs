@@ -21,8 +21,8 @@ use tfr_engine::{ResultTooLarge, RowTooLong};
 use tfr_formats::PageTooLong;
 
 use super::{
-    ClusterError, Error, ErrorDetails, RemoteError, TaskError, columns, files, foreign, formats, framing, listed,
-    planner, quoted, shards, sidecars, stores, syntax, tables,
+    ClusterError, Error, ErrorDetails, RebuildProblem, RemoteError, TaskError, columns, files, foreign, formats,
+    framing, listed, planner, quoted, shards, sidecars, stores, syntax, tables,
 };
 
 /// An error as text: its causes from the outermost in, and a hint.
@@ -41,7 +41,7 @@ impl Explanation {
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut explanation = Self::default();
         let (mut partial_rows, mut rejects) = (false, false);
-        let mut unpublished = None;
+        let mut way_out = None;
         let mut next = Some(error);
         while let Some(error) = next {
             explanation.details.add(error);
@@ -57,14 +57,14 @@ impl Explanation {
             if let Some(text) = link.text {
                 explanation.add(&text);
             }
-            // The innermost hint is the most precise one, but for the run of a plan it is not: that one is continued.
-            if error.downcast_ref::<Error>().is_some_and(Error::is_unpublished) {
-                unpublished = link.hint.clone();
+            // The innermost hint is the most precise one, but not for the run of a plan, which is continued, and for a rebuild.
+            if error.downcast_ref::<Error>().is_some_and(Error::has_the_way_out) {
+                way_out = link.hint.clone();
             }
             explanation.hint = link.hint.or(explanation.hint);
             next = link.source;
         }
-        explanation.hint = unpublished.or(explanation.hint);
+        explanation.hint = way_out.or(explanation.hint);
         if explanation.causes.is_empty() {
             explanation.causes.push(error.to_string());
         }
@@ -273,10 +273,10 @@ impl<'a> Link<'a> {
 }
 
 impl Error {
-    fn is_unpublished(&self) -> bool {
+    fn has_the_way_out(&self) -> bool {
         match self {
-            Self::Task(TaskError::Unpublished { .. }) => true,
-            Self::TryAgain(error) => error.is_unpublished(),
+            Self::Task(TaskError::Unpublished { .. }) | Self::Rebuild(RebuildProblem::Query { .. }) => true,
+            Self::TryAgain(error) => error.has_the_way_out(),
             _ => false,
         }
     }
@@ -291,6 +291,7 @@ impl Error {
             Self::Files(error) => Some(error),
             Self::Sidecar(error) => Some(error),
             Self::Cluster(ClusterError::Worker(error)) => Some(error),
+            Self::Rebuild(RebuildProblem::Query { source, .. }) => Some(source.as_ref()),
             _ => None,
         }
     }

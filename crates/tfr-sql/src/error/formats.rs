@@ -2,16 +2,17 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use tfr_files::TableFormat;
-use tfr_formats::{Error, ErrorKind, Line, TableError, UnsupportedFormat, version_keys};
+use tfr_formats::{Error, ErrorKind, Line, TableError, UnsupportedFormat};
 
 use super::conversions::conversion;
 
 /// Returns the options that choose a version of a table of the format, if the option is one of another format.
-fn version_keys_of(key: &str, format: &str) -> Option<String> {
-    let formats = [TableFormat::Delta, TableFormat::Iceberg];
-    let is_version = formats.into_iter().any(|other| version_keys(other).contains(&key));
-    let keys = version_keys(TableFormat::named(format)?);
-    (is_version && !keys.is_empty()).then(|| keys.iter().map(|key| format!("{key}=")).collect::<Vec<_>>().join(", "))
+fn version_keys_of(key: &str, format: &str) -> Option<&'static str> {
+    match (TableFormat::named(format)?, key) {
+        (TableFormat::Delta, "snapshot" | "branch" | "tag") => Some("version=, timestamp="),
+        (TableFormat::Iceberg, "version") => Some("snapshot=, timestamp=, branch=, tag="),
+        _ => None,
+    }
 }
 
 /// Returns a hint, if there is one.

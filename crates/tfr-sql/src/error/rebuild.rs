@@ -1,5 +1,6 @@
 //! [`RebuildProblem`]: why a set cannot be written again from its manifest.
 
+use super::Error;
 use crate::printer::counted;
 
 /// Why a set cannot be written again from its manifest.
@@ -8,6 +9,45 @@ pub enum RebuildProblem {
     /// The manifest lacks what a rebuild needs.
     #[error("the manifest does not record the arguments of the command: an older release or another program wrote it")]
     NotRecorded,
+    /// The arguments could not be recorded.
+    #[error("the manifest does not record the arguments of the command, which were not text in UTF-8")]
+    NotText,
+    /// A part of the manifest has another form.
+    #[error("options.{key} of the manifest cannot be read")]
+    Form {
+        /// The key of the part.
+        key: &'static str,
+        /// The defect.
+        source: serde_json::Error,
+    },
+    /// The manifest is in an object store.
+    #[error("{url}: the manifest must be a local file")]
+    Remote {
+        /// The URL.
+        url: String,
+    },
+    /// The arguments contain what does not decide which rows are written, or how.
+    #[error("the manifest records {argument:?}, which is no option that decides what is written")]
+    Option {
+        /// The argument.
+        argument: String,
+    },
+    /// A table has versions of a format that is not supported.
+    #[error("the table {table} was read in a version of the format {format:?}, which this release does not read")]
+    Format {
+        /// The table.
+        table: String,
+        /// The name of the format.
+        format: String,
+    },
+    /// The query failed, and the way out is another one than for queries.
+    #[error("{source}")]
+    Query {
+        /// The error.
+        source: Box<Error>,
+        /// The way out.
+        hint: String,
+    },
     /// Several runs have written the set.
     #[error("{} added shards to the set; only a set of one run is written again", counted(*runs as u64, "more run"))]
     Appended {
@@ -52,14 +92,18 @@ pub enum RebuildProblem {
 
 impl RebuildProblem {
     /// Returns a hint, if there is one.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Rejects { .. } => Some("name a directory for them: --rejects DIR"),
-            Self::Files { .. } => Some(
-                "put the files back that the set was written from; a table with versions, such as Delta Lake, keeps old ones",
-            ),
-            Self::Pipe { .. } => Some("write the table to a file first, and the set from that"),
-            _ => None,
-        }
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Rejects { .. } => "name a directory for them: --rejects DIR",
+            Self::Files { .. } => {
+                "put the files back that the set was written from; a table with versions, such as Delta Lake, keeps old ones"
+            }
+            Self::Pipe { .. } => "write the table to a file first, and the set from that",
+            Self::Remote { .. } => "copy the _manifest.json of the set to a local directory, and name that",
+            Self::Format { .. } => "use the release that wrote the set",
+            Self::Query { hint, .. } => hint,
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }

@@ -51,10 +51,14 @@ fn iceberg_snapshots_are_read_with_their_schema_and_branches_with_that_of_the_ta
         (branch("main"), (Some(3), 1)),
         (branch("b"), (Some(2), 1)),
         (tag("t"), (Some(1), 0)),
+        // A schema that the caller names.
+        (IcebergOptions { schema: Some(1), ..snapshot(2) }, (Some(2), 1)),
+        (IcebergOptions { schema: Some(0), ..IcebergOptions::default() }, (Some(3), 0)),
     ] {
         assert_eq!(selected(&metadata, &options), Ok(expected), "{options:?}");
     }
-    for options in [snapshot(4), at(999), branch("t"), branch("x"), tag("b"), tag("main")] {
+    let schema = IcebergOptions { schema: Some(2), ..snapshot(2) };
+    for options in [schema, snapshot(4), at(999), branch("t"), branch("x"), tag("b"), tag("main")] {
         let found = selected(&metadata, &options);
         assert!(matches!(found, Err(Unread::NoSuch(..))), "{options:?}: {found:?}");
     }

@@ -117,7 +117,7 @@ pub(super) async fn open(
         files.push(found);
         at = Some(location);
     }
-    let version = TableVersion { format: TableFormat::Iceberg, number: Some(1) };
+    let version = TableVersion { format: TableFormat::Iceberg, number: Some(1), schema: None };
     let mut table = TableFiles { schema, constants: Vec::new(), columns, files, version };
     change(&mut table);
     let location = at.ok_or_else(|| datafusion_common::DataFusionError::Plan("no file".to_owned()))?;
