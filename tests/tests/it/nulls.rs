@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use arrow::json::ReaderBuilder;
 use serde_json::{Value, json};
@@ -156,17 +156,17 @@ fn null_policies_read_in_tensorflow_as_documented() {
 /// A partition in which all values are NULL must not change the filter that MIN and MAX give to the other scans.
 #[test]
 fn nulls_of_whole_files_leave_min_and_max_as_they_are() {
-    let scratch = tfr_tests::Scratch::default();
+    let scratch = Scratch::default();
     for (file, values) in [vec![None; 3], vec![Some(-5)], vec![Some(40), None], vec![Some(3)]].into_iter().enumerate() {
-        let column = std::sync::Arc::new(arrow::array::Int64Array::from(values)) as arrow::array::ArrayRef;
-        let batch = arrow::array::RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let column = Arc::new(Int64Array::from(values)) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         scratch.parquet(&format!("t/{file}.parquet"), &batch, 10);
     }
     // With the filter, three runs in five were wrong.
     for _ in 0..15 {
-        let mut command = tfr_tests::tfr_sql();
+        let mut command = tfr_sql();
         let query = "SELECT min(a) AS low, max(a) AS high FROM 't/'";
         command.current_dir(scratch.path()).args(["--threads", "4", "--partitions", "4", "--format", "csv", query]);
-        assert_eq!(tfr_tests::run(&mut command).success().stdout, "low,high\n-5,40\n");
+        assert_eq!(run(&mut command).success().stdout, "low,high\n-5,40\n");
     }
 }
