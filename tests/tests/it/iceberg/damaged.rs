@@ -97,7 +97,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     (
         "rewritten",
         |t| edit(t, |metadata| metadata["partition-specs"][0]["spec-id"] = json!(5)),
-        "it has partition spec 0, which the table has not",
+        "it has partition spec 0, which the metadata file does not list",
     ),
     (
         "rewritten",
