@@ -7,7 +7,7 @@
 //! | Remove values stored under nulls | [`visible`] |
 //! | Find values without a text form | [`text`] |
 //! | Name a type in SQL | [`sql`] |
-//! | Name the labels that integers stand for | [`labels`] |
+//! | Name the labels that integers number | [`labels`] |
 //!
 //! A layout of nested values that Arrow adds is added to [`nested`]: the other modules and crates use its functions.
 

@@ -1,8 +1,8 @@
 //! `rebuild`: writes a shard set again from its manifest, byte for byte.
 //!
 //! The manifest records the query and the options that decide what is written, as arguments. No others are accepted from it, because
-//! somebody may have edited it. They are parsed as those of a query. What the arguments leave to the moment comes from the manifest,
-//! too: vocabularies, the versions of tables ([`Rebuilt`]). Before the set is published, its shards are compared with those of the
+//! somebody may have edited it. They are parsed as those of a query. What depends on the time of the run comes from the manifest, too:
+//! vocabularies and the versions of tables ([`Rebuilt`]). Before the set is published, its shards are compared with those of the
 //! manifest.
 
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ fn explained(error: Error) -> Error {
         "choose another directory".to_owned()
     } else if details.class == ErrorClass::Missing && details.file.as_ref().is_some_and(is_relative) {
         let usual = explanation.hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
-        format!("{usual}relative paths of inputs are those below the current directory")
+        format!("{usual}relative paths of inputs start at the current directory")
     } else {
         return error;
     };

@@ -239,7 +239,7 @@ fn rebuild_publishes_nothing_else() {
     refused("the table t has changed: expected 1 file with 19 bytes, found 1 file with 23 bytes");
     fs::remove_file(scratch.join("t.csv")).unwrap();
     refused("t.csv: no such file or directory");
-    refused("relative paths of inputs are those below the current directory");
+    refused("relative paths of inputs start at the current directory");
     fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;\n3;c\n").unwrap();
     write(&["SELECT * FROM t", "--table", "t=t.csv,delimiter=;", "--shard-rows", "2"]);
     fs::write(scratch.join("t.csv"), "id;name\n1;a\n2;bcde\n").unwrap();

@@ -411,7 +411,7 @@ impl Records {
         match self.rows_before {
             Some(before) if self.container.position() == self.part.file.meta.size => {
                 let deleted = self.part.deleted.as_ref().map_or(0, |deleted| deleted.end());
-                check_rows(&self.part.file.name, before + self.row, self.part.recorded, deleted)
+                check_rows(&self.part.file.name, before.saturating_add(self.row), self.part.recorded, deleted)
             }
             _ => Ok(()),
         }

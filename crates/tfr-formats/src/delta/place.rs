@@ -12,7 +12,7 @@ const LOG: &str = "_delta_log";
 impl Place {
     /// Whether the directory contains a log.
     pub(super) async fn has_log(&self) -> bool {
-        // What cannot be listed is there.
+        // A directory that cannot be listed is treated as existing.
         self.log_files().await.map_or(true, |files| !files.is_empty())
     }
 

@@ -86,7 +86,7 @@ pub(crate) async fn is_table(session: &dyn Session, location: &Location) -> Resu
     let place = Place::of(session, location)?;
     let files = place.files(&location.key().clone().join(METADATA)).await;
     let is_metadata = |name: &str| name == HINT || matches!(MetadataName::parse(name), Some(MetadataName::Version(_)));
-    // What cannot be listed is there.
+    // A directory that cannot be listed is treated as existing.
     Ok(files.map_or(true, |files| files.iter().any(|file| file.location.filename().is_some_and(is_metadata))))
 }
 

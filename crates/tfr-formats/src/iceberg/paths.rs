@@ -74,7 +74,7 @@ fn unusable(place: &Place, path: &str, reason: String) -> Error {
     TableError::Path { table: place.table(), format: A_TABLE, path: path.to_owned(), reason }.into()
 }
 
-/// Parses an absolute path. The error is the reason why it is none.
+/// Parses an absolute path. The error is the reason why it is not valid.
 fn absolute(named: &str) -> Result<(ObjectStoreUrl, Path), String> {
     let (store, path) = match split(named)? {
         Some(found) => found,

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Example, in the directory where the set was written:
   tfr-sql rebuild train/ --out again/
 
-Exit codes: 0 done, 1 another set, or an input is gone; 2, 130 and 143 as for queries.";
+Exit codes: 0 done, 1 the set differs, or an input has changed; 2, 130 and 143 as for queries.";
 
 /// `rebuild`.
 #[derive(Debug, Args)]
@@ -25,9 +25,9 @@ Exit codes: 0 done, 1 another set, or an input is gone; 2, 130 and 143 as for qu
 pub struct RebuildArgs {
     /// The directory of the set, or its _manifest.json, or a copy of that file
     ///
-    /// Runs the query of the manifest again, with its options, its number of partitions and its versions of tables. The new set is
-    /// published if each of its shards has the checksum that the manifest records; otherwise the error names what differs.
-    /// Relative paths of inputs are those below the current directory.
+    /// Runs the query of the manifest again, with the recorded options, number of partitions and versions of tables. Publishes
+    /// the new set only if each shard has the recorded checksum; otherwise the error names what differs. Relative paths of
+    /// inputs start at the current directory.
     #[arg(value_name = "MANIFEST")]
     pub manifest: PathBuf,
 
