@@ -65,6 +65,8 @@ try:
         tfr.write_tfrecord(endless(), out)
     elif kind == "write of two slow producers":
         tfr.sql("SELECT a.n FROM a JOIN b USING (n)", tables={"a": slow(), "b": slow()}).write(out)
+    elif kind == "write of two producers without end":
+        tfr.sql("SELECT a.n FROM a JOIN b USING (n)", tables={"a": endless(), "b": endless()}).write(out)
     elif kind == "write of a slow stream":
         tfr.write_tfrecord(Stream(), out)
     elif kind == "write of a query without end":
@@ -99,6 +101,7 @@ KINDS = [
     "write of a slow producer",
     "write of a producer without end",
     "write of two slow producers",
+    "write of two producers without end",
     "write of a slow stream",
     "write of a query without end",
     "batches of a slow producer",

@@ -6,6 +6,7 @@ on standard output.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import logging
@@ -18,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 import warnings
 import weakref
 from dataclasses import dataclass, replace
@@ -41,6 +43,9 @@ _MOMENT = 0.25
 
 #: Seconds that a stopped command may take to clean up.
 _PATIENCE = 10.0
+
+#: Seconds that the end of the interpreter waits for threads that read tables.
+_PATIENCE_FOR_FEEDERS = 1.0
 
 #: The size of pipes in bytes, where the system allows it (F_SETPIPE_SZ).
 _PIPE_SIZE = 1 << 20
@@ -160,6 +165,7 @@ class Command:
                 feeder = threading.Thread(target=_feed, args=(descriptor, source, self._failures), daemon=True)
                 feeder.start()
                 self._feeders.append(feeder)
+                _feeders[feeder] = self._stop
 
     def output(self) -> str:
         """Waits for the end and returns what was printed. Raises the error of a command that failed."""
@@ -326,6 +332,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     # Not before: a thread that reads from it would have to be waited for.
     if process.stdout is not None:
         process.stdout.close()
+
+
+#: The threads that read tables, each with what ends the command that it writes to.
+_feeders: weakref.WeakKeyDictionary[threading.Thread, Callable[[], object]] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end_feeders() -> None:
+    """Ends the threads that read tables, before the interpreter does.
+
+    It unwinds a thread that still runs then, and the frames of the native module release objects of an interpreter that is
+    gone. A thread ends with its next batch once the command has ended. One that waits for its table longer is left.
+    """
+    for stop in list(_feeders.values()):
+        stop()
+    latest = time.monotonic() + _PATIENCE_FOR_FEEDERS
+    for feeder in list(_feeders):
+        feeder.join(max(0.0, latest - time.monotonic()))
 
 
 def _feed(
