@@ -394,9 +394,14 @@ impl Skipped {
     /// Whether empty files were skipped, and otherwise only hidden and checksum files. A job without rows leaves such
     /// a directory.
     pub fn is_without_rows(&self) -> bool {
+        self.reasons.contains(&SkipReason::EmptyFile) && self.has_no_rows()
+    }
+
+    /// Whether nothing was skipped but empty, hidden and checksum files.
+    pub fn has_no_rows(&self) -> bool {
         let is_harmless =
             |reason: &SkipReason| matches!(reason, SkipReason::EmptyFile | SkipReason::Hidden | SkipReason::Checksum);
-        self.reasons.contains(&SkipReason::EmptyFile) && self.reasons.iter().all(is_harmless)
+        self.reasons.iter().all(is_harmless)
     }
 
     /// Maximum number of names in the message.

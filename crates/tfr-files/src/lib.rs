@@ -66,5 +66,6 @@ pub use table::DirectoryTable;
 pub use table_files::{
     ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, TableFile, TableFiles, TableVersion,
 };
+pub use tfrecord_shards::NULL_PARTITION;
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

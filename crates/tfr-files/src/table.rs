@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
-use datafusion_common::{DFSchema, Result, ScalarValue, Statistics, internal_err, project_schema};
+use datafusion_common::{Result, Statistics, internal_err, project_schema};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -213,36 +211,7 @@ impl DirectoryTable {
 
     /// Whether the path alone can evaluate the filter.
     fn is_partition_filter(&self, filter: &Expr) -> bool {
-        let partitions = self.schema.table_partition_cols();
-        let columns = filter.column_refs();
-        !columns.is_empty()
-            && !filter.is_volatile()
-            && columns.iter().all(|column| partitions.iter().any(|field| field.name() == column.name()))
-    }
-
-    /// Removes files whose path excludes all of their rows.
-    fn prune(&self, session: &dyn Session, files: &mut Vec<PartitionedFile>, filters: &[Expr]) -> Result<()> {
-        let fields = self.schema.table_partition_cols();
-        if filters.is_empty() || files.is_empty() {
-            return Ok(());
-        }
-        let schema = Arc::new(Schema::new(fields.clone()));
-        let columns = (0..fields.len())
-            .map(|column| ScalarValue::iter_to_array(files.iter().map(|file| file.partition_values[column].clone())))
-            .collect::<Result<_>>()?;
-        let paths = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-        let schema = DFSchema::try_from(schema)?;
-        let mut keep = vec![true; files.len()];
-        for filter in filters {
-            let passes = session.create_physical_expr(filter.clone(), &schema)?.evaluate(&paths)?;
-            let passes = passes.into_array(files.len())?;
-            for (keep, passes) in keep.iter_mut().zip(passes.as_boolean()) {
-                *keep &= passes.unwrap_or(false);
-            }
-        }
-        let mut keep = keep.into_iter();
-        files.retain(|_| keep.next().unwrap_or(true));
-        Ok(())
+        self.listing.partitions().decide(filter)
     }
 
     /// Splits the files into at most `target_partitions` groups: by bytes if the format can be split, else by files.
@@ -314,7 +283,8 @@ impl TableProvider for DirectoryTable {
             return Ok(guarded(plan, &self.listing, Some(number)));
         }
         let mut files = self.partitioned_files(session).await?;
-        self.prune(session, &mut files, &path_filters)?;
+        let mut passing = self.listing.partitions().passing(session, &path_filters)?.into_iter();
+        files.retain(|_| passing.next().unwrap_or(true));
         truncate_to_limit(&mut files, files_limit);
         let record = |groups: &[FileGroup], statistics: &Statistics| match &self.opened {
             Some(opened) => opened.tables.record_scan(key(opened), &self.schema, groups, statistics),

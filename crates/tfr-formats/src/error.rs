@@ -1,6 +1,7 @@
 //! Errors of opening tables and reading their files.
 
 mod line;
+mod metastore;
 mod table;
 
 use arrow_schema::{ArrowError, DataType};
@@ -13,6 +14,7 @@ use crate::input_format::InputFormat;
 use crate::names::MAX_COLUMNS;
 
 pub use line::Line;
+pub use metastore::MetastoreError;
 pub use table::TableError;
 
 /// Result of this crate.
@@ -507,6 +509,9 @@ pub enum ErrorKind {
     /// A table whose metadata determines its files cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A Hive Metastore, or one of its tables, cannot be read.
+    #[error(transparent)]
+    Metastore(#[from] MetastoreError),
 }
 
 fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {

@@ -114,6 +114,22 @@ pub async fn open_locations(
     {
         return Err(error.into());
     }
+    let planned = tables.map(|tables| (tables, key));
+    open_listing(session, &locations, listing, is_data_set, options, schema, planned).await
+}
+
+/// Opens files that were listed, with the given columns or those of the files. `is_data_set` says that they are those of
+/// the split of a data set that the options name. `planned` is where what is found out about the table is recorded.
+pub(crate) async fn open_listing(
+    session: &dyn Session,
+    locations: &[Location],
+    listing: Listing,
+    is_data_set: bool,
+    options: &InputOptions,
+    schema: Option<SchemaRef>,
+    planned: Option<(Arc<PlannedTables>, String)>,
+) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let split = options.tfrecord.split.as_deref();
     warn_of_owners(&listing);
     check_finished(session, &listing)?;
     let typed = options.partitions.iter().flat_map(|typed| typed.fields()).map(|field| field.name().as_str());
@@ -128,7 +144,7 @@ pub async fn open_locations(
         return plan_err!("the columns are declared twice: by the statement and by its option types");
     }
     let format = match found {
-        InputFormat::TfRecord => return open_records(session, &locations, options, schema).await,
+        InputFormat::TfRecord => return open_records(session, locations, options, schema).await,
         InputFormat::Csv => {
             let format = CsvFormat::new(options.csv.clone(), names, columns)
                 .within(ReadBounds::of(session))
@@ -183,7 +199,7 @@ pub async fn open_locations(
         }
         InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
         format @ (InputFormat::Delta | InputFormat::Iceberg) => {
-            return open_lake(session, &locations, options, schema, format).await;
+            return open_lake(session, locations, options, schema, format).await;
         }
     };
     let table = match schema {
@@ -193,9 +209,9 @@ pub async fn open_locations(
             DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
         }
     };
-    let planned = PlannedParquet::of(table.format()).map(PlannedParquet::to_value);
-    Ok(Arc::new(match (tables, planned) {
-        (Some(tables), Some(planned)) if tables.records() => table.recorded(tables, key, planned),
+    let found = PlannedParquet::of(table.format()).map(PlannedParquet::to_value);
+    Ok(Arc::new(match (planned, found) {
+        (Some((tables, key)), Some(found)) if tables.records() => table.recorded(tables, key, found),
         _ => table,
     }))
 }

@@ -158,6 +158,12 @@ pub enum Error {
         /// The name as typed.
         name: String,
     },
+    /// A table of a metastore, and no metastore.
+    #[error("no table named {table}: no metastore is named")]
+    NoMetastore {
+        /// The name as typed.
+        table: String,
+    },
     /// A setting that an option controls, or that reproducible output depends on.
     #[error("SET {name} is not supported")]
     FixedSetting {
@@ -522,6 +528,7 @@ impl Error {
             Self::NotAQuery(statement) if statement.starts_with("COPY") => {
                 Some("give the inner query and --out DIR".to_owned())
             }
+            Self::NoMetastore { .. } => Some("name it: --hive-metastore thrift://host:9083".to_owned()),
             Self::UnquotedPath { name } => Some(format!("put a path in single quotes: FROM '{name}'")),
             Self::AmbiguousName(name) => Some(format!("name one of them: {name} AS ...")),
             Self::FixedSetting { instead, .. } => Some((*instead).to_owned()),

@@ -24,6 +24,7 @@ mod listener;
 mod map_file;
 mod mapping;
 mod messages;
+mod metastore;
 mod names;
 mod origin;
 mod pipe_table;

@@ -78,6 +78,45 @@ pub fn quoted_tables(statement: &mut Statement) -> BTreeSet<String> {
     relations.used.into_iter().map(|table| table.value).collect()
 }
 
+/// Returns the names of tables in the catalog `catalog`, and writes them in lower case: a metastore has no others.
+pub fn tables_in(statement: &mut Statement, catalog: &str) -> BTreeSet<TableReference> {
+    let mut tables = TablesIn { catalog, found: BTreeSet::new() };
+    if let Some(statement) = sql_mut(statement) {
+        let _ = statement.visit_mut(&mut tables);
+    }
+    tables.found
+}
+
+struct TablesIn<'a> {
+    catalog: &'a str,
+    found: BTreeSet<TableReference>,
+}
+
+impl VisitorMut for TablesIn<'_> {
+    type Break = String;
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<String> {
+        let TableFactor::Table { name, args: None, .. } = table else { return ControlFlow::Continue(()) };
+        let mut idents: Option<Vec<_>> = name.0.iter_mut().map(ident_mut).collect();
+        if let Some([catalog, schema, table]) = idents.as_deref_mut()
+            && catalog.value.eq_ignore_ascii_case(self.catalog)
+        {
+            for part in [&mut **catalog, &mut **schema, &mut **table] {
+                *part = quoted(&part.value.to_lowercase(), part);
+            }
+            self.found.insert(TableReference::full(&*catalog.value, &*schema.value, &*table.value));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn ident_mut(part: &mut ObjectNamePart) -> Option<&mut Ident> {
+    match part {
+        ObjectNamePart::Identifier(ident) => Some(ident),
+        ObjectNamePart::Function(_) => None,
+    }
+}
+
 /// Replaces the quoted path `from` by another quoted name.
 pub fn rename_quoted(statement: &mut Statement, from: &str, to: &str) {
     if let Some(statement) = sql_mut(statement) {
@@ -145,10 +184,11 @@ struct KnownNames {
 
 impl KnownNames {
     async fn of(context: &SessionContext, statement: &mut Statement) -> Self {
-        let Relations { used, ctes, aliases, .. } = Relations::of(statement);
+        let Relations { used, full, ctes, aliases, .. } = Relations::of(statement);
         let mut columns = BTreeSet::new();
-        for table in &used {
-            if let Ok(table) = context.table_provider(TableReference::bare(table.value.as_str())).await {
+        let bare = used.iter().map(|table| TableReference::bare(table.value.as_str()));
+        for table in bare.chain(full) {
+            if let Ok(table) = context.table_provider(table).await {
                 columns.extend(table.schema().fields().iter().map(|field| field.name().clone()));
             }
         }
@@ -172,6 +212,8 @@ impl KnownNames {
 struct Relations {
     used: Vec<Ident>,
     qualified: Vec<TableReference>,
+    /// Names with a catalog, in quotes or not.
+    full: Vec<TableReference>,
     files: BTreeSet<String>,
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -206,6 +248,11 @@ impl VisitorMut for Relations {
             TableFactor::Table { name, args: None, alias, .. } => {
                 self.used.extend(sole_part(name).cloned());
                 self.qualified.extend(unquoted_parts(name));
+                if let [Some(catalog), Some(schema), Some(table)] =
+                    name.0.iter().map(|part| part.as_ident()).collect::<Vec<_>>()[..]
+                {
+                    self.full.push(TableReference::full(&*catalog.value, &*schema.value, &*table.value));
+                }
                 alias
             }
             TableFactor::Table { name, args: Some(args), alias, .. } => {

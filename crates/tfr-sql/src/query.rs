@@ -23,6 +23,7 @@ use tfr_formats::{InputOptions, PinnedVersions, TableSpec, open_locations, open_
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};
+use crate::metastore::MetastoreTables;
 use crate::names;
 use crate::origin::{self, Spelling};
 use crate::pipe_table::PipeStream;
@@ -144,20 +145,30 @@ impl Query {
                 inputs.insert(location.to_string());
             }
         }
+        let metastore = MetastoreTables::register(context, &args.hive, &mut query, pinned).await?;
+        versions.extend(metastore.versions());
         if !versions.is_empty() {
             recorded.insert("versions".to_owned(), Value::Object(versions));
         }
         if let Some(rebuilt) = rebuilt {
             rebuilt.check_files(&of_files)?;
         }
-        if !of_files.is_empty() {
-            recorded.insert("files".to_owned(), Value::Object(of_files));
-        }
         let listed = names::listed_files(&mut query);
         inputs.extend(listed.iter().map(|path| LocationText::from(path.as_str()).to_string()));
         let text = redacted(&query.to_string()).into_owned();
         let logical = names::plan(context, query).await?;
         let physical = context.state().create_physical_plan(&logical).await?;
+        // These are found when the query is planned.
+        let of_metastore = metastore.files();
+        if let Some(rebuilt) = rebuilt {
+            rebuilt.check_files(&of_metastore)?;
+        }
+        of_files.extend(of_metastore);
+        for (key, values) in [("files", of_files), ("metastore", metastore.times())] {
+            if !values.is_empty() {
+                recorded.insert(key.to_owned(), Value::Object(values));
+            }
+        }
         pipes.keep_for(physical.as_ref()).await?;
         notes.extend(session::findings(context).take_notes());
         if args.output.target().is_some() {

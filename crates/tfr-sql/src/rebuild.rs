@@ -50,6 +50,7 @@ pub fn run(args: RebuildArgs, work: Work<'_>) -> Result<ExitStatus> {
     query.write_shards_to(args.out);
     query.resources = args.resources.with_partitions(partitions);
     query.stores = args.stores;
+    query.hive = args.hive;
     query.rows.report = args.report;
     query.rebuilt = Some(rebuilt);
     let arguments: Vec<_> = arguments.iter().map(OsString::from).collect();

@@ -48,7 +48,12 @@ pub fn files(name: &str, table: &DirectoryTable) -> Option<(String, Value)> {
         return None;
     }
     let bytes: u64 = listing.files().iter().map(|file| file.size).sum();
-    Some((name.to_owned(), json!({ "files": listing.files().len(), "bytes": bytes })))
+    Some((name.to_owned(), count(listing.files().len(), bytes)))
+}
+
+/// Returns the number and size of files.
+pub fn count(files: usize, bytes: u64) -> Value {
+    json!({ "files": files, "bytes": bytes })
 }
 
 /// Returns the name and the version of a table whose format has versions, so that another run can read the same rows.

@@ -315,6 +315,14 @@ impl Door {
         }
     }
 
+    /// Checks that a service that is not a store may be asked: the URL of its host and port.
+    ///
+    /// # Errors
+    /// It is not in a list.
+    pub fn check_url(&self, url: &Url) -> Result<()> {
+        self.check_store(url)
+    }
+
     /// Checks the target of a redirect.
     pub(crate) fn check_redirect(&self, url: &Url) -> Result<()> {
         let name = LocationText::from(url.as_str()).to_string();

@@ -5,13 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Schema};
+use datafusion_common::ScalarValue;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::door::Door;
 use crate::error::{ErrorKind, Result};
+use crate::findings::Findings;
 use crate::listing::location::{FileNames, Location};
 use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
@@ -114,6 +118,52 @@ impl Listing {
         let (files, names) = (&listing.files, &listing.names);
         let partitions = PartitionColumns::infer(&keys, |index| names.name(&files[index].location))?;
         Ok(listing.with_partitions(partitions))
+    }
+
+    /// Lists directories of partitions, which are in one store, in their order. `values` has the values of the columns
+    /// `fields` for each of them; without columns, they are those of a table. A directory without files has no rows. A
+    /// partition whose directory does not exist has none either, with a warning, or is an error in a session that is strict.
+    ///
+    /// # Errors
+    /// Same as [`Self::list`], but for directories without files, and a partition key is not looked for in a path.
+    pub async fn of_partitions(
+        session: &dyn Session,
+        locations: &[Location],
+        fields: &[FieldRef],
+        values: Vec<Vec<ScalarValue>>,
+    ) -> Result<Self> {
+        let (store_url, store) = store_of(session, locations)?;
+        let door = Door::of(session.config());
+        let find = |location| find_files(store.as_ref(), &door, location, OwnedFiles::Refuse).boxed();
+        // Collected first: a closure over references is not general enough for the compiler inside a stream.
+        let finds: Vec<BoxFuture<'_, _>> = locations.iter().map(find).collect();
+        let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
+        let all: Vec<_> = futures::stream::iter(finds).buffered(concurrency).collect().await;
+        let is_strict = Findings::of(session.config()).is_some_and(|findings| findings.is_strict());
+        let (mut found, mut of_files, mut unfinished) = (Vec::new(), Vec::new(), Vec::new());
+        for ((location, files), values) in locations.iter().zip(all).zip(values) {
+            let mut files = files?;
+            files.check_names(session)?;
+            unfinished.append(&mut files.unfinished);
+            let metas = match files.files() {
+                Ok(metas) => metas,
+                Err(error) if matches!(error.kind(), ErrorKind::Empty { skipped, .. } if skipped.has_no_rows()) => {
+                    Vec::new()
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound { .. }) && !is_strict && !fields.is_empty() =>
+                {
+                    log::warn!("{error}: the partition has no rows");
+                    Vec::new()
+                }
+                Err(error) => return Err(error),
+            };
+            of_files.extend(std::iter::repeat_n(values, metas.len()));
+            found.push((location, metas));
+        }
+        let listing = Self::without_partitions(store_url, store, found)?;
+        let listing = listing.with_partitions(PartitionColumns::of_values(fields, of_files));
+        Ok(Self { unfinished, ..listing })
     }
 
     /// Creates a listing of the files of a table at `location`.

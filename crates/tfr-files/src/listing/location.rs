@@ -112,6 +112,31 @@ impl Location {
         }
     }
 
+    /// Parses the absolute path or the URL of a directory as a program records it: no character is a pattern or an escape,
+    /// and a local path may be `file:/x`, as Java writes it.
+    ///
+    /// # Errors
+    /// The path is not absolute, has `..`, or is on another host; the URL is not that of a store with literal keys.
+    pub fn recorded(text: &str) -> Result<Self> {
+        let local = match text.strip_prefix("file:") {
+            Some(rest) => Some(rest.strip_prefix("//").unwrap_or(rest)),
+            None => text.starts_with('/').then_some(text),
+        };
+        let location = match (local, text.split_once("://")) {
+            (Some(path), _) if path.starts_with('/') => Self::parse("/").map(|root| (root, path)),
+            (Some(_), _) => return Err(invalid(text, "it is not an absolute path of this host")),
+            (None, Some((scheme, rest))) if is_scheme(scheme) && !scheme.to_ascii_lowercase().starts_with("http") => {
+                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+                Self::keyed(text, scheme, &format!("{authority}/")).map(|root| (root, path))
+            }
+            _ => return Err(invalid(text, "it is neither an absolute path nor the URL of a store")),
+        };
+        let (root, path) = location?;
+        let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+        let path = Path::parse(segments.join("/")).map_err(|error| invalid(text, &error.to_string()))?;
+        Ok(Self { text: text.into(), prefix: path.clone(), literal: path, is_directory: true, ..root })
+    }
+
     /// Returns the store that contains the files.
     pub fn object_store(&self) -> &ObjectStoreUrl {
         &self.store

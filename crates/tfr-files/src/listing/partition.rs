@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use datafusion_common::stats::Precision;
-use datafusion_common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion_common::{ColumnStatistics, DFSchema, ScalarValue, Statistics};
+use datafusion_expr::Expr;
+use datafusion_session::Session;
 use object_store::path::Path;
 use tfrecord_shards::NULL_PARTITION;
 
@@ -75,6 +79,60 @@ impl PartitionColumns {
             *field = Arc::new(known.as_ref().clone().with_nullable(true));
         }
         Ok(self)
+    }
+
+    /// Creates columns with the types of `declared` from texts, one for each column in `values`; `None` is null. `name`
+    /// returns what has the values at an index.
+    ///
+    /// # Errors
+    /// A value does not have its column's type, or a path cannot represent the type.
+    pub fn of_texts(
+        declared: &Schema,
+        values: Vec<Vec<Option<String>>>,
+        name: impl Fn(usize) -> String,
+    ) -> Result<Self> {
+        let of_texts = Self {
+            fields: declared
+                .fields()
+                .iter()
+                .map(|field| Arc::new(Field::new(field.name(), DataType::Utf8, true)))
+                .collect(),
+            values: values.into_iter().map(|texts| texts.into_iter().map(ScalarValue::Utf8).collect()).collect(),
+        };
+        of_texts.with_types(declared, name)
+    }
+
+    /// Whether these columns alone decide a filter.
+    pub fn decide(&self, filter: &Expr) -> bool {
+        let columns = filter.column_refs();
+        !columns.is_empty()
+            && !filter.is_volatile()
+            && columns.iter().all(|column| self.fields.iter().any(|field| field.name() == column.name()))
+    }
+
+    /// Returns whether each file may have rows that pass the filters, which these columns [decide](Self::decide).
+    ///
+    /// # Errors
+    /// A filter cannot be evaluated.
+    pub fn passing(&self, session: &dyn Session, filters: &[Expr]) -> datafusion_common::Result<Vec<bool>> {
+        let mut passing = vec![true; self.values.len()];
+        if filters.is_empty() || passing.is_empty() {
+            return Ok(passing);
+        }
+        let schema = Arc::new(Schema::new(self.fields.clone()));
+        let column =
+            |column: usize| ScalarValue::iter_to_array(self.values.iter().map(|values| values[column].clone()));
+        let columns = (0..self.fields.len()).map(column).collect::<datafusion_common::Result<_>>()?;
+        let values = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let schema = DFSchema::try_from(schema)?;
+        for filter in filters {
+            let passes = session.create_physical_expr(filter.clone(), &schema)?.evaluate(&values)?;
+            let passes = passes.into_array(passing.len())?;
+            for (passing, passes) in passing.iter_mut().zip(passes.as_boolean()) {
+                *passing &= passes.unwrap_or(false);
+            }
+        }
+        Ok(passing)
     }
 
     /// Creates the columns of a table without files.

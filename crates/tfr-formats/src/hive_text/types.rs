@@ -31,7 +31,7 @@ pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
 /// assert_eq!(columns.schema().field(1).data_type().to_string(), "List(Utf8)");
 /// # Ok::<(), tfr_formats::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct HiveColumns(Vec<(String, HiveType)>);
 
 impl HiveColumns {

@@ -15,6 +15,7 @@ use tfrecord_shards::SaveMode;
 use super::declared::{Declared, Inference, Mapping, Writing};
 use super::display::ReportFormat;
 use super::emit::EmitArgs;
+use super::hive::HiveArgs;
 use super::keys::table_help;
 use super::shards::{self, of_shards};
 use super::stores::StoreArgs;
@@ -53,6 +54,9 @@ pub struct QueryArgs {
 
     #[command(flatten)]
     pub stores: StoreArgs,
+
+    #[command(flatten)]
+    pub hive: HiveArgs,
 
     #[command(flatten)]
     pub resources: Resources,

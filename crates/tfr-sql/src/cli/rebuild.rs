@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory as _};
 use datafusion_tfrecord::write::WriteTarget;
 
 use super::display::ReportFormat;
+use super::hive::HiveArgs;
 use super::stores::StoreArgs;
 use super::tasks::TaskResources;
 use super::{Cli, values};
@@ -41,6 +42,9 @@ pub struct RebuildArgs {
 
     #[command(flatten)]
     pub stores: StoreArgs,
+
+    #[command(flatten)]
+    pub hive: HiveArgs,
 
     #[command(flatten)]
     pub resources: TaskResources,

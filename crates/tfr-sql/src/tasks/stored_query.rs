@@ -15,7 +15,7 @@ use tfr_files::{Door, redacted};
 use super::planned_rows::Rows;
 use super::rows_digest::RowsDigest;
 use crate::access;
-use crate::cli::{Cli, QueryArgs};
+use crate::cli::{Cli, HiveArgs, QueryArgs};
 use crate::error::{Result, TaskError};
 
 /// A query, as another process of the same release can plan it again, and its plan to compare that with.
@@ -65,7 +65,11 @@ impl StoredQuery {
             Some(text) => Ok(text.to_owned()),
             None => Err(TaskError::NotStored { what: argument.display().to_string() }),
         };
-        let arguments = arguments.iter().skip(1).map(text).collect::<Result<_, _>>()?;
+        let mut arguments = arguments.iter().skip(1).map(text).collect::<Result<Vec<_>, _>>()?;
+        // Tasks may have another environment.
+        if let Some(addresses) = HiveArgs::of_environment() {
+            arguments.insert(0, format!("--hive-metastore={addresses}"));
+        }
         if secret(sql) {
             return Err(TaskError::NotStored { what: "a URL with a user, a password or a query".to_owned() }.into());
         }

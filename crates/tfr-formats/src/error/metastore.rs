@@ -1,0 +1,94 @@
+//! [`MetastoreError`]: why a table of a Hive Metastore cannot be read.
+
+/// Why a Hive Metastore, or one of its tables, cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetastoreError {
+    /// The address of a metastore is not valid.
+    #[error("metastore {address:?}: expected thrift://host:9083, found {reason}")]
+    Address {
+        /// The address as the user wrote it.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No server of a metastore answers.
+    #[error("no metastore answers: {}", servers.iter().map(|(server, problem)| format!("{server}: {problem}")).collect::<Vec<_>>().join("; "))]
+    Unreachable {
+        /// The servers, each with its last problem.
+        servers: Vec<(String, String)>,
+    },
+    /// A server does not speak Thrift's binary protocol without a further layer.
+    #[error("metastore {server}: it speaks {protocol}, which is not supported")]
+    Protocol {
+        /// The server.
+        server: String,
+        /// What it speaks: `SASL`.
+        protocol: &'static str,
+    },
+    /// An answer of a server is not valid.
+    #[error("metastore {server}: an answer is not valid: {found}")]
+    Answer {
+        /// The server.
+        server: String,
+        /// What was found.
+        found: String,
+    },
+    /// A server has failed.
+    #[error("metastore {server}: {method} failed: {message}")]
+    Exception {
+        /// The server.
+        server: String,
+        /// The method that was called.
+        method: &'static str,
+        /// The first line of its message.
+        message: String,
+    },
+    /// There is no such table.
+    #[error(
+        "no table {database}.{name} in the metastore {server}{}",
+        similar.as_ref().map(|similar| format!("; did you mean {similar}?")).unwrap_or_default()
+    )]
+    NoTable {
+        /// The servers.
+        server: String,
+        /// The database.
+        database: String,
+        /// The table.
+        name: String,
+        /// A database or a table with a similar name.
+        similar: Option<String>,
+    },
+    /// What has the name has no files, or none that are read.
+    #[error("{table}: it is {kind}, which is not read")]
+    NotFiles {
+        /// The database and the table.
+        table: String,
+        /// What it is: `a view`.
+        kind: String,
+        /// The query of a view.
+        view: Option<String>,
+    },
+    /// What is recorded about a table contradicts itself, or is not complete.
+    #[error("{table}: {reason}")]
+    Recorded {
+        /// The database and the table, or the partition.
+        table: String,
+        /// The defect.
+        reason: String,
+    },
+    /// A partition has columns that cannot be read as those of the table.
+    #[error("{table}: partition {partition} has column {position} as {found}, and the table as {expected}")]
+    PartitionColumn {
+        /// The database and the table.
+        table: String,
+        /// The values of the partition.
+        partition: String,
+        /// The position of the column, counted from 1.
+        position: usize,
+        /// Its name and type in the partition.
+        found: String,
+        /// Its name and type in the table.
+        expected: String,
+    },
+}
