@@ -58,13 +58,14 @@ pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
     FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, files_of_directory, find_files, mistyped_url, redacted, store_of, text_of_length,
+    TableFormat, files_of_directory, find_files, list_directory, mistyped_url, redacted, store_of, text_of_length,
 };
 pub use scan::{FileReader, GuardedSource, ReaderFormat, ScanHooks};
 pub use schema::{ExactAdapterFactory, unreadable, unreadable_field, warn_of_names_by_case};
 pub use table::DirectoryTable;
 pub use table_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, TableFile, TableFiles, TableVersion,
+    AcidColumns, ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, FoundBy, TableFile,
+    TableFiles, TableVersion,
 };
 pub use tfrecord_shards::NULL_PARTITION;
 pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};

@@ -24,8 +24,8 @@ pub struct TableFiles {
     pub columns: Arc<ColumnsInFiles>,
     /// The files, in the order in which the table is read.
     pub files: Vec<TableFile>,
-    /// Which version of the table this is.
-    pub version: TableVersion,
+    /// Which version of the table this is, if its versions have numbers.
+    pub version: Option<TableVersion>,
 }
 
 /// The version of a table that is read.
@@ -136,14 +136,41 @@ impl DeletedRows {
 }
 
 /// How the columns of a table are found in its files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnsInFiles {
-    /// Whether the columns of files are compared by the ids that the files record, instead of by names.
-    pub by_id: bool,
+    /// What the columns are found by.
+    pub by: FoundBy,
+    /// Which columns files have that Hive writes for transactions.
+    pub acid: AcidColumns,
     /// How a file is read that should have ids and has none.
     pub without_ids: FilesWithoutIds,
     /// The columns of the table that are in files.
     pub columns: Vec<ColumnInFiles>,
+}
+
+/// What columns are found by in files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FoundBy {
+    /// [Names](ColumnInFiles::in_file), at every depth.
+    #[default]
+    Name,
+    /// The [ids](ColumnInFiles::id) that files record, at every depth.
+    Id,
+    /// Their position among [`ColumnsInFiles::columns`]; parts of nested ones by name. A file with fewer columns is without
+    /// the others.
+    Position,
+}
+
+/// Which columns an ORC file has in which Hive records the changes of transactions. Other files are not affected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AcidColumns {
+    /// Those of any file: one of them is a struct with the columns of the table.
+    #[default]
+    All,
+    /// The fields of that struct.
+    Row,
+    /// The others, which identify rows.
+    RowIds,
 }
 
 /// How a file is read that should have ids and has none at all.

@@ -27,7 +27,7 @@ use tfr_arrow::nested::{
     with_struct_fields,
 };
 use tfr_arrow::visible::masked;
-use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds};
+use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds, FoundBy};
 
 pub(crate) use batches::MappedBatches;
 pub(crate) use columns::{check_columns, check_file, table_of};
@@ -88,8 +88,13 @@ pub(crate) struct Ambiguous {
 
 /// Locates a column of the table among those of a file. `None` if the file has no such column.
 pub(crate) fn locate(columns: &ColumnsInFiles, field: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
-    match columns.columns.iter().find(|column| column.name == *field.name()) {
-        Some(column) => Locator::of(columns, file).field(column, field, file),
+    let mut known = columns.columns.iter().enumerate();
+    match known.find(|(_, column)| column.name == *field.name()) {
+        Some((position, column)) => {
+            let locator = Locator::of(columns, file);
+            let index = locator.index_at_top(position, column, file)?;
+            index.map(|index| locator.found(index, column, field, file)).transpose()
+        }
         None => Ok(None),
     }
 }
@@ -98,8 +103,8 @@ pub(crate) fn locate(columns: &ColumnsInFiles, field: &FieldRef, file: &Fields) 
 pub(crate) fn names_in_table(columns: &ColumnsInFiles, file: &Fields) -> Vec<Option<String>> {
     let locator = Locator::of(columns, file);
     let mut names = vec![None; file.len()];
-    for column in &columns.columns {
-        if let Ok(Some(index)) = locator.index(column, file) {
+    for (position, column) in columns.columns.iter().enumerate() {
+        if let Ok(Some(index)) = locator.index_at_top(position, column, file) {
             names[index] = Some(column.name.clone());
         }
     }
@@ -140,23 +145,45 @@ enum Locator {
     Id,
     /// By [`ColumnInFiles::names`].
     Names,
+    /// By the position at the top, and parts by name.
+    Position,
 }
 
 impl Locator {
     fn of(columns: &ColumnsInFiles, file: &Fields) -> Self {
-        match (columns.by_id, columns.without_ids) {
-            (false, _) => Self::Name,
-            (true, FilesWithoutIds::ByNames) if !has_field_ids(file) => Self::Names,
-            (true, _) => Self::Id,
+        match (columns.by, columns.without_ids) {
+            (FoundBy::Name, _) => Self::Name,
+            (FoundBy::Position, _) => Self::Position,
+            (FoundBy::Id, FilesWithoutIds::ByNames) if !has_field_ids(file) => Self::Names,
+            (FoundBy::Id, _) => Self::Id,
         }
     }
 
     fn field(self, column: &ColumnInFiles, wanted: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
-        let Some(index) = self.index(column, file)? else { return Ok(None) };
+        let index = self.index(column, file)?;
+        index.map(|index| self.found(index, column, wanted, file)).transpose()
+    }
+
+    /// Returns a column that is at an index of the file.
+    fn found(
+        self,
+        index: usize,
+        column: &ColumnInFiles,
+        wanted: &FieldRef,
+        file: &Fields,
+    ) -> Result<Located, Ambiguous> {
         let found = &file[index];
         let (data_type, defaults) = self.data_type(&column.parts, wanted.data_type(), found.data_type())?;
         let field = wanted.as_ref().clone().with_name(found.name()).with_data_type(data_type);
-        Ok(Some(Located { index, field: Arc::new(field), defaults }))
+        Ok(Located { index, field: Arc::new(field), defaults })
+    }
+
+    /// Returns the index of a column of the table, the one at `position` of them.
+    fn index_at_top(self, position: usize, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
+        match self {
+            Self::Position => Ok((position < file.len()).then_some(position)),
+            _ => self.index(column, file),
+        }
     }
 
     fn index(self, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
@@ -173,7 +200,7 @@ impl Locator {
         match self {
             Self::Id => return only(&|field| column.id.is_some() && field_id(field) == column.id),
             Self::Names => return only(&|field| column.names.contains(field.name())),
-            Self::Name => {}
+            Self::Name | Self::Position => {}
         }
         if let Some(index) = file.iter().position(|field| *field.name() == column.in_file) {
             return Ok(Some(index));

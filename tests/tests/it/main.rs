@@ -28,6 +28,7 @@ mod faults;
 mod foreign;
 mod golden;
 mod hidden;
+mod hive_acid;
 mod hugging_face;
 mod iceberg;
 mod images;

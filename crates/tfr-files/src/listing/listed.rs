@@ -182,7 +182,26 @@ impl Listing {
         let values = table.files.iter().map(|file| file.constants.clone()).collect();
         let listing = Self::without_partitions(store_url, store, vec![(location, metas)])?;
         let listing = listing.with_partitions(PartitionColumns::of_values(&table.constants, values));
-        Ok(Self { version: Some(table.version), ..listing })
+        Ok(Self { version: table.version, ..listing })
+    }
+
+    /// Creates a listing of files that were found in directories of partitions, which are in one store. `values` has the
+    /// values of the columns `fields` for each directory.
+    ///
+    /// # Errors
+    /// The store of the directories is not registered with the session, or two of them have the same file.
+    pub fn of_partition_files(
+        session: &dyn Session,
+        found: Vec<(&Location, Vec<ObjectMeta>)>,
+        fields: &[FieldRef],
+        values: Vec<Vec<ScalarValue>>,
+    ) -> Result<Self> {
+        let locations: Vec<_> = found.iter().map(|(location, _)| (*location).clone()).collect();
+        let (store_url, store) = store_of(session, &locations)?;
+        let of_files = found.iter().zip(values);
+        let of_files = of_files.flat_map(|((_, files), values)| std::iter::repeat_n(values, files.len())).collect();
+        let listing = Self::without_partitions(store_url, store, found)?;
+        Ok(listing.with_partitions(PartitionColumns::of_values(fields, of_files)))
     }
 
     fn without_partitions(

@@ -17,5 +17,5 @@ pub use location_text::{LocationText, mistyped_url, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;
 pub use partition::{PartitionColumns, text_of_length};
-pub use search::{FoundFiles, files_of_directory, find_files};
+pub use search::{FoundFiles, files_of_directory, find_files, list_directory};
 pub use table_format::{Owner, TableFormat};

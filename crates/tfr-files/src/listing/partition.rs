@@ -102,6 +102,25 @@ impl PartitionColumns {
         of_texts.with_types(declared, name)
     }
 
+    /// Creates the columns of `directories` by the `key=value` directories that lead to them from `root`. They get the names
+    /// in `names` from which theirs differ by case, and the types in `declared`. `name` returns what messages call a
+    /// directory.
+    ///
+    /// # Errors
+    /// The directories have different keys, or a value does not have its column's type.
+    pub fn of_directories<'a>(
+        root: &Path,
+        directories: &[Path],
+        names: impl IntoIterator<Item = &'a str>,
+        declared: &[&Schema],
+        name: impl Fn(usize) -> String,
+    ) -> Result<Self> {
+        // The last part is the name of a file.
+        let keys: Vec<_> = directories.iter().map(|directory| keys(root, &directory.clone().join("0"))).collect();
+        let columns = Self::infer(&keys, &name)?.with_names(names);
+        declared.iter().try_fold(columns, |columns, declared| columns.with_types(declared, &name))
+    }
+
     /// Whether these columns alone decide a filter.
     pub fn decide(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();

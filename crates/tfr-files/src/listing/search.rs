@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use datafusion_session::Session;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore};
+use object_store::{ListResult, ObjectMeta, ObjectStore};
 
 use crate::door::Door;
 use crate::error::{Error, ErrorKind, Result};
@@ -81,6 +81,20 @@ pub async fn files_of_directory(
     location: &Location,
     directory: &Path,
 ) -> Result<Vec<ObjectMeta>> {
+    Ok(list_directory(store, door, location, directory).await?.objects)
+}
+
+/// Lists the files and the directories in one directory of the store of `location`, hidden ones too, without what is below
+/// them. A directory that does not exist is empty.
+///
+/// # Errors
+/// Same as [`files_of_directory`].
+pub async fn list_directory(
+    store: &dyn ObjectStore,
+    door: &Door,
+    location: &Location,
+    directory: &Path,
+) -> Result<ListResult> {
     let name = location.file_names().name(directory);
     door.check_object(location, directory)?;
     let listed = Traversal::new(store, door, location).list(directory).await;
@@ -88,7 +102,7 @@ pub async fn files_of_directory(
         listed.map_err(|source| ErrorKind::List { location: name.clone(), source })?;
     match unreadable.into_iter().next() {
         Some(unreadable) => Err(unreadable.into_error(&name)),
-        None => Ok(listed.objects),
+        None => Ok(listed),
     }
 }
 

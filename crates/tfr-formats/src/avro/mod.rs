@@ -39,7 +39,7 @@ use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use futures::StreamExt;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, Findings, UsedColumns};
+use tfr_files::{FileNames, Findings, FoundBy, UsedColumns};
 
 use self::bytes::Bytes;
 use self::container::{Block, Container};
@@ -91,7 +91,7 @@ struct AvroReader {
 impl AvroReader {
     /// Returns whose attributes of schemas count.
     fn dialect(&self) -> Dialect {
-        match self.columns.mapped().is_some_and(|columns| columns.by_id) {
+        match self.columns.mapped().is_some_and(|columns| columns.by == FoundBy::Id) {
             true => Dialect::Iceberg,
             false => Dialect::Avro,
         }

@@ -27,8 +27,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use serde::Deserialize;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Location, TableFile,
-    TableFiles, TableFormat, TableVersion,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FoundBy, Location, TableFile, TableFiles,
+    TableFormat, TableVersion,
 };
 
 use crate::calendar::CalendarOption;
@@ -145,12 +145,12 @@ async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> R
         schema: Arc::new(Schema::new(fields)),
         constants: constants.into_iter().map(|(field, _)| field).collect(),
         columns: Arc::new(ColumnsInFiles {
-            by_id: mapping == Mapping::Id,
-            without_ids: FilesWithoutIds::Refuse,
+            by: if mapping == Mapping::Id { FoundBy::Id } else { FoundBy::Name },
             columns,
+            ..ColumnsInFiles::default()
         }),
         files,
-        version: TableVersion { format: TableFormat::Delta, number: Some(version), schema: None },
+        version: Some(TableVersion { format: TableFormat::Delta, number: Some(version), schema: None }),
     })
 }
 

@@ -69,6 +69,16 @@ pub enum MetastoreError {
         /// The query of a view.
         view: Option<String>,
     },
+    /// The server cannot be asked what of a transactional table was committed.
+    #[error("{table}: it is transactional, and the metastore {server} is of Hive {version}; Hive 4 is supported")]
+    Transactions {
+        /// The server.
+        server: String,
+        /// The database and the table.
+        table: String,
+        /// The version of the server.
+        version: String,
+    },
     /// What is recorded about a table contradicts itself, or is not complete.
     #[error("{table}: {reason}")]
     Recorded {

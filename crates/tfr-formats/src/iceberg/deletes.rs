@@ -16,14 +16,14 @@ use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
-use tfr_files::{ColumnInFiles, ColumnsInFiles, DeletedRows, FilesWithoutIds};
+use tfr_files::{ColumnInFiles, DeletedRows, FilesWithoutIds};
 
 use super::keys::{DeletedKeys, KeyColumns};
 use super::manifest::{Content, Entry, PartitionKey};
 use super::metadata::Metadata;
 use super::paths::Paths;
 use super::schema::NameMapping;
-use super::{damaged, file_of, vector};
+use super::{columns_by_id, damaged, file_of, vector};
 use crate::calendar::CalendarOption;
 use crate::table::{self, Place};
 
@@ -168,7 +168,7 @@ impl Deletes<'_> {
             is_required: true,
             ..ColumnInFiles::default()
         });
-        let columns = ColumnsInFiles { by_id: true, without_ids: FilesWithoutIds::ByNames, columns: columns.collect() };
+        let columns = columns_by_id(FilesWithoutIds::ByNames, columns.collect());
         let schema = Arc::new(Schema::new(schema.collect::<Vec<_>>()));
         let file = file_of(self.place, delete).await?;
         let mut batches = table::read(

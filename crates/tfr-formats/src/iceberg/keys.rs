@@ -18,7 +18,7 @@ use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds, unreadable};
 use super::manifest::Entry;
 use super::metadata::Metadata;
 use super::schema::{NameMapping, column};
-use super::{damaged, file_of, unsupported, values};
+use super::{columns_by_id, damaged, file_of, unsupported, values};
 use crate::calendar::CalendarOption;
 use crate::error::Error;
 use crate::table::{self, Place};
@@ -79,8 +79,8 @@ impl KeyColumns {
             columns.push(in_files);
         }
         let required = columns.iter().cloned().map(|column| ColumnInFiles { is_required: true, ..column });
-        let required = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns: required.collect() });
-        let columns = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns });
+        let required = Arc::new(columns_by_id(without_ids, required.collect()));
+        let columns = Arc::new(columns_by_id(without_ids, columns));
         Ok(Self { schema: Arc::new(Schema::new(fields)), columns, required, top, types })
     }
 

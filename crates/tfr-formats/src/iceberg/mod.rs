@@ -30,8 +30,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Findings, Location,
-    TableFile, TableFiles, TableFormat, TableVersion,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Findings, FoundBy,
+    Location, TableFile, TableFiles, TableFormat, TableVersion,
 };
 
 use crate::calendar::CalendarOption;
@@ -154,11 +154,16 @@ pub(crate) async fn open(
     let table = TableFiles {
         schema: Arc::new(Schema::new(fields)),
         constants: constants.into_iter().map(|(field, _)| field).collect(),
-        columns: Arc::new(ColumnsInFiles { by_id: true, without_ids, columns }),
+        columns: Arc::new(columns_by_id(without_ids, columns)),
         files,
-        version: TableVersion { format: TableFormat::Iceberg, number, schema: Some(schema.schema_id) },
+        version: Some(TableVersion { format: TableFormat::Iceberg, number, schema: Some(schema.schema_id) }),
     };
     table::open(session, location, table, calendar).await
+}
+
+/// Returns the columns of a table, which are found by their ids.
+fn columns_by_id(without_ids: FilesWithoutIds, columns: Vec<ColumnInFiles>) -> ColumnsInFiles {
+    ColumnsInFiles { by: FoundBy::Id, without_ids, columns, ..ColumnsInFiles::default() }
 }
 
 /// Returns the metadata file of a table, and the folder of the table if it is known.
@@ -260,7 +265,7 @@ async fn check_partitioned(
             continue;
         }
         let schema = Arc::new(Schema::new(fields));
-        let columns = Arc::new(ColumnsInFiles { by_id: true, without_ids, columns });
+        let columns = Arc::new(columns_by_id(without_ids, columns));
         table::read(
             session,
             place.location(),

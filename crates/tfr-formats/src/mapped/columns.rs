@@ -9,7 +9,7 @@ use datafusion_datasource::FileExtensions;
 use datafusion_datasource::file_format::FileFormat;
 use tfr_arrow::convert::can_convert;
 use tfr_arrow::nested::{children, struct_fields, value_type};
-use tfr_files::{DirectoryTable, FilesWithoutIds, Listing, TableFiles, unreadable, unreadable_field};
+use tfr_files::{DirectoryTable, FilesWithoutIds, FoundBy, Listing, TableFiles, unreadable, unreadable_field};
 
 use super::{ABSENT, Ambiguous, INT96, has_field_ids, locate};
 use crate::error::{Error, TableError};
@@ -22,7 +22,7 @@ pub(crate) fn check_file(
     marks: &mut HashMap<String, Field>,
 ) -> Result<(), Error> {
     let columns = &table.columns;
-    let needs_ids = columns.by_id && columns.without_ids == FilesWithoutIds::Refuse;
+    let needs_ids = columns.by == FoundBy::Id && columns.without_ids == FilesWithoutIds::Refuse;
     if needs_ids && !file.fields().is_empty() && !has_field_ids(file.fields()) {
         return Err(TableError::NoFieldIds { file: name.to_owned() }.into());
     }

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use super::client::{Client, first_line};
 use super::thrift::{Struct, Value};
 use crate::error::{Error, MetastoreError, Result};
+use crate::hive_acid::{Snapshot, Transactions, WriteIds};
 
 /// The name of the catalog in queries: `hive.database.table`.
 pub(super) const CATALOG: &str = "hive";
 
 /// `ClientCapability.INSERT_ONLY_TABLES`: servers refuse insert-only tables to clients without it.
 const INSERT_ONLY_TABLES: i32 = 2;
+
+/// The first version of Hive whose metastore answers about transactions without a list of those that the client knows.
+const TRANSACTIONS_SINCE: u32 = 4;
 
 /// How many partitions are asked for at once. One has some kilobytes.
 const PARTITIONS_AT_ONCE: usize = 500;
@@ -105,6 +109,11 @@ impl RecordedTable {
         }
     }
 
+    /// Whether its changes are those of transactions.
+    pub fn is_transactional(&self) -> bool {
+        self.property("transactional").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
     /// Returns a property, whose name may have any case.
     pub fn property(&self, name: &str) -> Option<&str> {
         let found = self.properties.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -165,6 +174,71 @@ impl Client {
         let arguments = of_table().into_iter().chain([(3, filter.into()), (4, Value::I16(-1))]);
         let mut result = self.call("get_partitions_by_filter", Struct::of(arguments)).await?;
         self.partitions_in("get_partitions_by_filter", &mut result, table)
+    }
+
+    /// Returns what of a transactional table was committed. The transactions are those from before its write ids, so that a
+    /// compaction that ends meanwhile is not taken for a part of them.
+    ///
+    /// # Errors
+    /// The server is older than Hive 4, or its answer is not valid.
+    pub(crate) async fn snapshot(&self, table: &RecordedTable) -> Result<Snapshot> {
+        let version = self.call("getVersion", Struct::default()).await?.text(0).unwrap_or_default();
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_none_or(|major| major < TRANSACTIONS_SINCE) {
+            let (server, table) = (self.addresses(), super::reader::name(table));
+            return Err(MetastoreError::Transactions { server, table, version }.into());
+        }
+        let mut result = self.call("get_open_txns", Struct::default()).await?;
+        self.refuse("get_open_txns", &mut result)?;
+        let mut answer = result.structure(0);
+        let high = self.number(&mut answer, 1)?;
+        let transactions = Transactions::new(high, self.numbers(&mut answer, 2)?);
+
+        let name = format!("{}.{}", table.database, table.name);
+        let names = Value::List(vec![name.as_str().into()]);
+        let request = Value::Struct(Struct::of([(1, names)]));
+        let mut result = self.call("get_valid_write_ids", Struct::of([(1, request)])).await?;
+        self.refuse("get_valid_write_ids", &mut result)?;
+        let mut answer = result.structure(0);
+        let mut tables = answer.structs(1);
+        let (Some(mut answer), None) = (tables.next(), tables.next()) else {
+            return Err(self.damaged(format!("write ids, but not those of {name} alone")));
+        };
+        if answer.text(1).is_none_or(|of| !of.eq_ignore_ascii_case(&name)) {
+            return Err(self.damaged(format!("write ids, but not those of {name}")));
+        }
+        let high = self.number(&mut answer, 2)?;
+        let invalid = self.numbers(&mut answer, 3)?;
+        let lowest_open = match answer.take(4) {
+            Some(Value::I64(id)) => id,
+            _ => i64::MAX,
+        };
+        let Some(Value::Bytes(bits)) = answer.take(5) else {
+            return Err(self.damaged(format!("write ids of {name} without those that were aborted")));
+        };
+        // A bit for each of the others, from the lowest bit of the first byte on.
+        let is_aborted = |index: usize| bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
+        let (aborted, open): (Vec<_>, Vec<_>) =
+            invalid.into_iter().enumerate().partition(|(index, _)| is_aborted(*index));
+        let only = |ids: Vec<(usize, i64)>| ids.into_iter().map(|(_, id)| id).collect();
+        let ids = WriteIds::new(name.clone(), high, lowest_open, only(open), only(aborted));
+        let ids = ids.map_err(|expected| self.damaged(format!("write ids of {name} without {expected}")))?;
+        Ok(Snapshot { ids, transactions: Some(transactions) })
+    }
+
+    fn number(&self, answer: &mut Struct, number: i16) -> Result<i64> {
+        match answer.take(number) {
+            Some(Value::I64(value)) => Ok(value),
+            _ => Err(self.damaged(format!("no number as field {number}"))),
+        }
+    }
+
+    fn numbers(&self, answer: &mut Struct, number: i16) -> Result<Vec<i64>> {
+        let items = answer.list(number).into_iter().map(|item| match item {
+            Value::I64(value) => Ok(value),
+            _ => Err(self.damaged(format!("no list of numbers as field {number}"))),
+        });
+        items.collect()
     }
 
     fn partitions_in(

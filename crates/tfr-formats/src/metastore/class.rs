@@ -17,9 +17,6 @@ pub(super) fn reader(
     if properties.contains_key("storage_handler") {
         return Err(refused("stored in another system").into());
     }
-    if properties.get("transactional").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        return Err(refused("transactional").into());
-    }
     let mut options = InputOptions::default();
     let class = storage.serde.rsplit('.').next().unwrap_or_default();
     let (format, named) = match class {

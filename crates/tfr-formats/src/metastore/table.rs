@@ -15,7 +15,7 @@ use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::union::UnionExec;
 use datafusion_session::Session;
-use tfr_files::{Listing, Location, LocationText, PartitionColumns, TableVersion};
+use tfr_files::{DirectoryTable, Listing, Location, LocationText, PartitionColumns, TableVersion};
 
 use super::catalog::RecordedTable;
 use super::client::Client;
@@ -23,6 +23,7 @@ use super::filter;
 use super::partitions::{Group, groups};
 use super::reader::{Reader, hive_columns, name, wrong};
 use crate::error::{Error, MetastoreError};
+use crate::hive_acid::{self, Opened, Snapshot};
 use crate::hive_text::HiveColumns;
 use crate::open::{open_listing, open_locations};
 use crate::options::InputOptions;
@@ -37,6 +38,8 @@ pub struct MetastoreTable {
     keys: HiveColumns,
     /// The columns in the path of the files, to compare filters with.
     path_columns: PartitionColumns,
+    /// What of a transactional table is read.
+    snapshot: Option<Snapshot>,
     used: Mutex<Used>,
 }
 
@@ -69,7 +72,11 @@ pub(super) async fn open(
     let path_columns = PartitionColumns::of_texts(&path_schema, Vec::new(), |_| String::new())?;
     let fields = reader.schema.fields().iter().chain(path_columns.fields()).cloned();
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    Ok(Arc::new(MetastoreTable { client, recorded, schema, keys, path_columns, used: Mutex::default() }))
+    let snapshot = match recorded.is_transactional() {
+        true => Some(client.snapshot(&recorded).await?),
+        false => None,
+    };
+    Ok(Arc::new(MetastoreTable { client, recorded, schema, keys, path_columns, snapshot, used: Mutex::default() }))
 }
 
 /// Opens a table of Delta Lake or Iceberg by its own metadata; `None` if the table is neither.
@@ -135,6 +142,29 @@ impl MetastoreTable {
         groups(session, &self.recorded, &self.keys, partitions, filters)
     }
 
+    /// Opens a group; `None` if it has no files.
+    async fn open_group(&self, session: &dyn Session, group: Group) -> Result<Option<Arc<DirectoryTable>>> {
+        let Group { reader, locations, values } = group;
+        let (fields, options) = (self.path_columns.fields(), &reader.options);
+        let listing = match &self.snapshot {
+            Some(snapshot) => {
+                let (partitions, schema) = ((fields, values), &reader.schema);
+                match hive_acid::open_recorded(session, &locations, partitions, snapshot, options, schema).await? {
+                    Some(Opened::Table(table)) => return Ok(Some(Arc::new(table))),
+                    Some(Opened::Files(listing)) => listing,
+                    None => return Ok(None),
+                }
+            }
+            None => Listing::of_partitions(session, &locations, fields, values).await?,
+        };
+        if listing.files().is_empty() {
+            return Ok(None);
+        }
+        let declares_itself = options.hive_text.columns.is_some();
+        let schema = (!declares_itself).then(|| Arc::clone(&reader.schema));
+        open_listing(session, &locations, listing, false, options, schema, None).await.map(Some)
+    }
+
     /// Plans the scan of a group; `None` if it has no files.
     async fn scan_group(
         &self,
@@ -144,19 +174,14 @@ impl MetastoreTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Group { reader, locations, values } = group;
-        let listing = Listing::of_partitions(session, &locations, self.path_columns.fields(), values).await?;
-        if listing.files().is_empty() {
-            return Ok(None);
-        }
+        let reader = Arc::clone(&group.reader);
+        let Some(table) = self.open_group(session, group).await? else { return Ok(None) };
         {
+            let files = table.listing().files();
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            used.files += listing.files().len();
-            used.bytes += listing.files().iter().map(|file| file.size).sum::<u64>();
+            used.files += files.len();
+            used.bytes += files.iter().map(|file| file.size).sum::<u64>();
         }
-        let declares_itself = reader.options.hive_text.columns.is_some();
-        let schema = (!declares_itself).then(|| Arc::clone(&reader.schema));
-        let table = open_listing(session, &locations, listing, false, &reader.options, schema, None).await?;
         let Some(columns) = &reader.columns else {
             return Ok(Some(table.scan(session, Some(&projection.to_vec()), filters, limit).await?));
         };

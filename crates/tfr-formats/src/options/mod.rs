@@ -14,6 +14,7 @@ use crate::calendar::CalendarOption;
 use crate::csv::CsvOptions;
 use crate::delta::DeltaOptions;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hive_acid::write_ids::WriteIds;
 use crate::hive_text::HiveTextOptions;
 use crate::iceberg::IcebergOptions;
 use crate::input_format::InputFormat;
@@ -47,6 +48,8 @@ pub struct InputOptions {
     pub delta: DeltaOptions,
     /// Which snapshot of an Iceberg table is read.
     pub iceberg: IcebergOptions,
+    /// The committed write ids of a transactional table of Hive.
+    pub write_ids: Option<WriteIds>,
     /// Options for JSON files.
     pub json: JsonOptions,
     /// Options for libsvm files.
@@ -130,6 +133,9 @@ impl InputOptions {
 
     /// Rejects options of these formats that exclude each other.
     fn check(&self, formats: &[InputFormat]) -> Result<()> {
+        if self.write_ids.is_some() && self.bare_files {
+            return Err(ErrorKind::OptionsExclude { first: "write_ids", second: "bare_files" }.into());
+        }
         let (csv, hive) = (&self.csv, &self.hive_text);
         // The record splitter would take the rest of the file for a comment.
         if formats.contains(&InputFormat::Csv) && csv.comment.is_some() && csv.terminator.is_some() {

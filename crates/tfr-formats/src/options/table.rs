@@ -14,6 +14,7 @@ use super::values::{
 };
 use crate::csv::{MAX_RECORD_LIMIT, Types};
 use crate::delta::travel;
+use crate::hive_acid::write_ids::WriteIds;
 use crate::hive_text::OnError;
 use crate::input_format::InputFormat::{
     self, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
@@ -72,7 +73,7 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 17] = [
+static OWN: [(&[InputFormat], &[Input]); 18] = [
     (
         &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
         &[Input::new("format", "FORMAT", |options, value| {
@@ -293,6 +294,16 @@ static OWN: [(&[InputFormat], &[Input]); 17] = [
                  `hybrid` or `hybrid:ZONE`",
             "`auto`",
         )],
+    ),
+    (
+        &[Parquet, Orc, Avro, HiveText],
+        &[Input::new("write_ids", "IDS", |options, value| set(&mut options.write_ids, WriteIds::parse(value).map(Some)))
+            .help(
+                "the committed write ids of a [transactional table](hive-acid.md) of Hive: \
+                 `TABLE:HIGHEST:LOWEST-OPEN:OPEN:ABORTED`",
+                "",
+            )
+            .excludes(&["bare_files"])],
     ),
     (
         &[Parquet, Orc],

@@ -23,15 +23,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use arrow_schema::{Schema, SchemaRef};
 use datafusion_datasource::file_format::FileFormat;
-use tfr_files::FileNames;
-use tfr_files::Findings;
+use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::{AcidColumns, FileNames, Findings, unreadable_field};
 
 use crate::calendar::CalendarOption;
+use crate::error::Result;
 use crate::names::ColumnNames;
 use tfr_files::scan::ReaderFormat;
 
 pub use types::TimestampUnit;
+use types::TypeRules;
 
 /// Options for ORC files.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -39,6 +42,39 @@ pub use types::TimestampUnit;
 pub struct OrcOptions {
     /// The unit of timestamps; `None`: nanoseconds, except for columns whose file statistics exceed their range.
     pub timestamps: Option<TimestampUnit>,
+}
+
+/// What the footer of a file of a transactional table of Hive has.
+#[derive(Debug)]
+pub(crate) struct AcidFooter {
+    /// The columns of the table in it, with those that cannot be read marked.
+    pub(crate) columns: SchemaRef,
+    /// The number of rows, or of changes.
+    pub(crate) rows: u64,
+    /// The smallest and the largest value of each column that identifies rows, if the file records them. `None` in a file
+    /// without these columns.
+    pub(crate) row_ids: Option<Vec<Option<(i64, i64)>>>,
+}
+
+/// Reads the footer of a file, which messages call `name`.
+///
+/// # Errors
+/// The file cannot be read, is not ORC, or is damaged.
+pub(crate) async fn acid_footer(
+    store: &Arc<dyn ObjectStore>,
+    meta: &ObjectMeta,
+    name: &str,
+    options: &OrcOptions,
+    calendar: &CalendarOption,
+) -> Result<AcidFooter> {
+    let rules = TypeRules { unit: options.timestamps, acid: AcidColumns::Row, ..TypeRules::default() };
+    let tail = tail::Tail::fetch(store, meta, name, rules, calendar).await?;
+    let field = |column: &types::Column| match &column.unreadable {
+        Some(reason) => unreadable_field(&column.name, name, reason),
+        None => column.field(),
+    };
+    let columns = Arc::new(Schema::new(tail.columns.iter().map(field).collect::<Vec<_>>()));
+    Ok(AcidFooter { columns, rows: tail.rows, row_ids: tail.row_ids.clone() })
 }
 
 /// Returns the format; `names` determines the files' names in messages, `columns` the table's column names.

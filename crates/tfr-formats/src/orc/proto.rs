@@ -129,6 +129,8 @@ pub(super) mod kind {
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct ColumnStatistics {
+    #[prost(message, optional, tag = "2")]
+    pub(super) integers: Option<IntegerStatistics>,
     #[prost(message, optional, tag = "7")]
     pub(super) dates: Option<DateStatistics>,
     #[prost(message, optional, tag = "9")]

@@ -85,6 +85,7 @@ impl Stripe {
         let footer = tail.codec.unpack(&packed, MAX_FOOTER_LEN).map_err(damaged)?;
         let footer = StripeFooter::decode(footer.as_slice()).map_err(|error| damaged(error.to_string()))?;
         check_encodings(&footer, tail, columns).map_err(damaged)?;
+        check_rows(&footer, tail).map_err(damaged)?;
         let (streams, ranges) = wanted(&footer, &stripe, columns).map_err(damaged)?;
         let get = |range| async { fetch(store, meta, &position.file, range).await.map_err(Failed::from) };
         let pieces = coalesce_ranges(&ranges, get, MAX_GAP).await.map_err(|Failed(error)| error)?;
@@ -133,6 +134,16 @@ impl From<Error> for Failed {
 impl From<object_store::Error> for Failed {
     fn from(error: object_store::Error) -> Self {
         Self(Error::read("", error.into()))
+    }
+}
+
+/// Requires that the struct with the columns is null in no row: values of a null one are not stored.
+fn check_rows(footer: &StripeFooter, tail: &Tail) -> Result<(), String> {
+    let is_null_in_some = |found: &&Stream| found.kind == stream::PRESENT && found.length > 0;
+    let mut nulls = footer.streams.iter().filter(is_null_in_some);
+    match tail.row.filter(|row| nulls.any(|found| found.column as usize == *row)) {
+        Some(row) => Err(format!("type {row}, the struct with the columns of the table, is null in some rows")),
+        None => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use prost::Message;
 use super::calendar::FileCalendar;
 use super::codec::Codec;
 use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInformation, StripeStatistics, Type, kind};
-use super::types::{Column, TimestampUnit, TypeRules, columns};
+use super::types::{Column, TimestampUnit, TypeRules, acid_row, columns_of_table};
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,10 +43,29 @@ pub(super) struct Tail {
     /// In file order, without overlap.
     pub(super) stripes: Vec<StripeInformation>,
     pub(super) rows: u64,
+    /// The type of the struct that contains the columns, if it is not the root.
+    pub(super) row: Option<usize>,
+    /// The bounds of the columns that identify rows, in a file with the changes of transactions of Hive: `None` in other
+    /// files.
+    pub(super) row_ids: Option<Vec<Bounds>>,
     /// The statistics of the stripes, compressed as in the file.
     metadata: Bytes,
     /// Whether the bounds of texts are reliable.
     has_text_bounds: bool,
+}
+
+/// The smallest and the largest value of a column, if the file records them.
+pub(super) type Bounds = Option<(i64, i64)>;
+
+/// Returns the bounds of the columns that identify rows.
+fn row_ids(footer: &Footer) -> Option<Vec<Bounds>> {
+    let row = acid_row(&footer.types)?;
+    let bounds = |id: usize| {
+        let found = footer.statistics.get(id).and_then(|statistics| statistics.integers);
+        found.and_then(|found| found.minimum.zip(found.maximum))
+    };
+    // They have no parts, and are before the last one.
+    Some((1..row).map(bounds).collect())
 }
 
 impl Tail {
@@ -99,7 +118,7 @@ impl Tail {
             recorded.or(rules.unit).unwrap_or_else(|| timestamp_unit(footer.statistics.get(id)))
         };
         let is_v2 = postscript.version.first().is_some_and(|major| *major >= 1);
-        let mut columns = columns(&footer.types, is_v2, rules.attributes, unit_of, name)?;
+        let (mut columns, row) = columns_of_table(&footer.types, is_v2, rules, unit_of, name)?;
         let calendar = match rules.attributes && footer.types.iter().any(|found| found.id().is_some()) {
             // Iceberg stores the days of the proleptic calendar, while its library records the hybrid one in all files.
             true => FileCalendar::Proleptic,
@@ -118,8 +137,10 @@ impl Tail {
         };
         Ok(Self {
             codec,
+            row_ids: row_ids(&footer),
             types: footer.types,
             columns,
+            row,
             stripes: footer.stripes,
             rows,
             // A copy, so that a retained tail does not retain the end of the file.

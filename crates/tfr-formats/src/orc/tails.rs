@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::{ColumnsInFiles, FileNames, Findings};
+use tfr_files::{ColumnsInFiles, FileNames, Findings, FoundBy};
 
 use super::tail::Tail;
 use super::types::{TimestampUnit, TypeRules};
@@ -35,7 +35,10 @@ impl Tails {
         findings: Option<Arc<Findings>>,
     ) -> Self {
         // Only tables with ids have files with such attributes.
-        let rules = TypeRules { unit, attributes: columns.mapped().is_some_and(|columns| columns.by_id) };
+        let mapped = columns.mapped();
+        let attributes = mapped.is_some_and(|columns| columns.by == FoundBy::Id);
+        let acid = mapped.map(|columns| columns.acid).unwrap_or_default();
+        let rules = TypeRules { unit, attributes, acid };
         Self { names, rules, calendar, columns, findings, known: Mutex::default() }
     }
 

@@ -136,7 +136,7 @@ async fn orc_attributes_of_iceberg_count_in_tables() -> Result<(), Box<dyn std::
         (None, DataType::Timestamp(micros, None), "Local"),
     ];
     for (attributes, expected) in [(true, in_table), (false, elsewhere)] {
-        let rules = TypeRules { unit: Some(TimestampUnit::Microsecond), attributes };
+        let rules = TypeRules { unit: Some(TimestampUnit::Microsecond), attributes, ..TypeRules::default() };
         let tail = Tail::fetch(&store, &meta, "f.orc", rules, &CalendarOption::default()).await?;
         let found: Vec<_> = tail.columns.iter().map(|column| (column.id, column.data_type.clone())).collect();
         assert_eq!(found, expected.clone().map(|(id, data_type, _)| (id, data_type)));

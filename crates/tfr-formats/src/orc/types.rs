@@ -17,6 +17,7 @@ use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_schema::{ArrowError, DECIMAL128_MAX_PRECISION, DataType, Field, Fields, TimeUnit};
 use chrono::DateTime;
 use tfr_arrow::nested::{child_arrays, children, key_and_value, with_children};
+use tfr_files::AcidColumns;
 
 use super::clock::Clock;
 use super::proto::{StringPair, Type, kind};
@@ -82,6 +83,8 @@ pub(super) struct TypeRules {
     pub(super) unit: Option<TimestampUnit>,
     /// Whether the attributes that Iceberg adds to types count: ids, and types that ORC does not have.
     pub(super) attributes: bool,
+    /// Which columns count in a file with the changes of transactions.
+    pub(super) acid: AcidColumns,
 }
 
 impl Type {
@@ -120,15 +123,64 @@ pub(super) fn is_spark_ntz(found: &Type) -> bool {
     found.kind == kind::LONG && found.attributes.iter().any(is_ntz)
 }
 
-/// Returns the columns of a file whose types were checked to be a tree.
-pub(super) fn columns(
+/// The columns of a file in which Hive records the changes of transactions. The last one is a struct with the columns of
+/// the table.
+const ACID_COLUMNS: [(&str, i32); 6] = [
+    ("operation", kind::INT),
+    ("originalTransaction", kind::LONG),
+    ("bucket", kind::INT),
+    ("rowId", kind::LONG),
+    ("currentTransaction", kind::LONG),
+    ("row", kind::STRUCT),
+];
+
+/// Returns the type of the column that contains the columns of the table, in a file with the changes of transactions of Hive.
+pub(super) fn acid_row(types: &[Type]) -> Option<usize> {
+    let root = types.first().filter(|root| root.kind == kind::STRUCT && root.subtypes.len() == ACID_COLUMNS.len())?;
+    let mut found = root.field_names.iter().zip(&root.subtypes);
+    let is_acid = ACID_COLUMNS
+        .iter()
+        .all(|(name, kind)| found.next().is_some_and(|(found, id)| found == name && types[*id as usize].kind == *kind));
+    root.subtypes.last().filter(|_| is_acid).map(|id| *id as usize)
+}
+
+/// Returns the columns of a file whose types were checked to be a tree, and the type of the struct that contains them, if it
+/// is not the root.
+pub(super) fn columns_of_table(
     types: &[Type],
+    is_v2: bool,
+    rules: TypeRules,
+    unit_of: impl Fn(usize) -> TimestampUnit,
+    file: &str,
+) -> Result<(Vec<Column>, Option<usize>)> {
+    let row = acid_row(types);
+    match (rules.acid, row) {
+        (AcidColumns::Row, Some(row)) => {
+            Ok((columns(types, row, types.len(), is_v2, rules.attributes, unit_of, file)?, Some(row)))
+        }
+        (AcidColumns::RowIds, Some(row)) => {
+            let mut found = columns(types, 0, types.len(), is_v2, rules.attributes, unit_of, file)?;
+            found.pop();
+            if let Some(last) = found.last_mut() {
+                last.types.end = row;
+            }
+            Ok((found, None))
+        }
+        _ => Ok((columns(types, 0, types.len(), is_v2, rules.attributes, unit_of, file)?, None)),
+    }
+}
+
+/// Returns the fields of the struct `root`, whose types end at `end`.
+fn columns(
+    types: &[Type],
+    root: usize,
+    end: usize,
     is_v2: bool,
     attributes: bool,
     unit_of: impl Fn(usize) -> TimestampUnit,
     file: &str,
 ) -> Result<Vec<Column>> {
-    let root = &types[0];
+    let root = &types[root];
     if root.kind != kind::STRUCT {
         let format = UnsupportedFormat::Named("ORC files of single values, not of rows,");
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
@@ -151,7 +203,7 @@ pub(super) fn columns(
         columns.push(Column {
             name: name.clone(),
             id: part.id(id),
-            types: id..types.len(),
+            types: id..end,
             data_type,
             decoded,
             unreadable,

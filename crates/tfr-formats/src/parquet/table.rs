@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::schema::types::Type;
 use tfr_arrow::nested::{item, key_and_value, struct_fields};
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, Listing, Location, TableFiles,
+    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Listing, Location, TableFiles,
 };
 
 use super::footer::Footer;
@@ -49,7 +49,7 @@ pub(crate) async fn open(
     for file in &table.files {
         let name = listing.names().name(&file.meta.location);
         let footer = parquet.footer(listing.store(), &file.meta).await?;
-        if table.columns.by_id {
+        if table.columns.by == FoundBy::Id {
             check_ids(&table.columns, &footer, &name)?;
         }
         let reason = |field: &Field| footer.unreadable.get(field.name()).map(String::as_str);

@@ -20,10 +20,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use tfr_files::{
-    ColumnsInFiles, DataFormat, DirectoryTable, Findings, Listing, Location, TableFile, TableFiles, TableFormat,
-    TableVersion,
-};
+use tfr_files::{ColumnsInFiles, DataFormat, DirectoryTable, Findings, Listing, Location, TableFile, TableFiles};
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
@@ -59,27 +56,42 @@ pub(crate) async fn open(
     }
     match format {
         DataFormat::Parquet => parquet::open_table(session, location, table, calendar).await,
-        DataFormat::Orc | DataFormat::Avro => open_with_reader(session, location, table, format, calendar).await,
+        DataFormat::Orc | DataFormat::Avro => {
+            // Unless a file specifies another unit.
+            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond) };
+            open_with_reader(session, location, table, format, &options, calendar).await
+        }
     }
 }
 
-/// Opens files that are read by a [`FileReader`](tfr_files::scan::FileReader). Timestamps have microseconds, unless a
-/// file specifies another unit.
+/// Opens the ORC files of `table`, with these options.
+///
+/// # Errors
+/// Same as [`open`].
+pub(crate) async fn open_orc(
+    session: &dyn Session,
+    location: &Location,
+    table: TableFiles,
+    options: &OrcOptions,
+    calendar: CalendarOption,
+) -> Result<DirectoryTable> {
+    open_with_reader(session, location, table, DataFormat::Orc, options, calendar).await
+}
+
+/// Opens files that are read by a [`FileReader`](tfr_files::scan::FileReader).
 async fn open_with_reader(
     session: &dyn Session,
     location: &Location,
     table: TableFiles,
     data_format: DataFormat,
+    orc: &OrcOptions,
     calendar: CalendarOption,
 ) -> Result<DirectoryTable> {
     let listing = Listing::of_table(session, location, &table)?;
     let (names, columns) = (listing.names().clone(), ColumnNames::mapped_by(Arc::clone(&table.columns)));
     let format = match data_format {
         DataFormat::Avro => avro::format(session, names, columns, calendar),
-        _ => {
-            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond) };
-            orc::format(names, &options, calendar, columns, Findings::of(session.config()))
-        }
+        _ => orc::format(names, orc, calendar, columns, Findings::of(session.config())),
     };
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -147,9 +159,7 @@ pub(crate) async fn read(
     calendar: CalendarOption,
 ) -> Result<SendableRecordBatchStream> {
     let file = TableFile { constants: Vec::new(), ..file };
-    // Nothing depends on the version of a table with one file.
-    let version = TableVersion { format: TableFormat::Iceberg, number: None, schema: None };
-    let table = TableFiles { schema, constants: Vec::new(), columns, files: vec![file], version };
+    let table = TableFiles { schema, constants: Vec::new(), columns, files: vec![file], version: None };
     let table = open(session, location, table, calendar).await?;
     let plan = table.scan(session, None, &[], None).await?;
     // Partitions follow each other in the file.

@@ -8,8 +8,8 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_session::Session;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfr_files::{Door, Location, files_of_directory, store_of};
+use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfr_files::{Door, Location, files_of_directory, list_directory, store_of};
 
 use crate::error::Result;
 
@@ -56,6 +56,11 @@ impl Place {
     /// Lists the files of a directory, without those in directories in it.
     pub(crate) async fn files(&self, directory: &Path) -> Result<Vec<ObjectMeta>, tfr_files::Error> {
         files_of_directory(self.store.as_ref(), &self.door, &self.location, directory).await
+    }
+
+    /// Lists the files and the directories in a directory, without what is below these.
+    pub(crate) async fn list(&self, directory: &Path) -> Result<ListResult, tfr_files::Error> {
+        list_directory(self.store.as_ref(), &self.door, &self.location, directory).await
     }
 
     /// Returns the state of a file; `None` if it does not exist.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef};
-use tfr_arrow::nested::with_struct_fields;
+use tfr_arrow::nested::{item, key_and_value, struct_fields, with_struct_fields};
 use tfr_files::{ColumnInFiles, unreadable};
 
 /// The type of values, or why they cannot be read.
@@ -36,6 +36,18 @@ pub(crate) fn map_of((key, key_parts): Parts, (value, value_parts): Parts) -> Pa
     };
     let map = key.and_then(|key| Ok(entries(key, value?)));
     (map, vec![unnamed("key", key_parts), unnamed("value", value_parts)])
+}
+
+/// Returns the parts of a type, whose fields have the same names in files.
+pub(crate) fn parts_by_name(data_type: &DataType) -> Vec<ColumnInFiles> {
+    let named = |field: &FieldRef| unnamed(field.name(), parts_by_name(field.data_type()));
+    if let Some(fields) = struct_fields(data_type) {
+        return fields.iter().map(named).collect();
+    }
+    if let Some((key, value)) = key_and_value(data_type) {
+        return vec![named(key), named(value)];
+    }
+    item(data_type).map(named).into_iter().collect()
 }
 
 /// A part that is matched by its position.

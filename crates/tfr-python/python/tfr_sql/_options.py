@@ -48,6 +48,7 @@ WRITING: dict[str, str] = {
     "allow": "repeat",
     "compression": "value",
     "emit": "repeat",
+    "hive_metastore": "value",
     "hosts": "value",
     "infer_files": "value",
     "infer_records": "value",
@@ -92,6 +93,8 @@ class WriteOptions(TypedDict, total=False):
     compression: Values | None
     #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index
     emit: Values | None
+    #: Read tables named hive.DATABASE.TABLE as this metastore records them: thrift://host:9083
+    hive_metastore: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
     hosts: Values | None
     #: Number of TFRecord files, or all, that determine the columns of shards without a schema [default: 256]

@@ -51,10 +51,11 @@ fn rows(format: TableFormat, directory: &str) -> String {
              b = FileStoreTable.from_path('{directory}').new_read_builder(); \
              r = b.new_read().to_arrow_batch_reader(b.new_scan().plan().splits()); {PIPE}"
         ),
-        TableFormat::HiveAcid => "have Hive write the rows of the table as Parquet, and read that: \
-             INSERT OVERWRITE DIRECTORY '/copy' STORED AS PARQUET SELECT * FROM the_table; \
-             a major compaction alone is not enough"
-            .to_owned(),
+        TableFormat::HiveAcid => format!(
+            "its files do not record which transactions were committed: name it by its metastore, \
+             --hive-metastore thrift://host:9083 and FROM hive.db.table, or give its committed write ids: \
+             --table 't={directory}/,write_ids=db.table:HIGHEST:LOWEST-OPEN:OPEN:ABORTED'"
+        ),
         TableFormat::SparkStreaming => format!(
             "have Spark write the rows as Parquet, and read that: \
              spark.read.parquet('{directory}').write.parquet('copy')"

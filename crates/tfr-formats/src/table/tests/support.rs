@@ -11,8 +11,8 @@ use datafusion_common::{Result, ScalarValue};
 use object_store::{ObjectMeta, ObjectStoreExt};
 use tfr_arrow::nested::with_struct_fields;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Location, TableFile,
-    TableFiles, TableFormat, TableVersion, store_of,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Location,
+    TableFile, TableFiles, store_of,
 };
 
 use crate::calendar::CalendarOption;
@@ -77,7 +77,8 @@ pub(super) fn instant() -> DataType {
 pub(super) fn columns(columns: &[Column]) -> (Arc<Schema>, Arc<ColumnsInFiles>) {
     let fields: Vec<FieldRef> = columns.iter().map(|column| Arc::new(column.field.clone())).collect();
     let columns = columns.iter().map(|column| column.in_files.clone()).collect();
-    let columns = ColumnsInFiles { by_id: true, without_ids: FilesWithoutIds::ByNames, columns };
+    let columns =
+        ColumnsInFiles { by: FoundBy::Id, without_ids: FilesWithoutIds::ByNames, columns, ..ColumnsInFiles::default() };
     (Arc::new(Schema::new(fields)), Arc::new(columns))
 }
 
@@ -117,8 +118,7 @@ pub(super) async fn open(
         files.push(found);
         at = Some(location);
     }
-    let version = TableVersion { format: TableFormat::Iceberg, number: Some(1), schema: None };
-    let mut table = TableFiles { schema, constants: Vec::new(), columns, files, version };
+    let mut table = TableFiles { schema, constants: Vec::new(), columns, files, version: None };
     change(&mut table);
     let location = at.ok_or_else(|| datafusion_common::DataFusionError::Plan("no file".to_owned()))?;
     super::super::open(&ctx.state(), &location, table, CalendarOption::default()).await
