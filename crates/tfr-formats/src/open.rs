@@ -278,10 +278,10 @@ async fn open_transactional(
     schema: Option<SchemaRef>,
 ) -> Result<Option<Arc<DirectoryTable>>, DataFusionError> {
     Ok(match hive_acid::open(session, location, options, schema.clone()).await? {
-        Some(Opened::Table(table)) => Some(Arc::new(table)),
+        Some(Opened::Table(table)) => Some(table),
         Some(Opened::Files(listing)) => {
             let locations = std::slice::from_ref(location);
-            Some(open_listing(session, locations, listing, false, options, schema, None).await?)
+            Some(open_listing(session, locations, *listing, false, options, schema, None).await?)
         }
         None => None,
     })

@@ -113,6 +113,12 @@ pub enum TableError {
         /// The defect.
         reason: String,
     },
+    /// Directories of a table were replaced while they were listed.
+    #[error("{directory}: its directories were replaced while they were listed")]
+    ReplacedMeanwhile {
+        /// The directory of the table or the partition.
+        directory: String,
+    },
     /// The deleted rows of a file cannot be determined.
     #[error("{file}: its deletion vector in {vector} is damaged: {reason}")]
     DeletionVector {

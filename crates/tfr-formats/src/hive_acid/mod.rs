@@ -55,9 +55,9 @@ pub(crate) struct Snapshot {
 /// A table, or the files of one.
 pub(crate) enum Opened {
     /// A table of ORC files.
-    Table(DirectoryTable),
+    Table(Arc<DirectoryTable>),
     /// The files of an insert-only table in another format, each of which has rows of the table only.
-    Files(Listing),
+    Files(Box<Listing>),
 }
 
 /// Opens the table in the directory at `location`. `None` if no write ids are declared, and its directories are not those of
@@ -101,11 +101,42 @@ pub(crate) async fn open(
         let files = listed(&roots)?.into_iter().flatten().collect();
         let (store_url, store) = store_of(session, std::slice::from_ref(location))?;
         let listing = Listing::of_files(store_url, store, vec![(location, files)])?;
-        return Ok(Some(Opened::Files(listing)));
+        return Ok(Some(Opened::Files(Box::new(listing))));
     }
     let values = (0..roots.len()).map(|index| partitions.values(index).to_vec()).collect();
     let source = Source { session, location, options, snapshot: snapshot.as_ref() };
     source.open(&roots, partitions.fields(), values, declared.as_deref()).await.map(Some)
+}
+
+/// The directories of a table whose partitions and write ids a metastore records.
+pub(crate) struct Recorded(Vec<Root>);
+
+impl Recorded {
+    /// Finds the files of these directories.
+    ///
+    /// # Errors
+    /// Same as [`open`].
+    pub(crate) async fn find(session: &dyn Session, locations: &[Location], snapshot: &Snapshot) -> Result<Self> {
+        let find = |location: Location| async move {
+            let place = Arc::new(Place::of(session, &location)?);
+            Root::find(place, location.key().clone(), Some(snapshot)).await
+        };
+        // Collected first: a closure over references is not general enough for the compiler inside a stream.
+        let finds: Vec<BoxFuture<'_, Result<Option<Root>>>> =
+            locations.iter().cloned().map(|location| find(location).boxed()).collect();
+        let roots: Vec<Option<Root>> = futures::stream::iter(finds).buffered(roots::REQUESTS).try_collect().await?;
+        Ok(Self(roots.into_iter().flatten().collect()))
+    }
+
+    /// Checks that nothing that was committed until now has replaced one of the directories before it was listed.
+    ///
+    /// # Errors
+    /// It has, or a directory cannot be listed.
+    pub(crate) async fn check_unchanged(&self, now: &Snapshot) -> Result<()> {
+        let checks: Vec<BoxFuture<'_, Result<()>>> =
+            self.0.iter().map(|root| root.check_unchanged(now).boxed()).collect();
+        futures::stream::iter(checks).buffered(roots::REQUESTS).try_collect().await
+    }
 }
 
 /// Opens directories of a table whose columns, partitions and write ids a metastore records. `None` if they have no files.
@@ -115,17 +146,12 @@ pub(crate) async fn open(
 pub(crate) async fn open_recorded(
     session: &dyn Session,
     locations: &[Location],
+    Recorded(roots): Recorded,
     (fields, values): (&[FieldRef], Vec<Vec<ScalarValue>>),
     snapshot: &Snapshot,
     options: &InputOptions,
     schema: &SchemaRef,
 ) -> Result<Option<Opened>> {
-    let mut roots = Vec::with_capacity(locations.len());
-    for location in locations {
-        let place = Arc::new(Place::of(session, location)?);
-        let key = location.key().clone();
-        roots.extend(Root::find(place, key, Some(snapshot)).await?);
-    }
     let [location, ..] = locations else { return Ok(None) };
     if roots.iter().all(|root| root.data.is_empty()) {
         return Ok(None);
@@ -135,7 +161,7 @@ pub(crate) async fn open_recorded(
         return source.open(&roots, fields, values, Some(schema)).await.map(Some);
     }
     let found = locations.iter().zip(listed(&roots)?).collect();
-    Ok(Some(Opened::Files(Listing::of_partition_files(session, found, fields, values)?)))
+    Ok(Some(Opened::Files(Box::new(Listing::of_partition_files(session, found, fields, values)?))))
 }
 
 /// Finds the directories of a table. `None` if their rows need write ids, and there are none.
@@ -271,7 +297,7 @@ impl Source<'_> {
             version: None,
         };
         let (orc, calendar) = (&self.options.orc, self.options.calendar.clone());
-        Ok(Opened::Table(table::open_orc(self.session, self.location, table, orc, calendar).await?))
+        Ok(Opened::Table(Arc::new(table::open_orc(self.session, self.location, table, orc, calendar).await?)))
     }
 
     /// Reads the footers of the files with rows, and then of those with deleted rows.

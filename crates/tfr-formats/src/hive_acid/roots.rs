@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::names::{AcidName, FileName, Kind};
 use super::state::{self, Chosen, Directory, State};
 use super::{Snapshot, damaged, unsupported};
+use crate::error::{Error, TableError};
 use crate::table::Place;
 
 /// The newest form of directories that is known (`_orc_acid_version`).
@@ -22,7 +23,7 @@ const KNOWN_VERSION: u64 = 2;
 const MAX_DEPTH: usize = 64;
 
 /// Directories that are listed at a time.
-const REQUESTS: usize = 16;
+pub(super) const REQUESTS: usize = 16;
 
 /// The directory of a table without partitions, or of a partition.
 pub(super) struct Root {
@@ -32,6 +33,8 @@ pub(super) struct Root {
     pub(super) data: Vec<AcidFile>,
     /// Its files with deleted rows.
     pub(super) deletes: Vec<AcidFile>,
+    /// Where these files are.
+    state: State,
 }
 
 /// A file of a transactional table.
@@ -113,24 +116,9 @@ impl Root {
     /// - The snapshot lacks what a directory needs.
     pub(super) async fn find(place: Arc<Place>, directory: Path, snapshot: Option<&Snapshot>) -> Result<Option<Self>> {
         let listed = place.list(&directory).await?;
-        let mut directories = Vec::new();
-        for path in listed.common_prefixes.iter().filter(|path| !is_hidden(path)) {
-            let text = path.filename().unwrap_or_default();
-            if let Some(name) = AcidName::parse(text) {
-                let name = name.map_err(|reason| damaged(place.name(path), reason))?;
-                let is_compacted = match (name.kind, name.visibility) {
-                    (_, Some(_)) => true,
-                    (Kind::Base(_), None) => is_compacted(&place, path).await?,
-                    (Kind::Delta(_), None) => false,
-                };
-                directories.push(Directory { text: text.to_owned(), name, is_compacted });
-            }
-        }
+        let directories = directories(&place, &listed).await?;
         let state = match snapshot {
-            Some(snapshot) => {
-                let state = state::committed(directories.clone(), &snapshot.ids, snapshot.transactions.as_ref());
-                state.map_err(|(text, reason)| damaged(place.name(&directory.clone().join(text)), reason))?
-            }
+            Some(snapshot) => committed(&place, &directory, directories.clone(), snapshot)?,
             None => match state::compacted(&directories) {
                 Ok(state) => state,
                 Err(text) => {
@@ -145,15 +133,32 @@ impl Root {
         if snapshot.is_none_or(|snapshot| snapshot.transactions.is_none()) {
             warn_of_compactions(&place, &directory, &directories, &state);
         }
-        let State { chosen, has_originals } = state;
-        let mut root = Self { place, directory, data: Vec::new(), deletes: Vec::new() };
-        if has_originals {
+        let mut root = Self { place, directory, data: Vec::new(), deletes: Vec::new(), state };
+        if root.state.has_originals {
             root.add_originals(&listed).await?;
         }
-        for chosen in chosen {
+        for chosen in root.state.chosen.clone() {
             root.add(chosen, snapshot).await?;
         }
         Ok(Some(root))
+    }
+
+    /// Checks that none of its directories was replaced before they were listed, by what was committed after that: Hive
+    /// removes what a compaction or a statement has replaced.
+    ///
+    /// # Errors
+    /// One was replaced, or a directory cannot be listed.
+    pub(super) async fn check_unchanged(&self, now: &Snapshot) -> Result<()> {
+        let listed = self.place.list(&self.directory).await?;
+        let directories = directories(&self.place, &listed).await?;
+        let newer = committed(&self.place, &self.directory, directories, now)?;
+        let is_kept = |chosen: &Chosen| newer.chosen.iter().any(|newer| newer.directory == chosen.directory);
+        match self.state.chosen.iter().all(is_kept) && (newer.has_originals || !self.state.has_originals) {
+            true => Ok(()),
+            false => {
+                Err(Error::from(TableError::ReplacedMeanwhile { directory: self.place.name(&self.directory) }).into())
+            }
+        }
     }
 
     /// Adds the files from before the table became transactional.
@@ -287,6 +292,28 @@ impl Root {
             }
         }
     }
+}
+
+/// Returns the directories of changes in a directory.
+async fn directories(place: &Place, listed: &ListResult) -> Result<Vec<Directory>> {
+    let mut directories = Vec::new();
+    for path in listed.common_prefixes.iter().filter(|path| !is_hidden(path)) {
+        let text = path.filename().unwrap_or_default();
+        let Some(name) = AcidName::parse(text) else { continue };
+        let name = name.map_err(|reason| damaged(place.name(path), reason))?;
+        let is_compacted = match (name.kind, name.visibility) {
+            (_, Some(_)) => true,
+            (Kind::Base(_), None) => is_compacted(place, path).await?,
+            (Kind::Delta(_), None) => false,
+        };
+        directories.push(Directory { text: text.to_owned(), name, is_compacted });
+    }
+    Ok(directories)
+}
+
+fn committed(place: &Place, root: &Path, directories: Vec<Directory>, snapshot: &Snapshot) -> Result<State, Error> {
+    let state = state::committed(directories, &snapshot.ids, snapshot.transactions.as_ref());
+    state.map_err(|(text, reason)| damaged(place.name(&root.clone().join(text)), reason))
 }
 
 /// Whether a compaction has made a base whose name does not have its transaction, as before Hive 4.

@@ -185,7 +185,7 @@ impl Client {
         let version = self.call("getVersion", Struct::default()).await?.text(0).unwrap_or_default();
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major.is_none_or(|major| major < TRANSACTIONS_SINCE) {
-            let (server, table) = (self.addresses(), super::reader::name(table));
+            let (server, table) = (self.addresses(), format!("{CATALOG}.{}.{}", table.database, table.name));
             return Err(MetastoreError::Transactions { server, table, version }.into());
         }
         let mut result = self.call("get_open_txns", Struct::default()).await?;

@@ -23,7 +23,7 @@ use super::filter;
 use super::partitions::{Group, groups};
 use super::reader::{Reader, hive_columns, name, wrong};
 use crate::error::{Error, MetastoreError};
-use crate::hive_acid::{self, Opened, Snapshot};
+use crate::hive_acid::{self, Opened, Recorded, Snapshot};
 use crate::hive_text::HiveColumns;
 use crate::open::{open_listing, open_locations};
 use crate::options::InputOptions;
@@ -148,10 +148,14 @@ impl MetastoreTable {
         let (fields, options) = (self.path_columns.fields(), &reader.options);
         let listing = match &self.snapshot {
             Some(snapshot) => {
+                let found = Recorded::find(session, &locations, snapshot).await?;
+                found.check_unchanged(&self.client.snapshot(&self.recorded).await?).await?;
                 let (partitions, schema) = ((fields, values), &reader.schema);
-                match hive_acid::open_recorded(session, &locations, partitions, snapshot, options, schema).await? {
-                    Some(Opened::Table(table)) => return Ok(Some(Arc::new(table))),
-                    Some(Opened::Files(listing)) => listing,
+                match hive_acid::open_recorded(session, &locations, found, partitions, snapshot, options, schema)
+                    .await?
+                {
+                    Some(Opened::Table(table)) => return Ok(Some(table)),
+                    Some(Opened::Files(listing)) => *listing,
                     None => return Ok(None),
                 }
             }

@@ -29,6 +29,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::OptionForOtherFormat { key, found, .. } if let Some(keys) = version_keys_of(key, found) => {
             Some(format!("a version of {found} is chosen by one of {keys}"))
         }
+        ErrorKind::Table(TableError::ReplacedMeanwhile { .. }) => Some("run the query again".to_owned()),
         ErrorKind::Table(TableError::NotIceberg { .. }) => {
             Some("name the directory that contains metadata/, or a metadata file in it".to_owned())
         }
