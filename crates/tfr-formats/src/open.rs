@@ -203,7 +203,7 @@ pub(crate) async fn open_listing(
         }
     };
     let table = match schema {
-        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
+        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema, options.absent_is_null).await?,
         None => {
             let rule: LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
             DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?

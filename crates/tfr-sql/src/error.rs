@@ -9,6 +9,7 @@ mod files;
 mod foreign;
 mod formats;
 mod framing;
+mod metastore;
 mod planner;
 mod rebuild;
 mod shards;

@@ -35,6 +35,7 @@ mod interop;
 mod killed;
 mod kinds;
 mod matrix;
+mod metastore;
 mod network;
 mod nulls;
 mod object_stores;

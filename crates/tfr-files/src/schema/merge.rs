@@ -145,15 +145,21 @@ pub fn check_path_columns(path: &[FieldRef], schemas: &[SchemaRef], file_name: i
     Ok(())
 }
 
-/// Rejects a declared column that no file has, or whose values cannot be converted to the declared type. Files
+/// Rejects a declared column that no file has, unless `absent_is_null`, or whose values cannot be converted to the declared type. Files
 /// written before a column was added have nulls for it, if it is nullable.
 pub(crate) fn check_declared(
     declared: &Schema,
     schemas: &[SchemaRef],
+    absent_is_null: bool,
     file_name: impl Fn(usize) -> String,
 ) -> Result<()> {
     for field in declared.fields() {
-        check_known(field, schemas, &file_name)?;
+        if let Err(error) = check_known(field, schemas, &file_name) {
+            match absent_is_null {
+                true => log::warn!("{error}: it is NULL"),
+                false => return Err(error),
+            }
+        }
         for (file, schema) in schemas.iter().enumerate() {
             match schema.field_with_name(field.name()) {
                 Ok(found) => check_convertible(field, schemas, file, found.data_type(), &file_name)?,

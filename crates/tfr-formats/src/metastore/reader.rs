@@ -49,6 +49,8 @@ impl Reader {
         if options.format == Some(InputFormat::HiveText) {
             options.hive_text.columns = Some(columns);
         }
+        // As in Hive.
+        options.absent_is_null = true;
         let expected = of_table.schema();
         let mapping = match *own == table.storage.columns {
             true => None,

@@ -37,6 +37,8 @@ pub struct InputOptions {
     pub partitions: Option<SchemaRef>,
     /// The names of the columns in the path, of which those of the directories may differ by case.
     pub partition_names: Vec<String>,
+    /// Whether a declared column that no file has is null, instead of an error.
+    pub absent_is_null: bool,
     /// Whether files that belong to a [table format](tfr_files::TableFormat) are read as plain files.
     pub bare_files: bool,
     /// The dialect of CSV files.

@@ -128,6 +128,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(name) } => {
             conversion(name).map(|conversion| format!("convert it: {}", conversion.replace("FILE", file)))
         }
+        ErrorKind::Metastore(error) => super::metastore::hint(error),
         ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
         _ => None,
     }
