@@ -2,7 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::ipc::writer::FileWriter;
+use parquet::arrow::ArrowWriter;
 use serde_json::Value;
 use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
 
@@ -70,6 +75,29 @@ fn hugging_face_state_must_be_sound() {
         fs::write(directory.join("state.json"), state.replacen(from, to, 1)).unwrap();
         let refused = read(&table, "SELECT * FROM t").exits_with(1);
         assert!(refused.stderr.contains(problem) && refused.stderr.contains("state.json"), "{}", refused.stderr);
+    }
+}
+
+/// The rows are whole without the names of their labels.
+#[test]
+fn hugging_face_metadata_that_is_damaged_is_noted() {
+    let scratch = Scratch::default();
+    let schema = Schema::new(vec![Field::new("label", DataType::Int64, true)]);
+    let schema = Arc::new(schema.with_metadata([("huggingface".to_owned(), "{\"info\"".to_owned())].into()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    fs::write(scratch.join("a.arrow"), writer.into_inner().unwrap()).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), None).unwrap();
+    writer.write(&batch).unwrap();
+    fs::write(scratch.join("a.parquet"), writer.into_inner().unwrap()).unwrap();
+    for name in ["a.arrow", "a.parquet"] {
+        let query = format!("SELECT label FROM '{}'", scratch.join(name).display());
+        let found = run(tfr_sql().args([&query, "--format", "csv"])).success();
+        assert_eq!(found.stdout, "label\n1\n");
+        let noted =
+            format!("{name}: its metadata \"huggingface\" is damaged, so that names of labels are missing: EOF");
+        assert_eq!(found.stderr.matches(&noted).count(), 1, "{}", found.stderr);
     }
 }
 
