@@ -4,8 +4,12 @@ mod topics;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
@@ -198,6 +202,27 @@ async fn a_value_that_a_declared_type_cannot_hold_is_named_with_its_row() -> Res
     // Nothing is wrong with the values that are read.
     of_table(&context, "o", &format!("o={}/,\"types=x DECIMAL(18,2)\"", table.display())).await?;
     assert_eq!(rows(&context, "SELECT x FROM o WHERE x > 2").await?, ["3.00", "9007199254740993.00"]);
+    Ok(())
+}
+
+/// A file without any of the declared fields has another struct, which is not the declared one with NULLs.
+#[tokio::test]
+async fn a_declared_struct_shares_a_field_with_each_file() -> Result<()> {
+    let scratch = Scratch::default();
+    let context = session::of_command(1);
+    let structs = |name: &str| {
+        let field = Field::new(name, DataType::Int64, true);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        batch(Arc::new(StructArray::from(vec![(Arc::new(field), values)])))
+    };
+    scratch.parquet("t/1.parquet", &structs("a"), 10);
+    scratch.parquet("t/2.parquet", &structs("b"), 10);
+    let location = scratch.join("t");
+    let create =
+        format!("CREATE EXTERNAL TABLE d (x STRUCT<a BIGINT>) STORED AS PARQUET LOCATION '{}/'", location.display());
+    let refused = context.sql(&create).await.expect_err("2.parquet has no field a");
+    let ErrorKind::DeclaredType { file, column, .. } = kind(&refused) else { panic!("{refused}") };
+    assert!(file.ends_with("2.parquet") && column == "x", "{file} {column}");
     Ok(())
 }
 
