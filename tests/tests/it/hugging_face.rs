@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::writer::FileWriter;
 use parquet::arrow::ArrowWriter;
 use serde_json::Value;
-use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
+use tfr_tests::{Fault, Operation, Run, S3Server, Scratch, repository, run, tfr_sql};
 
 fn data_set(name: &str) -> String {
     repository().join("tests/data/hugging_face").join(name).display().to_string()
@@ -99,6 +99,28 @@ fn hugging_face_metadata_that_is_damaged_is_noted() {
             format!("{name}: its metadata \"huggingface\" is damaged, so that names of labels are missing: EOF");
         assert_eq!(found.stderr.matches(&noted).count(), 1, "{}", found.stderr);
     }
+}
+
+/// A store may answer to the name of a file that does not exist in any way: a plain directory is not asked for one.
+#[test]
+fn hugging_face_descriptions_are_read_only_if_they_are_listed() {
+    let server = S3Server::default();
+    let file = fs::read(data_set("cache/csv-train.arrow")).unwrap();
+    server.put("plain/a.arrow", file);
+    let query = format!("SELECT count(*) AS n FROM '{}'", server.url("plain/"));
+    let found = run(server.tfr_sql().args([&query, "--format", "csv"])).success();
+    assert_eq!(found.stdout, "n\n2\n");
+    let requests = server.requests();
+    let gets = requests.iter().filter(|request| request.operation == Operation::Get);
+    let others: Vec<_> = gets.filter(|request| !request.path.ends_with("/a.arrow")).collect();
+    assert!(others.iter().all(|request| !request.path.ends_with(".json")), "{:?}", others.len());
+    // One that is listed and cannot be read is named.
+    server.put_directory("saved/", Path::new(&data_set("saved")));
+    let first = server.requests().iter().filter(|request| request.operation == Operation::Get).count();
+    server.fail(Operation::Get, first, Fault::Status(403, String::new()));
+    let query = format!("SELECT id FROM '{}'", server.url("saved/"));
+    let found = run(server.tfr_sql().args([&query])).exits_with(1);
+    assert!(found.stderr.contains("saved/state.json: cannot read the data set"), "{}", found.stderr);
 }
 
 /// Returns the contents of the label files next to `features.json`, and how many features are labels.
