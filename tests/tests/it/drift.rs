@@ -120,15 +120,15 @@ fn batch(column: ArrayRef) -> RecordBatch {
 }
 
 fn doubles(values: &[f64]) -> RecordBatch {
-    batch(std::sync::Arc::new(Float64Array::from(values.to_vec())))
+    batch(Arc::new(Float64Array::from(values.to_vec())))
 }
 
 fn longs(values: &[i64]) -> RecordBatch {
-    batch(std::sync::Arc::new(Int64Array::from(values.to_vec())))
+    batch(Arc::new(Int64Array::from(values.to_vec())))
 }
 
 fn texts(values: &[&str]) -> RecordBatch {
-    batch(std::sync::Arc::new(StringArray::from(values.to_vec())))
+    batch(Arc::new(StringArray::from(values.to_vec())))
 }
 
 async fn of_table(context: &SessionContext, name: &str, spec: &str) -> Result<()> {
@@ -230,15 +230,15 @@ async fn a_declared_struct_shares_a_field_with_each_file() -> Result<()> {
 async fn times_are_never_wrapped() -> Result<()> {
     let scratch = Scratch::default();
     let context = session::of_command(1);
-    let micros = |values: Vec<i64>| batch(std::sync::Arc::new(TimestampMicrosecondArray::from(values)));
+    let micros = |values: Vec<i64>| batch(Arc::new(TimestampMicrosecondArray::from(values)));
     // 9999-12-31, which is beyond nanoseconds.
     let far = 253_402_214_400_000_000;
     scratch.arrow("far.arrow", &micros(vec![0, far]));
     let nanos = arrow::array::TimestampNanosecondArray::from(vec![1]);
-    scratch.arrow("fine.arrow", &batch(std::sync::Arc::new(nanos)));
+    scratch.arrow("fine.arrow", &batch(Arc::new(nanos)));
     scratch.parquet("p/far.parquet", &micros(vec![0, far]), 10);
     let nanos = arrow::array::TimestampNanosecondArray::from(vec![1]);
-    scratch.parquet("p/fine.parquet", &batch(std::sync::Arc::new(nanos)), 10);
+    scratch.parquet("p/fine.parquet", &batch(Arc::new(nanos)), 10);
     let error = rows(&context, &format!("SELECT x FROM '{}/*.arrow'", scratch.path().display())).await;
     assert!(error.expect_err("far").to_string().contains("row 1: column \"x\""));
     let pattern = format!("{}/p/*.parquet", scratch.path().display());
@@ -254,7 +254,7 @@ async fn times_are_never_wrapped() -> Result<()> {
 /// Each format: two files with `Id` and `ID`, of which each has a row.
 fn by_case(scratch: &Scratch) -> Vec<PathBuf> {
     let named = |name: &str, value: i64| {
-        RecordBatch::try_from_iter([(name, std::sync::Arc::new(Int64Array::from(vec![value])) as ArrayRef)]).unwrap()
+        RecordBatch::try_from_iter([(name, Arc::new(Int64Array::from(vec![value])) as ArrayRef)]).unwrap()
     };
     for format in ["parquet", "arrow", "csv", "json", "avro", "orc"] {
         fs::create_dir(scratch.join(format)).unwrap();

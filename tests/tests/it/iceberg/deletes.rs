@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray, TimestampMicrosecondArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
 use serde_json::{Value, json};
@@ -304,4 +304,21 @@ fn iceberg_field_by_which_files_are_partitioned_must_be_in_them() {
     assert_eq!(ask(&with("x", 4), "SELECT id, s['x'] AS x FROM t "), ["1,v"]);
     let found = read_with(&with("y", 5), "");
     assert!(found.code == Some(1) && found.stderr.contains("a.parquet: it has no column \"s.x\""), "{found:?}");
+}
+
+/// Files of others may have them. The other way round, the zone is UTC.
+#[test]
+fn iceberg_times_without_a_zone_are_not_read_from_instants() {
+    let scratch = Scratch::default();
+    let with = |in_table: &str, zone: Option<&str>| {
+        let mut table = Table::new(&scratch, "t");
+        table.fields = json!([{"id": 1, "name": "x", "required": false, "type": in_table}]);
+        let times = TimestampMicrosecondArray::from(vec![1]).with_timezone_opt(zone.map(str::to_owned));
+        table.files = vec![table.parquet("t/a.parquet", &[("x", Some(1), Arc::new(times) as ArrayRef)], 9)];
+        table.write()
+    };
+    assert_eq!(ask(&with("timestamptz", None), "SELECT x FROM t "), ["1970-01-01T00:00:00.000001Z"]);
+    let found = read_with(&with("timestamp", Some("UTC")), "");
+    let hint = "the file has instants and the table times without a zone, and nothing records which zone is meant";
+    assert!(found.code == Some(1) && found.stderr.contains(hint), "{}", found.stderr);
 }
