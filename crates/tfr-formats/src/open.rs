@@ -101,6 +101,9 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    if let (None, false, [location]) = (options.format, options.bare_files, locations.as_slice()) {
+        iceberg::check_not_metadata(location, listing.files())?;
+    }
     let split = options.tfrecord.split.as_deref();
     let (listing, is_data_set) = match options.format {
         None | Some(InputFormat::Arrow) => match hugging_face::files(session, &locations, &listing, split).await? {

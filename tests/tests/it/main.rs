@@ -34,6 +34,7 @@ mod images;
 mod interop;
 mod killed;
 mod kinds;
+mod lake;
 mod matrix;
 mod metastore;
 mod network;

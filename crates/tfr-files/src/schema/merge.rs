@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tfr_arrow::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
-use tfr_arrow::convert::can_convert;
+use tfr_arrow::convert::{can_convert, shares_fields};
 use tfr_arrow::nested::{item, key_and_value, same_type};
 use tfr_arrow::sql::sql_type;
 
@@ -234,7 +234,7 @@ fn check_convertible(
     found: &DataType,
     file_name: impl Fn(usize) -> String,
 ) -> Result<()> {
-    if can_convert(found, declared.data_type()) {
+    if can_convert(found, declared.data_type()) && shares_fields(found, declared.data_type()) {
         return Ok(());
     }
     let types = types_of(schemas, declared.name());

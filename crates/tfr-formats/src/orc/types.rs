@@ -75,6 +75,9 @@ impl Column {
     }
 }
 
+/// The attribute with the id of a column or part.
+const ICEBERG_ID: &str = "iceberg.id";
+
 /// How the types of a file are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TypeRules {
@@ -96,7 +99,11 @@ impl Type {
 
     /// Returns the id by which an Iceberg table finds the column or part.
     pub(super) fn id(&self) -> Option<i32> {
-        self.attribute("iceberg.id")?.parse().ok()
+        self.attribute(ICEBERG_ID)?.parse().ok()
+    }
+
+    fn malformed_id(&self) -> Option<&str> {
+        self.attribute(ICEBERG_ID).filter(|id| id.parse::<i32>().is_err())
     }
 
     /// Returns the unit that Iceberg records for a timestamp.
@@ -132,6 +139,10 @@ pub(super) fn columns(
     if root.kind != kind::STRUCT {
         let format = UnsupportedFormat::Named("ORC files of single values, not of rows,");
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
+    }
+    if let Some(id) = types.iter().find_map(Type::malformed_id).filter(|_| attributes) {
+        let reason = format!("a type in its footer has the id {id:?}, which is not a number of 32 bits");
+        return Err(ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: None, reason }.into());
     }
     let mut names = HashSet::new();
     let mut columns: Vec<Column> = Vec::with_capacity(root.subtypes.len());

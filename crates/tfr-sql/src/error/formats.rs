@@ -32,6 +32,19 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Table(TableError::NotIceberg { .. }) => {
             Some("name the directory that contains metadata/, or a metadata file in it".to_owned())
         }
+        ErrorKind::Table(TableError::IcebergMetadata { directory }) => {
+            let above = directory.trim_end_matches('/').strip_suffix("metadata").filter(|above| !above.is_empty());
+            Some(format!("name the directory above, which is the table: FROM '{}'", above.unwrap_or("./")))
+        }
+        ErrorKind::Table(TableError::TypeInFile {
+            expected: DataType::Timestamp(_, None),
+            found: DataType::Timestamp(_, Some(_)),
+            ..
+        }) => Some(
+            "the file has instants and the table times without a zone, and nothing records which zone is meant: write \
+             the file again with the type of the table"
+                .to_owned(),
+        ),
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }
