@@ -13,8 +13,8 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use serde_json::{Value, json};
 use tfr_tests::{Run, Scratch, finish, repository, run, tfr_sql};
 
-use crate::delta::copy;
-use crate::delta::rows::{rows_of, sorted};
+use crate::lake::copy;
+use crate::lake::rows::{rows_of, sorted};
 
 /// The metadata of an Iceberg table, as a catalog names it.
 const METADATA: &str = "meta_uuid/metadata/00002-a2c687ad-8579-456d-87d9-d9e3dd7fa671.metadata.json";
