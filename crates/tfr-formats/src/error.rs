@@ -1,5 +1,6 @@
 //! Errors of opening tables and reading their files.
 
+mod hive;
 mod line;
 mod table;
 
@@ -12,6 +13,7 @@ use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
 use crate::names::MAX_COLUMNS;
 
+pub use hive::HiveRefusal;
 pub use line::Line;
 pub use table::TableError;
 
@@ -507,6 +509,9 @@ pub enum ErrorKind {
     /// A table whose metadata determines its files cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A Hive table cannot be read, by its classes and properties.
+    #[error(transparent)]
+    HiveTable(#[from] HiveRefusal),
 }
 
 fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {

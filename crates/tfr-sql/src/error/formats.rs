@@ -32,6 +32,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Table(TableError::NotIceberg { .. }) => {
             Some("name the directory that contains metadata/, or a metadata file in it".to_owned())
         }
+        ErrorKind::HiveTable(refusal) => super::hive::hint(refusal),
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }
