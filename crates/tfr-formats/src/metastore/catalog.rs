@@ -65,8 +65,6 @@ pub struct RecordedPartition {
     pub values: Vec<String>,
     /// Where its rows are.
     pub storage: Storage,
-    /// Its properties.
-    pub properties: BTreeMap<String, String>,
 }
 
 impl Storage {
@@ -103,12 +101,6 @@ impl RecordedTable {
             view: fields.text(10).filter(|text| !text.is_empty()),
             table_type: fields.text(12).unwrap_or_default(),
         }
-    }
-
-    /// Returns a property, whose name may have any case.
-    pub fn property(&self, name: &str) -> Option<&str> {
-        let found = self.properties.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
     }
 }
 
@@ -177,7 +169,6 @@ impl Client {
         let partition = |mut fields: Struct| RecordedPartition {
             values: fields.texts(1),
             storage: Storage::of(fields.structure(6)),
-            properties: fields.properties(7),
         };
         let partitions: Vec<_> = result.structs(0).map(partition).collect();
         match partitions.iter().find(|partition| partition.values.len() != table.keys.len()) {

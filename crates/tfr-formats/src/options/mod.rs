@@ -145,6 +145,15 @@ impl InputOptions {
         {
             return Err(ErrorKind::OptionsExclude { first, second }.into());
         }
+        let [separator, quote, escape] = [hive.open_csv.separator, hive.open_csv.quote, hive.open_csv.escape];
+        let same = [
+            (separator == quote, "separator_char", "quote_char"),
+            (separator == escape, "separator_char", "escape_char"),
+            (quote == escape && quote != 0, "quote_char", "escape_char"),
+        ];
+        if let Some((_, first, second)) = same.into_iter().find(|(is_same, ..)| *is_same) {
+            return Err(ErrorKind::OptionsExclude { first, second }.into());
+        }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);
         let marks = [hive.collection_delimiter, hive.map_key_delimiter].into_iter().chain(hive.escape).chain(of_cells);

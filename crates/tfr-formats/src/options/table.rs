@@ -14,7 +14,7 @@ use super::values::{
 };
 use crate::csv::{MAX_RECORD_LIMIT, Types};
 use crate::delta::travel;
-use crate::hive_text::OnError;
+use crate::hive_text::{HiveSerde, JsonBinary, OnError};
 use crate::input_format::InputFormat::{
     self, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
 };
@@ -72,7 +72,7 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 17] = [
+static OWN: [(&[InputFormat], &[Input]); 19] = [
     (
         &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
         &[Input::new("format", "FORMAT", |options, value| {
@@ -249,13 +249,6 @@ static OWN: [(&[InputFormat], &[Input]); 17] = [
                 "\n" | "\\n" | "\\012" | "\\x0a" | "10" => Ok(()),
                 _ => Err("\\n: lines end with LF, CR or CR LF".to_owned()),
             }),
-            Input::new("schema", "COLUMNS", |options, value| {
-                set(&mut options.hive_text.columns, columns(value).map(Some))
-            })
-            .help(
-                "the columns as Hive declares them: `id BIGINT, tags ARRAY<STRING>`",
-                "texts `_col0`, `_col1` and so on",
-            ),
             Input::new("on_error", "WORD", |options, value| {
                 set(
                     &mut options.hive_text.on_error,
@@ -263,7 +256,41 @@ static OWN: [(&[InputFormat], &[Input]); 17] = [
                 )
             })
             .help("`null`, with a warning, or `error`, for cells that do not fit", "`null`"),
+            Input::new("serde", "NAME", |options, value| {
+                let names = [("lazy", HiveSerde::Lazy), ("opencsv", HiveSerde::OpenCsv), ("json", HiveSerde::Json)];
+                set(&mut options.hive_text.serde, one_of(value, &names))
+            })
+            .help("what a line is: `lazy`, `opencsv` or `json` ([SerDes](inputs.md#serdes-of-hive))", "`lazy`"),
+            Input::new("separator_char", "CHAR", |options, value| {
+                set(&mut options.hive_text.open_csv.separator, byte(value))
+            })
+            .help("of `opencsv`: between cells", "`,`"),
+            Input::new("quote_char", "CHAR", |options, value| {
+                set(&mut options.hive_text.open_csv.quote, byte(value))
+            })
+            .help("of `opencsv`: around cells", "`\"`"),
+            Input::new("escape_char", "CHAR", |options, value| {
+                // Hive takes a quote here for its default.
+                let escape = byte(value).map(|escape| if escape == b'"' { b'\\' } else { escape });
+                set(&mut options.hive_text.open_csv.escape, escape)
+            })
+            .help("of `opencsv`: before a quote or itself", "`\\`"),
+            Input::new("json_binary", "WORD", |options, value| {
+                let words = [("base64", JsonBinary::Base64), ("rawstring", JsonBinary::RawString)];
+                set(&mut options.hive_text.json_binary, one_of(value, &words))
+            })
+            .help("of `json`: bytes are `base64` or `rawstring`", "`base64`"),
         ],
+    ),
+    (
+        &[HiveText, Parquet, Orc, Avro, Arrow],
+        &[Input::new("schema", "COLUMNS", |options, value| {
+            set(&mut options.hive_text.columns, columns(value).map(Some))
+        })
+        .help(
+            "the columns as Hive declares them: `id BIGINT, tags ARRAY<STRING>`",
+            "those of the files; of Hive text `_col0`, `_col1` and so on",
+        )],
     ),
     (
         &[Parquet, Orc, Avro, Arrow, Csv, Json],
@@ -306,6 +333,12 @@ static OWN: [(&[InputFormat], &[Input]); 17] = [
                  ([INT96](types.md#parquet), [ORC](types.md#orc))",
             "`auto`",
         )],
+    ),
+    (
+        &[Orc],
+        &[Input::new("by_position", "", |options, value| set(&mut options.orc.by_position, boolean(value)))
+            .help("whether declared columns are found by their position, as in Hive, not by their name", "`false`")
+            .aliases(&["orc.force.positional.evolution"])],
     ),
     (
         &[Parquet],

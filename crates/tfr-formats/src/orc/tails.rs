@@ -21,6 +21,8 @@ pub(super) struct Tails {
     rules: TypeRules,
     calendar: CalendarOption,
     columns: ColumnNames,
+    /// Whether the declared columns are those of a file in their order, whatever their names.
+    by_position: bool,
     /// Collects the counts of ambiguous values.
     findings: Option<Arc<Findings>>,
     known: Mutex<HashMap<Path, (ObjectMeta, Arc<Tail>)>>,
@@ -30,13 +32,14 @@ impl Tails {
     pub(super) fn new(
         names: FileNames,
         unit: Option<TimestampUnit>,
+        by_position: bool,
         calendar: CalendarOption,
         columns: ColumnNames,
         findings: Option<Arc<Findings>>,
     ) -> Self {
         // Only tables with ids have files with such attributes.
         let rules = TypeRules { unit, attributes: columns.mapped().is_some_and(|columns| columns.by_id) };
-        Self { names, rules, calendar, columns, findings, known: Mutex::default() }
+        Self { names, rules, calendar, columns, by_position, findings, known: Mutex::default() }
     }
 
     /// Returns where ambiguous values are counted, if that was requested.
@@ -99,6 +102,13 @@ impl Tails {
             let names = names_in_table(columns, tail.schema().fields()).into_iter().zip(&tail.columns);
             // Such a name is in no table.
             return names.map(|(name, column)| name.unwrap_or_else(|| format!("\0{}", column.name))).collect();
+        }
+        if let Some(declared) = self.columns.declared().filter(|_| self.by_position) {
+            let named = tail.columns.iter().enumerate();
+            // Such a name is in no table.
+            return named
+                .map(|(index, column)| declared.get(index).cloned().unwrap_or_else(|| format!("\0{}", column.name)))
+                .collect();
         }
         let mut numbered = tail.columns.iter().enumerate();
         let has_no_names = numbered.all(|(index, column)| column.name == format!("_col{index}"));

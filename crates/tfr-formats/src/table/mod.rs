@@ -77,7 +77,7 @@ async fn open_with_reader(
     let format = match data_format {
         DataFormat::Avro => avro::format(session, names, columns, calendar),
         _ => {
-            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond) };
+            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond), ..OrcOptions::default() };
             orc::format(names, &options, calendar, columns, Findings::of(session.config()))
         }
     };

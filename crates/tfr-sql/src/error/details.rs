@@ -259,7 +259,7 @@ impl ErrorDetails {
                 self.class = match error {
                     MetastoreError::Address { .. } => ErrorClass::Usage,
                     MetastoreError::NoTable { .. } => ErrorClass::Missing,
-                    MetastoreError::NotFiles { .. } => ErrorClass::Query,
+                    MetastoreError::Refused { .. } => ErrorClass::Query,
                     MetastoreError::Recorded { .. } | MetastoreError::PartitionColumn { .. } => ErrorClass::Data,
                     _ => ErrorClass::Io,
                 };

@@ -45,6 +45,7 @@ pub fn hint(error: &Error) -> Option<String> {
              the file again with the type of the table"
                 .to_owned(),
         ),
+        ErrorKind::HiveTable(refusal) => super::hive::hint(refusal),
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }

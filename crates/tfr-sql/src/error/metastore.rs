@@ -22,11 +22,12 @@ pub(super) fn hint(error: &MetastoreError) -> Option<String> {
         MetastoreError::NoTable { .. } => {
             Some("SELECT * FROM hive.information_schema.tables has the names of all tables".to_owned())
         }
-        MetastoreError::NotFiles { view: Some(view), .. } => {
+        MetastoreError::Refused { view: Some(view), .. } => {
             let more = if view.chars().count() > LONGEST_VIEW { " ..." } else { "" };
             let view: String = view.chars().take(LONGEST_VIEW).collect();
             Some(format!("put the query of the view in its place: {view}{more}"))
         }
+        MetastoreError::Refused { refusal, .. } => super::hive::hint(refusal),
         _ => None,
     }
 }
