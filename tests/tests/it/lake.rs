@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
 
-mod rows;
+pub mod rows;
 
 use rows::{rows_of, sorted};
 

@@ -119,6 +119,8 @@ fn shop(server: &Server) {
     server.text("part/dt=2026-01-01/s=a%2Fb/n=1/000000_0", "5\u{1}x\u{2}y\n");
     let columns: [(&str, ArrayRef); 1] = [("id", Arc::new(Int64Array::from(vec![6])))];
     server.scratch.parquet("elsewhere/a.parquet", &RecordBatch::try_from_iter(columns).unwrap(), 10);
+    server.text("cells/f", "\"x;y\";\n");
+    server.text("objects/f", "{\"ID\":\"7\",\"m\":{\"k\":1}}\n");
     // As ALTER TABLE without CASCADE leaves them: the partitions have the columns of their time.
     server.text("changed/p=1/000000_0", "1\u{1}x\u{1}10\n");
     server.text("changed/p=2/000000_0", "2\u{1}y\u{1}not of the partition\n");
@@ -159,6 +161,12 @@ fn shop(server: &Server) {
         {"db": "shop", "table": "a_view", "columns": [["id", "int"]], "view": "SELECT id FROM shop.plain"},
         {"db": "shop", "table": "hbase", "columns": [["id", "int"]],
          "properties": {"storage_handler": "org.apache.hadoop.hive.hbase.HBaseStorageHandler"}},
+        {"db": "shop", "table": "cells", "columns": [["a", "string"], ["b", "string"]], "location": server.path("cells"), "format": "csv",
+         "serde_properties": {"separatorChar": ";"}},
+        {"db": "shop", "table": "objects", "columns": [["id", "int"], ["m", "map<string,int>"]], "location": server.path("objects"),
+         "format": "json"},
+        {"db": "shop", "table": "acid", "columns": [["id", "int"]], "format": "orc", "type": "MANAGED_TABLE",
+         "properties": {"transactional": "true", "transactional_properties": "insert_only"}},
         {"db": "shop", "table": "rc", "columns": [["id", "int"]], "location": server.path("empty"), "format": "rc"},
         {"db": "shop", "table": "deleted", "columns": [["x", "int"]], "location": server.path("dv_file"),
          "properties": {"spark.sql.sources.provider": "delta"}},
@@ -212,6 +220,8 @@ fn tables_of_a_server(version: &str) {
     let strict = server.run(&["SELECT * FROM hive.shop.changed", "--out", "strict", "--strict"]).exits_with(1);
     assert!(strict.stderr.contains("changed/p=4"), "{}", strict.stderr);
     assert_eq!(server.rows("SELECT * FROM hive.shop.renamed"), [json!({"a": 1, "bb": null, "p": 1})]);
+    assert_eq!(server.rows("SELECT * FROM hive.shop.cells"), [json!({"a": "x;y", "b": ""})]);
+    assert_eq!(server.rows("SELECT id, m['k'] AS k FROM hive.shop.objects"), [json!({"id": 7, "k": 1})]);
     assert_eq!(server.rows("SELECT * FROM hive.shop.empty"), [json!({}); 0]);
     for (table, path) in [("deleted", "dv_file/"), ("snapshots", METADATA)] {
         let count = |table: &str| server.run(&[&format!("SELECT count(*) FROM {table}")]).success().stdout;
@@ -224,7 +234,7 @@ fn tables_of_a_server(version: &str) {
     let databases = server.rows("SELECT schema_name FROM hive.information_schema.schemata");
     assert!(databases.contains(&json!({"schema_name": "shop"})), "{databases:?}");
 
-    let tables = ["a_view", "hbase", "rc", "narrowed", "absent", "plian"];
+    let tables = ["a_view", "acid", "hbase", "rc", "narrowed", "absent", "plian"];
     let errors = tables.map(|table| server.error(&format!("SELECT * FROM hive.shop.{table}")));
     let errors = errors.join("\n\n").replace(&server.scratch.path().display().to_string(), "DIR");
     insta::assert_snapshot!("metastore_errors", errors.replace(&server.port.to_string(), "PORT"));
@@ -264,7 +274,7 @@ fn sets_of_a_server(server: &Server) {
         task(&["task", "plan", "--index", index]);
     }
     task(&["finish", "plan"]);
-    let payloads = |set: &str| tfr_tests::payloads(&server.scratch.join(set));
+    let payloads = |set: &str| tfr_tests::read_shards(&server.scratch.join(set));
     assert_eq!(payloads("tasks"), payloads("set"));
     server.text("part/dt=2026-01-01/s=a%2Fb/n=1/000001_0", "7\n");
     let ended = server.run(&["rebuild", "set", "--out", "third"]).exits_with(1);
