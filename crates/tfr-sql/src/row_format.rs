@@ -62,11 +62,14 @@ fn parse_as_written(text: &str) -> Result<VecDeque<Statement>> {
     Ok(statements)
 }
 
+/// Options by their keys.
+type Options = Vec<(&'static str, String)>;
+
 /// The options that replace the clauses of a statement.
 struct Clause {
     /// The index of the statement.
     statement: usize,
-    options: Vec<(&'static str, String)>,
+    options: Options,
 }
 
 /// Removes the clauses from the statements that create tables.
@@ -314,7 +317,7 @@ impl Declaration {
     }
 
     /// Returns the statement without the clauses of Hive, and the options that they become.
-    fn translated(mut self, tokens: &[TokenWithSpan]) -> Result<(Vec<TokenWithSpan>, Vec<(&'static str, String)>)> {
+    fn translated(mut self, tokens: &[TokenWithSpan]) -> Result<(Vec<TokenWithSpan>, Options)> {
         let name = self.stored_as.as_ref().map(|(_, name)| name.to_uppercase());
         let input_format = name.as_deref().and_then(input_format_of);
         // Names of Hive alone.

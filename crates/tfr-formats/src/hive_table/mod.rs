@@ -98,6 +98,8 @@ impl HiveTable {
             Class::Orc if self.serde.is_some() && !self.columns.is_empty() => {
                 reader.options.retain(|(key, _)| *key != "by_position");
                 reader.options.push(("by_position", "true".to_owned()));
+                // Hive's TIMESTAMP has nanoseconds and all years, ours one of both.
+                reader.options.push(("timestamps", "cut".to_owned()));
             }
             // The metastore has names in lower case only.
             Class::Parquet | Class::Avro if self.serde.is_some() => {

@@ -63,7 +63,7 @@ fn hive_classes_determine_the_reader() {
             io("orc.OrcSerde"),
             io("orc.OrcInputFormat"),
             InputFormat::Orc,
-            vec!["by_position=true".to_owned(), schema.clone()],
+            vec!["by_position=true".to_owned(), "timestamps=cut".to_owned(), schema.clone()],
         ),
         (
             serde2("avro.AvroSerDe"),

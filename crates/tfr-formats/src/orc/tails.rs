@@ -90,9 +90,21 @@ impl Tails {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether digits of timestamps beyond a microsecond are cut off.
+    pub(super) fn cuts_timestamps(&self) -> bool {
+        self.rules.unit == Some(TimestampUnit::MicrosecondCut)
+    }
+
     /// Returns how the columns are found, where the metadata of a table determines it.
     pub(super) fn mapped(&self) -> Option<&Arc<ColumnsInFiles>> {
         self.columns.mapped()
+    }
+
+    /// Returns the declared columns behind those of a file, if columns are found by position. They are null: the table got
+    /// them after the file was written.
+    pub(super) fn later_columns(&self, tail: &Tail) -> &[String] {
+        let declared = self.columns.declared().filter(|_| self.by_position).unwrap_or_default();
+        declared.get(tail.columns.len()..).unwrap_or_default()
     }
 
     /// Returns the table's names for the columns of a file. Hive before version 2 named them `_col0`, `_col1`, ...;

@@ -115,7 +115,7 @@ fn hive_show_create_table_is_parsed() {
     let orc = "CREATE TABLE t (a INT) ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde' WITH SERDEPROPERTIES \
         ('serialization.format'='1') STORED AS INPUTFORMAT 'org.apache.hadoop.hive.ql.io.orc.OrcInputFormat' OUTPUTFORMAT 'x' \
         LOCATION 'x'";
-    assert_eq!(options(orc), ["by_position='true'", "schema='`a` int'"]);
+    assert_eq!(options(orc), ["by_position='true'", "timestamps='cut'", "schema='`a` int'"]);
     let class = "org.apache.hadoop.hive.ql.io.RCFileInputFormat".to_owned();
     let rc = orc.replace("org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", &class);
     assert_eq!(refused(&rc), HiveRefusal::InputFormat { class });
