@@ -27,6 +27,7 @@ mod examples;
 mod faults;
 mod foreign;
 mod golden;
+mod hdfs;
 mod hidden;
 mod hugging_face;
 mod iceberg;
