@@ -13,7 +13,7 @@ use arrow_ord::cmp::distinct;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, TimeUnit};
 
 use crate::kinds::{is_binary, is_number, is_scalar_with_text, is_text};
-use crate::nested::item;
+use crate::nested::{item, key_and_value, struct_fields, value_type};
 use crate::visible::{masked, without_null_ranges};
 
 /// A value that a type cannot represent.
@@ -51,8 +51,8 @@ impl From<ArrowError> for Failure {
 
 /// Whether [`convert`] supports converting `found` to `wanted`. Individual values may still not fit.
 ///
-/// Fields of structs are matched by name. A wanted field that is not in `found` becomes null, and must be nullable.
-/// At least one field must be in both.
+/// Fields of structs are matched by name. A wanted field that is not in `found` becomes null, and must be nullable. A
+/// struct may have no field in common, see [`shares_fields`].
 pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
     use DataType::{Dictionary, Map, Null, RunEndEncoded, Struct};
     if found == wanted {
@@ -63,14 +63,10 @@ pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
         (RunEndEncoded(_, values), _) => can_convert(values.data_type(), wanted),
         (Dictionary(_, values), _) => can_convert(values, wanted),
         (_, Dictionary(_, values)) => !values.is_nested() && can_convert(found, values),
-        (Struct(found), Struct(wanted)) => {
-            let is_known = |field: &FieldRef| found.find(field.name()).is_some();
-            wanted.iter().any(is_known)
-                && wanted.iter().all(|field| match found.find(field.name()) {
-                    Some((_, part)) => can_convert(part.data_type(), field.data_type()),
-                    None => field.is_nullable(),
-                })
-        }
+        (Struct(found), Struct(wanted)) => wanted.iter().all(|field| match found.find(field.name()) {
+            Some((_, part)) => can_convert(part.data_type(), field.data_type()),
+            None => field.is_nullable(),
+        }),
         (Map(found, _), Map(wanted, _)) => match (found.data_type(), wanted.data_type()) {
             (Struct(found), Struct(wanted)) => {
                 found.len() == 2
@@ -86,6 +82,25 @@ pub fn can_convert(found: &DataType, wanted: &DataType) -> bool {
             (Some(found), Some(wanted)) => can_convert(found.data_type(), wanted.data_type()),
             _ => can_convert_scalar(found, wanted),
         },
+    }
+}
+
+/// Whether each struct of `wanted` has a field of the struct that it is converted from. Where columns are declared,
+/// another name is more likely an error than a field that is null everywhere.
+pub fn shares_fields(found: &DataType, wanted: &DataType) -> bool {
+    let (found, wanted) = (value_type(found), value_type(wanted));
+    if let (Some(found), Some(wanted)) = (key_and_value(found), key_and_value(wanted)) {
+        let pairs = [(found.0, wanted.0), (found.1, wanted.1)];
+        return pairs.iter().all(|(found, wanted)| shares_fields(found.data_type(), wanted.data_type()));
+    }
+    if let (Some(found), Some(wanted)) = (struct_fields(found), struct_fields(wanted)) {
+        let mut shared = wanted.iter().filter_map(|field| Some((found.find(field.name())?.1, field))).peekable();
+        return shared.peek().is_some()
+            && shared.all(|(found, wanted)| shares_fields(found.data_type(), wanted.data_type()));
+    }
+    match (item(found), item(wanted)) {
+        (Some(found), Some(wanted)) => shares_fields(found.data_type(), wanted.data_type()),
+        _ => true,
     }
 }
 

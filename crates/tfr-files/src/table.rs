@@ -22,6 +22,7 @@ use serde_json::Value;
 use tfr_arrow::common_type::LeafRule;
 use tokio::sync::OnceCell;
 
+use crate::findings::Findings;
 use crate::listing::listed::Listing;
 use crate::listing::partition::over_path_columns;
 use crate::planned::{OpenedTable, PlannedTables};
@@ -83,7 +84,7 @@ impl DirectoryTable {
     }
 
     /// Reads the schema of every file and creates a table of the columns `declared`, which may include those of the
-    /// path.
+    /// path. With `absent_is_null`, a column that no file has is null, with a warning, unless the session is strict.
     ///
     /// # Errors
     /// - A file is not of the format, or is damaged.
@@ -94,14 +95,16 @@ impl DirectoryTable {
         listing: Listing,
         format: Arc<dyn FileFormat>,
         declared: &Schema,
+        absent_is_null: bool,
     ) -> Result<Self> {
+        let is_strict = Findings::of(session.config()).is_some_and(|findings| findings.is_strict());
         let infer = |index| infer_schema(session, &listing, &format, index).boxed();
         let schemas = read_each(session, (0..listing.files().len()).map(infer)).await?;
         let name = |index: usize| listing.names().name(&listing.files()[index].location);
         let declared = unreadable::with_marks(&Arc::new(declared.clone()), &schemas, true);
         let table = Self::with_schema(listing.clone(), format, &declared);
         merge::warn_of_names_by_case(&merge::names_of(&schemas), name);
-        merge::check_declared(table.schema.file_schema(), &schemas, name)?;
+        merge::check_declared(table.schema.file_schema(), &schemas, absent_is_null && !is_strict, name)?;
         Ok(table)
     }
 

@@ -1,5 +1,6 @@
 //! Errors of opening tables and reading their files.
 
+mod hive;
 mod line;
 mod metastore;
 mod table;
@@ -13,6 +14,7 @@ use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
 use crate::names::MAX_COLUMNS;
 
+pub use hive::HiveRefusal;
 pub use line::Line;
 pub use metastore::MetastoreError;
 pub use table::TableError;
@@ -512,6 +514,9 @@ pub enum ErrorKind {
     /// A Hive Metastore, or one of its tables, cannot be read.
     #[error(transparent)]
     Metastore(#[from] MetastoreError),
+    /// A Hive table cannot be read, by its classes and properties.
+    #[error(transparent)]
+    HiveTable(#[from] HiveRefusal),
 }
 
 fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {

@@ -16,9 +16,10 @@ use datafusion_common::{DataFusionError, Result};
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tfr_arrow::labels;
-use tfr_files::{Listing, Location, store_of};
+use tfr_files::{Door, Listing, Location, files_of_directory, store_of};
 
 use crate::error::{Error, TableError};
 
@@ -49,7 +50,8 @@ pub(crate) async fn files(
         return Ok(None);
     }
     let (store_url, store) = store_of(session, locations)?;
-    let directory = Directory { store: Arc::clone(&store), location, found: found.files() };
+    let door = Door::of(session.config());
+    let directory = Directory { store: Arc::clone(&store), door, location, found: found.files() };
     let Some(files) = directory.files(split).await? else { return Ok(None) };
     let listing = Listing::of_files(store_url, store, vec![(location, files)])?;
     Ok(Some(listing.with_owners(found.owners().to_vec())))
@@ -58,6 +60,7 @@ pub(crate) async fn files(
 /// A directory that may be a data set.
 struct Directory<'a> {
     store: Arc<dyn ObjectStore>,
+    door: Door,
     location: &'a Location,
     /// The files in it and below it.
     found: &'a [ObjectMeta],
@@ -66,7 +69,8 @@ struct Directory<'a> {
 impl Directory<'_> {
     async fn files(&self, split: Option<&str>) -> Result<Option<Vec<ObjectMeta>>> {
         let root = self.location.key();
-        if let Some(dict) = self.json(&root.clone().join(DICT)).await? {
+        let descriptions = self.descriptions(root).await;
+        if let Some(dict) = self.json(&descriptions, DICT).await? {
             let listed = dict.get("splits").and_then(Value::as_array);
             let known: Option<Vec<_>> = listed.and_then(|names| names.iter().map(Value::as_str).collect());
             let known = known.ok_or_else(|| {
@@ -75,7 +79,8 @@ impl Directory<'_> {
             let mut files = Vec::new();
             for name in self.chosen(&known, split)? {
                 let directory = root.clone().join(name);
-                let Some((listed, _)) = self.state(&directory).await? else {
+                let descriptions = self.descriptions(&directory).await;
+                let Some((listed, _)) = self.state(&directory, &descriptions).await? else {
                     let reason = format!("it lists the split {name}, which has no {STATE}");
                     return Err(self.damaged(&root.clone().join(DICT), reason));
                 };
@@ -83,14 +88,14 @@ impl Directory<'_> {
             }
             return Ok(Some(files));
         }
-        if let Some((files, known)) = self.state(root).await? {
+        if let Some((files, known)) = self.state(root, &descriptions).await? {
             let known: Vec<_> = known.iter().map(String::as_str).collect();
             return match split {
                 Some(_) => self.chosen(&known, split).map(|_| Some(files)),
                 None => Ok(Some(files)),
             };
         }
-        let info = self.json(&root.clone().join(INFO)).await?;
+        let info = self.json(&descriptions, INFO).await?;
         let splits = info.as_ref().and_then(|info| info.get("splits")?.as_object());
         let Some(splits) = splits else { return Ok(None) };
         let known: Vec<_> = splits.keys().map(String::as_str).collect();
@@ -123,9 +128,13 @@ impl Directory<'_> {
     }
 
     /// Returns the files that a `state.json` lists, and the name of its split if it has one.
-    async fn state(&self, directory: &Path) -> Result<Option<(Vec<ObjectMeta>, Option<String>)>> {
+    async fn state(
+        &self,
+        directory: &Path,
+        descriptions: &[ObjectMeta],
+    ) -> Result<Option<(Vec<ObjectMeta>, Option<String>)>> {
         let path = directory.clone().join(STATE);
-        let Some(state) = self.json(&path).await? else { return Ok(None) };
+        let Some(state) = self.json(descriptions, STATE).await? else { return Ok(None) };
         let Some(listed) = state.get("_data_files").and_then(Value::as_array) else { return Ok(None) };
         let is_selection = |key: &str| state.get(key).and_then(Value::as_array).is_some_and(|files| !files.is_empty());
         if ["_indices_data_files", "_indices_files"].into_iter().any(is_selection) {
@@ -154,12 +163,26 @@ impl Directory<'_> {
         })
     }
 
-    async fn json(&self, path: &Path) -> Result<Option<Value>> {
-        let text = match self.store.get(path).await {
-            Ok(got) => got.bytes().await?,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+    /// Returns the files that may describe a data set. A directory that cannot be listed has none: its files were listed
+    /// otherwise, and are read as they are.
+    async fn descriptions(&self, directory: &Path) -> Vec<ObjectMeta> {
+        let files = files_of_directory(self.store.as_ref(), &self.door, self.location, directory).await;
+        let mut files = files.unwrap_or_else(|error| {
+            log::debug!("{}: {error}", self.location.file_names().name(directory));
+            Vec::new()
+        });
+        files.retain(|file| file.location.filename().is_some_and(|name| [DICT, STATE, INFO].contains(&name)));
+        files
+    }
+
+    /// Reads a file, if it is one of those that may describe a data set.
+    async fn json(&self, descriptions: &[ObjectMeta], name: &str) -> Result<Option<Value>> {
+        let Some(file) = descriptions.iter().find(|file| file.location.filename() == Some(name)) else {
+            return Ok(None);
         };
+        let path = &file.location;
+        let read = async { self.store.get(path).await?.bytes().await };
+        let text = read.await.map_err(|error| self.damaged(path, error.to_string()))?;
         serde_json::from_slice(&text).map(Some).map_err(|error| self.damaged(path, error.to_string()))
     }
 
@@ -181,6 +204,15 @@ fn split_of(name: &str) -> Option<&str> {
 
 /// The key of the metadata of a schema that has the features as JSON.
 const FEATURES: &str = "huggingface";
+
+/// Warns of the metadata of a schema that should have the features and is damaged, so that columns lack the names of
+/// their labels.
+pub(crate) fn warn_of_damage(metadata: &HashMap<String, String>, file: &str) {
+    let error = metadata.get(FEATURES).and_then(|text| serde_json::from_str::<IgnoredAny>(text).err());
+    if let Some(error) = error {
+        log::warn!("{file}: its metadata \"{FEATURES}\" is damaged, so that names of labels are missing: {error}");
+    }
+}
 
 /// Adds the names of labels in the metadata of a schema to its columns of `ClassLabel`, and of lists of these.
 pub(crate) fn with_labels(fields: Vec<Field>, metadata: &HashMap<String, String>) -> Vec<Field> {

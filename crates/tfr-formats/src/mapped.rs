@@ -7,7 +7,7 @@ mod batches;
 mod columns;
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -86,25 +86,43 @@ pub(crate) struct Ambiguous {
     pub(crate) found: Vec<String>,
 }
 
-/// Locates a column of the table among those of a file. `None` if the file has no such column.
-pub(crate) fn locate(columns: &ColumnsInFiles, field: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
-    let mut known = columns.columns.iter().enumerate();
-    match known.find(|(_, column)| column.name == *field.name()) {
-        Some((position, column)) => {
-            let locator = Locator::of(columns, file);
-            let index = locator.index_at_top(position, column, file)?;
-            index.map(|index| locator.found(index, column, field, file)).transpose()
+/// Locates columns of a table among those of a file.
+pub(crate) struct FileColumns<'a> {
+    /// The columns, each with its position.
+    columns: HashMap<&'a str, (usize, &'a ColumnInFiles)>,
+    file: Keys<'a>,
+}
+
+impl<'a> FileColumns<'a> {
+    pub(crate) fn new(columns: &'a ColumnsInFiles, file: &'a Fields) -> Self {
+        let by_name = columns.columns.iter().enumerate().rev();
+        let by_name = by_name.map(|(position, column)| (column.name.as_str(), (position, column)));
+        Self { columns: by_name.collect(), file: Keys::of(Locator::of(columns, file), file) }
+    }
+
+    /// Locates a column. `None` if the file has no such column.
+    pub(crate) fn locate(&self, field: &FieldRef) -> Result<Option<Located>, Ambiguous> {
+        match self.columns.get(field.name().as_str()) {
+            Some((position, column)) => {
+                let index = self.file.index_at_top(*position, column)?;
+                index.map(|index| self.file.found(index, column, field)).transpose()
+            }
+            None => Ok(None),
         }
-        None => Ok(None),
+    }
+
+    /// Returns how a column is found in files.
+    pub(crate) fn column(&self, name: &str) -> Option<&'a ColumnInFiles> {
+        self.columns.get(name).map(|(_, column)| *column)
     }
 }
 
 /// Returns for each column of a file its name in the table, if it is one of the table.
 pub(crate) fn names_in_table(columns: &ColumnsInFiles, file: &Fields) -> Vec<Option<String>> {
-    let locator = Locator::of(columns, file);
+    let keys = Keys::of(Locator::of(columns, file), file);
     let mut names = vec![None; file.len()];
     for (position, column) in columns.columns.iter().enumerate() {
-        if let Ok(Some(index)) = locator.index_at_top(position, column, file) {
+        if let Ok(Some(index)) = keys.index_at_top(position, column) {
             names[index] = Some(column.name.clone());
         }
     }
@@ -136,6 +154,83 @@ pub(crate) fn has_field_ids(file: &Fields) -> bool {
     file.iter().any(|field| field_id(field).is_some() || any_id(field.data_type()))
 }
 
+/// The columns of a file, or the fields of a struct in it, by what identifies them.
+struct Keys<'a> {
+    locator: Locator,
+    fields: &'a Fields,
+    found: HashMap<Key<'a>, Vec<usize>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Id(i32),
+    Name(&'a str),
+    /// A name in lower case.
+    Folded(String),
+}
+
+impl<'a> Keys<'a> {
+    fn of(locator: Locator, fields: &'a Fields) -> Self {
+        let mut found: HashMap<Key<'a>, Vec<usize>> = HashMap::new();
+        for (index, field) in fields.iter().enumerate() {
+            let name = Key::Name(field.name());
+            let keys = match locator {
+                Locator::Id => [field_id(field).map(Key::Id), None],
+                Locator::Names => [Some(name), None],
+                Locator::Name | Locator::Position => [Some(name), Some(Key::Folded(field.name().to_lowercase()))],
+            };
+            keys.into_iter().flatten().for_each(|key| found.entry(key).or_default().push(index));
+        }
+        Self { locator, fields, found }
+    }
+
+    /// Locates a column, or a field. `None` if there is no such one.
+    fn field(&self, column: &ColumnInFiles, wanted: &FieldRef) -> Result<Option<Located>, Ambiguous> {
+        self.index(column)?.map(|index| self.found(index, column, wanted)).transpose()
+    }
+
+    /// Returns a column that is at an index.
+    fn found(&self, index: usize, column: &ColumnInFiles, wanted: &FieldRef) -> Result<Located, Ambiguous> {
+        let found = &self.fields[index];
+        let (data_type, defaults) = self.locator.data_type(&column.parts, wanted.data_type(), found.data_type())?;
+        let field = wanted.as_ref().clone().with_name(found.name()).with_data_type(data_type);
+        Ok(Located { index, field: Arc::new(field), defaults })
+    }
+
+    /// Returns the index of a column of the table, the one at `position` of them.
+    fn index_at_top(&self, position: usize, column: &ColumnInFiles) -> Result<Option<usize>, Ambiguous> {
+        match self.locator {
+            Locator::Position => Ok((position < self.fields.len()).then_some(position)),
+            _ => self.index(column),
+        }
+    }
+
+    fn index(&self, column: &ColumnInFiles) -> Result<Option<usize>, Ambiguous> {
+        let indices: BTreeSet<usize> = match self.locator {
+            Locator::Id => column.id.into_iter().flat_map(|id| self.with(&Key::Id(id))).collect(),
+            Locator::Names => column.names.iter().flat_map(|name| self.with(&Key::Name(name))).collect(),
+            Locator::Name | Locator::Position => match self.with(&Key::Name(&column.in_file)).next() {
+                Some(first) => [first].into(),
+                // Writers need not keep the case of names.
+                None => self.with(&Key::Folded(column.in_file.to_lowercase())).collect(),
+            },
+        };
+        let mut indices = indices.into_iter();
+        match (indices.next(), indices.next()) {
+            (first, None) => Ok(first),
+            (first, second) => {
+                let found = first.into_iter().chain(second).map(|index| self.fields[index].name().clone());
+                Err(Ambiguous { column: column.name.clone(), found: found.collect() })
+            }
+        }
+    }
+
+    fn with<'b>(&'b self, key: &Key<'b>) -> impl Iterator<Item = usize> + use<'b> {
+        let found: &'b HashMap<Key<'b>, Vec<usize>> = &self.found;
+        found.get(key).into_iter().flatten().copied()
+    }
+}
+
 /// How columns and their parts are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locator {
@@ -157,57 +252,6 @@ impl Locator {
             (FoundBy::Id, FilesWithoutIds::ByNames) if !has_field_ids(file) => Self::Names,
             (FoundBy::Id, _) => Self::Id,
         }
-    }
-
-    fn field(self, column: &ColumnInFiles, wanted: &FieldRef, file: &Fields) -> Result<Option<Located>, Ambiguous> {
-        let index = self.index(column, file)?;
-        index.map(|index| self.found(index, column, wanted, file)).transpose()
-    }
-
-    /// Returns a column that is at an index of the file.
-    fn found(
-        self,
-        index: usize,
-        column: &ColumnInFiles,
-        wanted: &FieldRef,
-        file: &Fields,
-    ) -> Result<Located, Ambiguous> {
-        let found = &file[index];
-        let (data_type, defaults) = self.data_type(&column.parts, wanted.data_type(), found.data_type())?;
-        let field = wanted.as_ref().clone().with_name(found.name()).with_data_type(data_type);
-        Ok(Located { index, field: Arc::new(field), defaults })
-    }
-
-    /// Returns the index of a column of the table, the one at `position` of them.
-    fn index_at_top(self, position: usize, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
-        match self {
-            Self::Position => Ok((position < file.len()).then_some(position)),
-            _ => self.index(column, file),
-        }
-    }
-
-    fn index(self, column: &ColumnInFiles, file: &Fields) -> Result<Option<usize>, Ambiguous> {
-        let only = |is: &dyn Fn(&Field) -> bool| {
-            let mut found = (0..file.len()).filter(|index| is(&file[*index]));
-            match (found.next(), found.next()) {
-                (first, None) => Ok(first),
-                (first, Some(second)) => {
-                    let found = first.into_iter().chain([second]).map(|index| file[index].name().clone()).collect();
-                    Err(Ambiguous { column: column.name.clone(), found })
-                }
-            }
-        };
-        match self {
-            Self::Id => return only(&|field| column.id.is_some() && field_id(field) == column.id),
-            Self::Names => return only(&|field| column.names.contains(field.name())),
-            Self::Name | Self::Position => {}
-        }
-        if let Some(index) = file.iter().position(|field| *field.name() == column.in_file) {
-            return Ok(Some(index));
-        }
-        // Writers need not keep the case of names.
-        let folded = column.in_file.to_lowercase();
-        only(&|field| field.name().to_lowercase() == folded)
     }
 
     /// Returns a type of the table with the names of the file, and the values of what the file lacks of it.
@@ -266,9 +310,11 @@ impl Locator {
         file: &Fields,
     ) -> Result<(DataType, Defaults), Ambiguous> {
         let mut defaults = Vec::with_capacity(wanted.len());
+        let keys = Keys::of(self, file);
+        let parts: HashMap<&str, &ColumnInFiles> = parts.iter().rev().map(|part| (part.name.as_str(), part)).collect();
         let fields = wanted.iter().map(|field| {
-            let part = parts.iter().find(|part| part.name == *field.name());
-            if let Some(located) = part.map(|part| self.field(part, field, file)).transpose()?.flatten() {
+            let part = parts.get(field.name().as_str());
+            if let Some(located) = part.map(|part| keys.field(part, field)).transpose()?.flatten() {
                 defaults.push(located.defaults);
                 return Ok(located.field);
             }
@@ -316,8 +362,9 @@ impl PhysicalExprAdapterFactory for MappedFactory {
     ) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let mut columns = HashMap::new();
         let mut in_file = Vec::new();
+        let file = FileColumns::new(&self.columns, physical_file_schema.fields());
         for field in logical_file_schema.fields() {
-            let located = match locate(&self.columns, field, physical_file_schema.fields()) {
+            let located = match file.locate(field) {
                 Ok(located) => located,
                 Err(Ambiguous { column, found }) => {
                     return internal_err!("column {column:?} of the table is one of {found:?} in the file");

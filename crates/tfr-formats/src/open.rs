@@ -121,6 +121,9 @@ pub async fn open_locations(
         }
         listing => listing?,
     };
+    if let (None, false, [location]) = (options.format, options.bare_files, locations.as_slice()) {
+        iceberg::check_not_metadata(location, listing.files())?;
+    }
     let split = options.tfrecord.split.as_deref();
     let (listing, is_data_set) = match options.format {
         None | Some(InputFormat::Arrow) => match hugging_face::files(session, &locations, &listing, split).await? {
@@ -157,8 +160,9 @@ pub(crate) async fn open_listing(
     let declared = schema.iter().chain(&options.partitions);
     let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
     let names = listing.names().clone();
-    let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
     let found = format_of(session, &listing, options).await?;
+    let schema = declared_columns(options, found, schema, &listing)?;
+    let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
     let findings = Findings::of(session.config());
     if schema.is_some() && options.types.is_some() {
         return plan_err!("the columns are declared twice: by the statement and by its option types");
@@ -200,22 +204,13 @@ pub(crate) async fn open_listing(
             let needs_end = listing.files().iter().any(is_piped);
             arrow::format(names, columns, needs_end)
         }
+        InputFormat::Orc if options.orc.by_position && schema.is_none() => {
+            return plan_err!("the columns are found by position, but none are declared");
+        }
         InputFormat::Orc => orc::format(names, &options.orc, options.calendar.clone(), columns, findings),
         InputFormat::HiveText => {
-            let declared = options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema()));
-            if let Some(declared) = &declared {
-                if schema.is_some() {
-                    return plan_err!("the columns are declared twice: by the statement and by its option schema");
-                }
-                // Its cells would be mistaken for those of the next column.
-                let mut path = listing.partitions().fields().iter();
-                if let Some(field) = path.find(|field| declared.column_with_name(field.name()).is_some()) {
-                    let (file, column) = (listing.file_names().next().unwrap_or_default(), field.name().clone());
-                    return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
-                }
-            }
             let format = hive_text::format(options.hive_text.clone(), names);
-            return open_hive_text(session, listing, format, schema.or(declared)).await;
+            return open_hive_text(session, listing, format, schema).await;
         }
         InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
         format @ (InputFormat::Delta | InputFormat::Iceberg) => {
@@ -223,7 +218,7 @@ pub(crate) async fn open_listing(
         }
     };
     let table = match schema {
-        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema).await?,
+        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema, options.absent_is_null).await?,
         None => {
             let rule: LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
             DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
@@ -234,6 +229,30 @@ pub(crate) async fn open_listing(
         (Some((tables, key)), Some(found)) if tables.records() => table.recorded(tables, key, found),
         _ => table,
     }))
+}
+
+/// Returns the declared columns: those of the statement, or those of the option `schema`.
+fn declared_columns(
+    options: &InputOptions,
+    found: InputFormat,
+    schema: Option<SchemaRef>,
+    listing: &Listing,
+) -> Result<Option<SchemaRef>, DataFusionError> {
+    // There the option is a file.
+    let Some(columns) = options.hive_text.columns.as_ref().filter(|_| found != InputFormat::TfRecord) else {
+        return Ok(schema);
+    };
+    if schema.is_some() {
+        return plan_err!("the columns are declared twice: by the statement and by its option schema");
+    }
+    let declared = columns.schema();
+    // Cells would be mistaken for those of the next column.
+    let mut path = listing.partitions().fields().iter();
+    if let Some(field) = path.find(|field| declared.column_with_name(field.name()).is_some()) {
+        let (file, column) = (listing.file_names().next().unwrap_or_default(), field.name().clone());
+        return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
+    }
+    Ok(Some(Arc::new(declared)))
 }
 
 /// Opens a table whose files another process has read.
@@ -247,6 +266,7 @@ async fn open_planned(
     let planned = PlannedParquet::of_value(&table.format)?;
     let (found, path) = table.columns()?;
     let listing = Listing::planned(session, locations, &path)?;
+    let schema = declared_columns(options, InputFormat::Parquet, schema, &listing)?;
     let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
     let (parquet, calendar) = (&options.parquet, options.calendar.clone());
     let format = parquet::format(session, &listing, parquet, calendar, columns, schema, Some(planned)).await?;

@@ -6,6 +6,8 @@
 
 use std::env;
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use tfr_files::Door;
@@ -151,13 +153,24 @@ fn credentials(door: &Door) -> Vec<PathBuf> {
             }
             Service::Azure => paths.extend(variables(&["AZURE_FEDERATED_TOKEN_FILE"])),
             Service::Hdfs => {
-                paths.push("/etc/krb5.conf".into());
-                paths.extend(variables(&["HADOOP_CONF_DIR", "KRB5_CONFIG", "KRB5CCNAME"]));
+                paths.extend(["/etc/krb5.conf", "/etc/krb5.conf.d", "/etc/passwd"].map(PathBuf::from));
+                paths.extend(variables(&["HADOOP_CONF_DIR", "HADOOP_TOKEN_FILE_LOCATION", "KRB5_CONFIG"]));
+                paths.extend(variables(&["HADOOP_HOME"]).into_iter().map(|home| home.join("etc/hadoop")));
+                paths.extend(ticket());
             }
             _ => {}
         }
     }
     paths
+}
+
+/// Returns the file of the Kerberos ticket. Its name may begin with its type, and has a usual place.
+fn ticket() -> Option<PathBuf> {
+    match env::var("KRB5CCNAME") {
+        Ok(name) => Some(name.strip_prefix("FILE:").unwrap_or(&name).into()),
+        // The owner of this is the user of the process.
+        Err(_) => Some(format!("/tmp/krb5cc_{}", fs::metadata("/proc/self").ok()?.uid()).into()),
+    }
 }
 
 /// Returns the paths in these variables of the environment.

@@ -9,6 +9,8 @@ mod files;
 mod foreign;
 mod formats;
 mod framing;
+mod hive;
+mod metastore;
 mod planner;
 mod rebuild;
 mod shards;
@@ -325,18 +327,16 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A clause of Hive's `CREATE EXTERNAL TABLE` that cannot be carried out.
-    #[error("{clause}: {problem}")]
-    HiveClause {
-        /// The clause: `ROW FORMAT SERDE 'class'`.
-        clause: String,
-        /// The reason.
-        problem: &'static str,
-        /// What to do instead.
-        instead: String,
+    /// A table that is declared in Hive's words cannot be read.
+    #[error("{table}: {error}")]
+    HiveTable {
+        /// Its name.
+        table: String,
+        /// The error.
+        error: tfr_formats::Error,
     },
     /// `ROW FORMAT` and `OPTIONS` specify the same option.
-    #[error("option {key:?} is specified twice, or by both ROW FORMAT and OPTIONS")]
+    #[error("option {key:?} is specified twice, or by both a clause of Hive and OPTIONS")]
     RowFormatTwice {
         /// The option.
         key: &'static str,
@@ -539,7 +539,7 @@ impl Error {
             Self::SidecarThere { .. } => {
                 Some("write to another directory with --out, or in its place with --replace".to_owned())
             }
-            Self::HiveClause { instead, .. } => Some(instead.clone()),
+            Self::HiveTable { error, .. } => formats::hint(error),
             Self::RowFormatTwice { .. } => Some("specify it once".to_owned()),
             Self::RemoteInput { .. } => {
                 Some("copy the file or directory here, and name the copy; copy the written sidecars back".to_owned())

@@ -65,6 +65,11 @@ impl MetastoreTables {
         Ok(Self { tables })
     }
 
+    /// Returns their names.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.tables.keys().cloned()
+    }
+
     /// Returns the versions of those that have some.
     pub fn versions(&self) -> impl Iterator<Item = (String, Value)> {
         let opened = self

@@ -52,8 +52,9 @@ fn renamed(plan: LogicalPlan, statement: &Statement, relations: &BTreeSet<String
 
 /// Returns the names of all tables in `statement`.
 fn relations(statement: &mut Statement) -> BTreeSet<String> {
-    let Relations { used, ctes, aliases, .. } = Relations::of(statement);
-    used.into_iter().map(|table| table.value).chain(ctes).chain(aliases).collect()
+    let Relations { used, full, ctes, aliases, .. } = Relations::of(statement);
+    let full = full.into_iter().map(|table| table.table().to_owned());
+    used.into_iter().map(|table| table.value).chain(full).chain(ctes).chain(aliases).collect()
 }
 
 async fn plan_corrected(context: &SessionContext, statement: &mut Statement) -> Result<LogicalPlan> {

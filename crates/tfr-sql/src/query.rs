@@ -147,6 +147,7 @@ impl Query {
         }
         let metastore = MetastoreTables::register(context, &args.hive, &mut query, pinned).await?;
         versions.extend(metastore.versions());
+        inputs.extend(metastore.names());
         if !versions.is_empty() {
             recorded.insert("versions".to_owned(), Value::Object(versions));
         }

@@ -12,38 +12,14 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use serde_json::{Value, json};
 use tfr_tests::{S3Server, Scratch, repository, run, tfr_sql};
 
+use crate::lake::{Found, assert_rows, copy, expected, read_with, shared};
+
 mod damaged;
 mod paths;
-pub mod rows;
-
-use rows::{rows_of, sorted};
 
 /// The tables of the repository, and what else there is of them.
 fn tables() -> PathBuf {
     repository().join("tests/data/delta")
-}
-
-/// The tables and rows of `../shared/lake`, if they are there.
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let path = repository().join("../shared/lake").join(name);
-    if !path.exists() {
-        eprintln!("skipped: no {}", path.display());
-        return None;
-    }
-    Some(path)
-}
-
-/// Copies a directory.
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => fs::write(target, fs::read(entry.path()).unwrap()).unwrap(),
-        }
-    }
 }
 
 /// Copies a table of the repository, with the files that it has elsewhere. Returns the copy.
@@ -79,36 +55,9 @@ fn is_checkpoint(path: &Path) -> bool {
     path.to_str().unwrap().contains(".checkpoint.")
 }
 
-/// A finished run that prints an Arrow stream.
-#[derive(Debug)]
-pub struct Found {
-    pub code: Option<i32>,
-    pub stream: Vec<u8>,
-    pub stderr: String,
-}
-
 /// Reads a table, or one version of it.
 fn read(table: &Path, version: Option<u64>) -> Found {
     read_with(table, &version.map(|version| format!(",version={version}")).unwrap_or_default())
-}
-
-pub fn read_with(table: &Path, options: &str) -> Found {
-    let spec = format!("t=\"{}/\"{options}", table.display());
-    let output = tfr_sql().args(["--table", &spec, "SELECT * FROM t", "--format", "arrow"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    Found { code: output.status.code(), stream: output.stdout, stderr }
-}
-
-pub fn expected(file: &Path) -> Vec<String> {
-    let text = fs::read_to_string(file).unwrap();
-    sorted(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
-}
-
-#[track_caller]
-pub fn assert_rows(found: Found, expected: &[String], what: &str) {
-    assert_eq!(found.code, Some(0), "{what}: {}", found.stderr);
-    let found = sorted(rows_of(&found.stream));
-    assert_eq!(found, expected, "{what}");
 }
 
 /// The tables that are not read, and what the error names.
@@ -147,6 +96,20 @@ fn delta_partition_values_may_have_any_characters() {
     let Some(spark) = shared("spark") else { return };
     let found = read(&spark.join("delta/part_special"), None);
     assert_rows(found, &expected(&spark.join("expected/delta/part_special.jsonl")), "part_special");
+}
+
+/// All fields of a struct were dropped, and others added. Spark 4.0 reads such structs as NULL.
+#[test]
+fn delta_struct_with_none_of_the_fields_of_a_file_is_not_null() {
+    let row = |id: i64, s: Value, l: Value| json!({"id": id, "s": s, "l": l}).to_string();
+    let fresh = || json!({"z": null});
+    let expected = [
+        row(0, fresh(), json!([{"z": null}, null])),
+        row(1, Value::Null, Value::Null),
+        row(2, fresh(), json!([{"z": null}, null])),
+        row(9, json!({"z": 9}), json!([{"z": 9}])),
+    ];
+    assert_rows(read(&tables().join("tables/struct_all_new"), None), &expected, "struct_all_new");
 }
 
 /// Columns that can be read, of a table that has others.
@@ -371,9 +334,7 @@ fn delta_tables_of_a_store_are_read() {
     for table in ["dv_part", "ckpt_v2_parquet"] {
         server.put_directory(&format!("{table}/"), &tables().join("tables").join(table));
         let query = format!("SELECT * FROM '{}/'", server.url(table));
-        let output = server.tfr_sql().args([&query, "--format", "arrow"]).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        let found = Found { code: output.status.code(), stream: output.stdout, stderr };
+        let found = Found::of(server.tfr_sql().arg(&query));
         assert_rows(found, &expected(&tables().join("expected").join(format!("{table}.jsonl"))), table);
     }
 }

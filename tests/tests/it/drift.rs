@@ -4,8 +4,12 @@ mod topics;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
@@ -116,15 +120,15 @@ fn batch(column: ArrayRef) -> RecordBatch {
 }
 
 fn doubles(values: &[f64]) -> RecordBatch {
-    batch(std::sync::Arc::new(Float64Array::from(values.to_vec())))
+    batch(Arc::new(Float64Array::from(values.to_vec())))
 }
 
 fn longs(values: &[i64]) -> RecordBatch {
-    batch(std::sync::Arc::new(Int64Array::from(values.to_vec())))
+    batch(Arc::new(Int64Array::from(values.to_vec())))
 }
 
 fn texts(values: &[&str]) -> RecordBatch {
-    batch(std::sync::Arc::new(StringArray::from(values.to_vec())))
+    batch(Arc::new(StringArray::from(values.to_vec())))
 }
 
 async fn of_table(context: &SessionContext, name: &str, spec: &str) -> Result<()> {
@@ -201,19 +205,40 @@ async fn a_value_that_a_declared_type_cannot_hold_is_named_with_its_row() -> Res
     Ok(())
 }
 
+/// A file without any of the declared fields has another struct, which is not the declared one with NULLs.
+#[tokio::test]
+async fn a_declared_struct_shares_a_field_with_each_file() -> Result<()> {
+    let scratch = Scratch::default();
+    let context = session::of_command(1);
+    let structs = |name: &str| {
+        let field = Field::new(name, DataType::Int64, true);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        batch(Arc::new(StructArray::from(vec![(Arc::new(field), values)])))
+    };
+    scratch.parquet("t/1.parquet", &structs("a"), 10);
+    scratch.parquet("t/2.parquet", &structs("b"), 10);
+    let location = scratch.join("t");
+    let create =
+        format!("CREATE EXTERNAL TABLE d (x STRUCT<a BIGINT>) STORED AS PARQUET LOCATION '{}/'", location.display());
+    let refused = context.sql(&create).await.expect_err("2.parquet has no field a");
+    let ErrorKind::DeclaredType { file, column, .. } = kind(&refused) else { panic!("{refused}") };
+    assert!(file.ends_with("2.parquet") && column == "x", "{file} {column}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn times_are_never_wrapped() -> Result<()> {
     let scratch = Scratch::default();
     let context = session::of_command(1);
-    let micros = |values: Vec<i64>| batch(std::sync::Arc::new(TimestampMicrosecondArray::from(values)));
+    let micros = |values: Vec<i64>| batch(Arc::new(TimestampMicrosecondArray::from(values)));
     // 9999-12-31, which is beyond nanoseconds.
     let far = 253_402_214_400_000_000;
     scratch.arrow("far.arrow", &micros(vec![0, far]));
     let nanos = arrow::array::TimestampNanosecondArray::from(vec![1]);
-    scratch.arrow("fine.arrow", &batch(std::sync::Arc::new(nanos)));
+    scratch.arrow("fine.arrow", &batch(Arc::new(nanos)));
     scratch.parquet("p/far.parquet", &micros(vec![0, far]), 10);
     let nanos = arrow::array::TimestampNanosecondArray::from(vec![1]);
-    scratch.parquet("p/fine.parquet", &batch(std::sync::Arc::new(nanos)), 10);
+    scratch.parquet("p/fine.parquet", &batch(Arc::new(nanos)), 10);
     let error = rows(&context, &format!("SELECT x FROM '{}/*.arrow'", scratch.path().display())).await;
     assert!(error.expect_err("far").to_string().contains("row 1: column \"x\""));
     let pattern = format!("{}/p/*.parquet", scratch.path().display());
@@ -229,7 +254,7 @@ async fn times_are_never_wrapped() -> Result<()> {
 /// Each format: two files with `Id` and `ID`, of which each has a row.
 fn by_case(scratch: &Scratch) -> Vec<PathBuf> {
     let named = |name: &str, value: i64| {
-        RecordBatch::try_from_iter([(name, std::sync::Arc::new(Int64Array::from(vec![value])) as ArrayRef)]).unwrap()
+        RecordBatch::try_from_iter([(name, Arc::new(Int64Array::from(vec![value])) as ArrayRef)]).unwrap()
     };
     for format in ["parquet", "arrow", "csv", "json", "avro", "orc"] {
         fs::create_dir(scratch.join(format)).unwrap();

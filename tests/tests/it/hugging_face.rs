@@ -2,9 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::ipc::writer::FileWriter;
+use parquet::arrow::ArrowWriter;
 use serde_json::Value;
-use tfr_tests::{Run, Scratch, repository, run, tfr_sql};
+use tfr_tests::{Fault, Operation, Run, S3Server, Scratch, repository, run, tfr_sql};
 
 fn data_set(name: &str) -> String {
     repository().join("tests/data/hugging_face").join(name).display().to_string()
@@ -71,6 +76,51 @@ fn hugging_face_state_must_be_sound() {
         let refused = read(&table, "SELECT * FROM t").exits_with(1);
         assert!(refused.stderr.contains(problem) && refused.stderr.contains("state.json"), "{}", refused.stderr);
     }
+}
+
+/// The rows are whole without the names of their labels.
+#[test]
+fn hugging_face_metadata_that_is_damaged_is_noted() {
+    let scratch = Scratch::default();
+    let schema = Schema::new(vec![Field::new("label", DataType::Int64, true)]);
+    let schema = Arc::new(schema.with_metadata([("huggingface".to_owned(), "{\"info\"".to_owned())].into()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![1]))]).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    fs::write(scratch.join("a.arrow"), writer.into_inner().unwrap()).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), None).unwrap();
+    writer.write(&batch).unwrap();
+    fs::write(scratch.join("a.parquet"), writer.into_inner().unwrap()).unwrap();
+    for name in ["a.arrow", "a.parquet"] {
+        let query = format!("SELECT label FROM '{}'", scratch.join(name).display());
+        let found = run(tfr_sql().args([&query, "--format", "csv"])).success();
+        assert_eq!(found.stdout, "label\n1\n");
+        let noted =
+            format!("{name}: its metadata \"huggingface\" is damaged, so that names of labels are missing: EOF");
+        assert_eq!(found.stderr.matches(&noted).count(), 1, "{}", found.stderr);
+    }
+}
+
+/// A store may answer to the name of a file that does not exist in any way: a plain directory is not asked for one.
+#[test]
+fn hugging_face_descriptions_are_read_only_if_they_are_listed() {
+    let server = S3Server::default();
+    let file = fs::read(data_set("cache/csv-train.arrow")).unwrap();
+    server.put("plain/a.arrow", file);
+    let query = format!("SELECT count(*) AS n FROM '{}'", server.url("plain/"));
+    let found = run(server.tfr_sql().args([&query, "--format", "csv"])).success();
+    assert_eq!(found.stdout, "n\n2\n");
+    let requests = server.requests();
+    let gets = requests.iter().filter(|request| request.operation == Operation::Get);
+    let others: Vec<_> = gets.filter(|request| !request.path.ends_with("/a.arrow")).collect();
+    assert!(others.iter().all(|request| !request.path.ends_with(".json")), "{:?}", others.len());
+    // One that is listed and cannot be read is named.
+    server.put_directory("saved/", Path::new(&data_set("saved")));
+    let first = server.requests().iter().filter(|request| request.operation == Operation::Get).count();
+    server.fail(Operation::Get, first, Fault::Status(403, String::new()));
+    let query = format!("SELECT id FROM '{}'", server.url("saved/"));
+    let found = run(server.tfr_sql().args([&query])).exits_with(1);
+    assert!(found.stderr.contains("saved/state.json: cannot read the data set"), "{}", found.stderr);
 }
 
 /// Returns the contents of the label files next to `features.json`, and how many features are labels.

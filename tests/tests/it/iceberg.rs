@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tfr_tests::{S3Server, Scratch, repository, run, tfr_sql};
 
-use crate::delta::{Found, assert_rows, copy, expected, read_with, shared};
+use crate::lake::{Found, assert_rows, copy, expected, read_table, read_with, shared};
 
 mod damaged;
 mod deletes;
@@ -66,19 +66,6 @@ fn assert_tables(directory: &Path, rows: &Path) -> usize {
         seen += 1;
     }
     seen
-}
-
-/// Reads the table in a directory, or by its metadata file.
-fn read_table(table: &Path, options: &str) -> Found {
-    match table.is_dir() {
-        true => read_with(table, options),
-        false => {
-            let spec = format!("t=\"{}\"{options}", table.display());
-            let output = tfr_sql().args(["--table", &spec, "SELECT * FROM t", "--format", "arrow"]).output().unwrap();
-            let stderr = String::from_utf8(output.stderr).unwrap();
-            Found { code: output.status.code(), stream: output.stdout, stderr }
-        }
-    }
 }
 
 #[test]
@@ -209,9 +196,7 @@ fn iceberg_tables_of_a_store_are_read() {
     for table in ["v3_dv_part", "v2_eqdel_part", "meta_gzip"] {
         server.put_directory(&format!("{table}/"), &tables().join("tables").join(table));
         let query = format!("SELECT * FROM '{}/'", server.url(table));
-        let output = server.tfr_sql().args([&query, "--format", "arrow"]).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        let found = Found { code: output.status.code(), stream: output.stdout, stderr };
+        let found = Found::of(server.tfr_sql().arg(&query));
         assert_rows(found, &expected(&tables().join("expected").join(format!("{table}.jsonl"))), table);
     }
 }
@@ -252,4 +237,30 @@ fn iceberg_tables_are_read_by_tasks() {
     });
     let task = command(&["task", "plan", "--index", "0"]);
     assert!(task.exits_with(1).stderr.contains("changed since the tasks were planned"), "the table has moved on");
+}
+
+/// The first line of the hint counts, whatever follows.
+#[test]
+fn iceberg_version_hint_is_its_first_line() {
+    let scratch = Scratch::default();
+    let table = copied(&scratch, "snap_rollback");
+    let rows = expected(&tables().join("expected/snap_rollback.jsonl"));
+    for hint in [format!("+5\n{}", "x".repeat(200)), " 9 ".to_owned(), String::new()] {
+        fs::write(table.join("metadata/version-hint.text"), &hint).unwrap();
+        assert_rows(read_with(&table, ""), &rows, &hint);
+    }
+    fs::write(table.join("metadata/version-hint.text"), "4\n5").unwrap();
+    assert!(read_with(&table, "").stderr.contains("names version 4, but there is no v4.metadata.json"));
+}
+
+#[test]
+fn iceberg_metadata_directory_is_not_the_table() {
+    let scratch = Scratch::default();
+    copied(&scratch, "snap_rollback");
+    let ask = |spec: &str| run(tfr_sql().args(["--table", spec, "SELECT * FROM t"]).current_dir(scratch.path()));
+    for spec in ["t=snap_rollback/metadata/", "t=snap_rollback/metadata,format=iceberg"] {
+        let found = ask(spec).exits_with(1);
+        let named = "it has the metadata of an Iceberg table, and none of its rows\n\nhint: name the directory above, which is the table: FROM 'snap_rollback/'";
+        assert!(found.stderr.contains(named), "{spec}: {}", found.stderr);
+    }
 }

@@ -285,6 +285,18 @@ fn edit(scratch: &Scratch, change: impl FnOnce(&mut Value)) {
     fs::write(&path, manifest.to_string()).unwrap();
 }
 
+/// A value may have the same bytes in several types.
+#[test]
+fn rebuild_compares_the_columns() {
+    let scratch = inputs();
+    run(within(&scratch).args(["SELECT 1 AS x, 2 AS y", "--out", "set"])).success();
+    edit(&scratch, |manifest| manifest["schema"]["fields"][1]["type"] = "Int32".into());
+    let refused = rebuild(&scratch, &[]).exits_with(1);
+    let named = "the set: expected column \"y\" of type Int32, found column \"y\" of type Int64";
+    assert!(refused.stderr.contains(named), "{}", refused.stderr);
+    assert!(!scratch.join("again").exists());
+}
+
 /// A manifest that somebody has edited writes no other files.
 #[test]
 fn rebuild_accepts_only_options_that_decide() {

@@ -205,11 +205,6 @@ fn store_errors_report_url_and_hint() {
         "s3://data/a.csv",
         &["AWS_PROFILE names the profile \"none\""],
     );
-    check(
-        &mut server.tfr_sql(),
-        "hdfs://namenode/a",
-        &["needs HDFS, which this build does not include", "--features hdfs"],
-    );
     server.fail_always(Operation::Head, Fault::Status(403, String::new()));
     check(&mut server.tfr_sql(), "s3://data/a.csv", &["s3://data/a.csv: cannot be listed", "refuses access: 403"]);
 }

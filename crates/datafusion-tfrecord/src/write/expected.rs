@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use log::warn;
-use tfrecord_shards::{Manifest, ShardEntry, Sidecar};
+use tfrecord_shards::{FieldDescription, Manifest, ShardEntry, Sidecar};
 
 use crate::error::{Error, ErrorKind};
 
@@ -43,6 +43,9 @@ impl ExpectedSet {
             1 => "1 shard".to_owned(),
             shards => format!("{shards} shards"),
         };
+        if let Some((expected, found)) = difference_of_columns(&self.manifest, found) {
+            return differs("the set", expected, found);
+        }
         if self.manifest.shards.len() != found.shards.len() {
             return differs("the set", count(&self.manifest), count(found));
         }
@@ -82,6 +85,33 @@ impl ExpectedSet {
                 warn!("{}: differs from the one that the manifest records", entry.path);
             }
         }
+    }
+}
+
+/// Returns the first difference of the columns of two sets, which their shards need not show: a value may have the same
+/// bytes in several types. Columns that are not recorded are not compared.
+fn difference_of_columns(expected: &Manifest, found: &Manifest) -> Option<(String, String)> {
+    let columns = |manifest: &Manifest| {
+        let described = [&manifest.schema, &manifest.partition_columns].map(|columns| columns.as_ref());
+        described.map(|columns| columns.map(|columns| columns.fields.iter().map(column).collect::<Vec<_>>()))
+    };
+    let pairs = columns(expected).into_iter().zip(columns(found));
+    let known = pairs.filter_map(|(expected, found)| expected.zip(found));
+    known.into_iter().find_map(|(expected, found)| {
+        let counts = (expected.len() != found.len()).then(|| (counted(&expected), counted(&found)));
+        let differing = expected.into_iter().zip(found).find(|(expected, found)| expected != found);
+        differing.or(counts)
+    })
+}
+
+fn column(field: &FieldDescription) -> String {
+    format!("column {:?} of type {}", field.name, field.data_type)
+}
+
+fn counted(columns: &[String]) -> String {
+    match columns.len() {
+        1 => "1 column".to_owned(),
+        count => format!("{count} columns"),
     }
 }
 

@@ -180,8 +180,24 @@ fn convert_matches_struct_fields_by_name_and_ignores_hidden_values() {
         nulls,
     );
     assert_eq!(&convert(&found, &wanted).expect("converted"), &expected);
-    let other = DataType::Struct(vec![nullable("x", DataType::Int32)].into());
-    assert!(!can_convert(found.data_type(), &other));
+}
+
+#[test]
+fn convert_keeps_the_nulls_of_structs_without_common_fields() {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let nulls = Some(NullBuffer::from(vec![true, false]));
+    let values = array(Int64Array::from(vec![1, 2]));
+    let found = structs(vec![(field("a", DataType::Int64), values)], nulls.clone());
+    let wanted = DataType::Struct(vec![field("x", DataType::Utf8)].into());
+    assert!(can_convert(found.data_type(), &wanted));
+    let expected = structs(vec![(field("x", DataType::Utf8), new_null_array(&DataType::Utf8, 2))], nulls);
+    assert_eq!(&convert(&found, &wanted).expect("converted"), &expected);
+    assert!(!can_convert(found.data_type(), &DataType::Struct(vec![Field::new("x", DataType::Utf8, false)].into())));
+    // Whoever declares it has another struct in mind.
+    let list = |data_type: &DataType| DataType::new_list(data_type.clone(), true);
+    for (found, wanted) in [(found.data_type(), &wanted), (&list(found.data_type()), &list(&wanted))] {
+        assert!(!shares_fields(found, wanted) && shares_fields(found, found), "{found}");
+    }
 }
 
 #[test]

@@ -398,7 +398,7 @@ impl<'a> Traversal<'a> {
         if pattern.is_some_and(|pattern| !pattern.matches(name)) {
             return false;
         }
-        let spelled_out = pattern.is_some_and(|pattern| pattern.as_str().starts_with(['.', '_']));
+        let spelled_out = pattern.is_some_and(|pattern| is_hidden(pattern.as_str(), false));
         let crc_asked = pattern.is_some_and(|pattern| pattern.as_str().ends_with(".crc"));
         let reason = match size {
             _ if is_hidden(name, size.is_none()) && !spelled_out => SkipReason::Hidden,

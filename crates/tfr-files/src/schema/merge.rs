@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tfr_arrow::common_type::{LeafRule, TypeConflict, checked_rule, common_type_or};
-use tfr_arrow::convert::can_convert;
+use tfr_arrow::convert::{can_convert, shares_fields};
 use tfr_arrow::nested::{item, key_and_value, same_type};
 use tfr_arrow::sql::sql_type;
 
@@ -145,15 +145,21 @@ pub fn check_path_columns(path: &[FieldRef], schemas: &[SchemaRef], file_name: i
     Ok(())
 }
 
-/// Rejects a declared column that no file has, or whose values cannot be converted to the declared type. Files
+/// Rejects a declared column that no file has, unless `absent_is_null`, or whose values cannot be converted to the declared type. Files
 /// written before a column was added have nulls for it, if it is nullable.
 pub(crate) fn check_declared(
     declared: &Schema,
     schemas: &[SchemaRef],
+    absent_is_null: bool,
     file_name: impl Fn(usize) -> String,
 ) -> Result<()> {
     for field in declared.fields() {
-        check_known(field, schemas, &file_name)?;
+        if let Err(error) = check_known(field, schemas, &file_name) {
+            match absent_is_null {
+                true => log::warn!("{error}: it is NULL"),
+                false => return Err(error),
+            }
+        }
         for (file, schema) in schemas.iter().enumerate() {
             match schema.field_with_name(field.name()) {
                 Ok(found) => check_convertible(field, schemas, file, found.data_type(), &file_name)?,
@@ -228,7 +234,7 @@ fn check_convertible(
     found: &DataType,
     file_name: impl Fn(usize) -> String,
 ) -> Result<()> {
-    if can_convert(found, declared.data_type()) {
+    if can_convert(found, declared.data_type()) && shares_fields(found, declared.data_type()) {
         return Ok(());
     }
     let types = types_of(schemas, declared.name());

@@ -91,8 +91,18 @@ pub enum ErrorKind {
     Unreachable {
         /// The store.
         store: String,
+        /// The service.
+        service: Service,
         /// The system's error.
         reason: String,
+    },
+    /// A file of HDFS that is open for writing.
+    #[error("{store}: {path} is still being written")]
+    BeingWritten {
+        /// The store.
+        store: String,
+        /// The file.
+        path: String,
     },
     /// A web server that only sends whole files.
     #[error("{store} does not send parts of a file, only whole files")]
@@ -142,6 +152,9 @@ pub enum SettingsProblem {
     /// The endpoint does not have the form `http://host:9000` or `https://host`.
     #[error("the endpoint is not a URL of a server: {0}")]
     Endpoint(LocationText),
+    /// A URL of HDFS contains a user, which Hadoop ignores.
+    #[error("the URL of HDFS contains a user")]
+    UserOfHdfs,
     /// Any other problem.
     #[error("{0}")]
     Other(String),
@@ -153,11 +166,11 @@ impl From<String> for SettingsProblem {
     }
 }
 
-/// A server's response: its status, and the error's code and text if these say no more than that.
+/// A server's response: its status, and the error's code and text if these are harmless.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
+    /// The HTTP status, if it is a response of HTTP.
+    pub status: Option<u16>,
     /// The service's own code, such as `AccessDenied`.
     pub code: Option<String>,
     /// The service's own message, without potential secrets.
@@ -166,13 +179,12 @@ pub struct Answer {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.status)?;
-        if let Some(code) = &self.code {
-            write!(f, " {code}")?;
-        }
+        let status = self.status.map(|status| status.to_string());
+        let known: Vec<_> = status.iter().chain(&self.code).map(String::as_str).collect();
         match &self.text {
-            Some(text) => write!(f, " ({text})"),
-            None => Ok(()),
+            Some(text) if known.is_empty() => f.write_str(text),
+            Some(text) => write!(f, "{} ({text})", known.join(" ")),
+            None => f.write_str(&known.join(" ")),
         }
     }
 }

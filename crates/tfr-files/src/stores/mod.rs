@@ -10,7 +10,7 @@
 //! | `gs`, `gcs` | Google Cloud Storage | `GOOGLE_SERVICE_ACCOUNT`, application default credentials, the instance; none with `GOOGLE_SKIP_SIGNATURE` |
 //! | `az`, `abfss`, `abfs`, `azure`, `adl` | Azure Blob Storage | `AZURE_STORAGE_ACCOUNT_NAME` with a key, a SAS, a client secret or a token, managed identity; none with `AZURE_SKIP_SIGNATURE` |
 //! | `http`, `https` | files of a web server; directories by WebDAV | user and password, or a signature, in the URL |
-//! | `hdfs`, `viewfs` | HDFS, with the feature `hdfs` | Kerberos or simple, as configured in `HADOOP_CONF_DIR` |
+//! | `hdfs`, `viewfs` | HDFS, with the feature `hdfs` | Kerberos, a token or simple, as configured in `HADOOP_CONF_DIR` |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -62,6 +62,7 @@ pub use service::Service;
 pub use uploads::UploadStores;
 
 use cloud::Built;
+use connection::Patience;
 use remote::{Origin, Remote};
 
 /// Settings of stores.
@@ -128,10 +129,8 @@ impl Stores {
             Service::Azure => cloud::azure(url, environment, door).map(|built| self.with_uploads(url, &origin, built)),
             Service::Http => web::web(url, door).map(|built| self.behind_door(remote(&origin, built), url)),
             #[cfg(feature = "hdfs")]
-            Service::Hdfs => {
-                log::warn!("{store}: the client for HDFS may return wrong bytes if one replica of a block is damaged");
-                hdfs::hdfs(url).map(|built| self.behind_door(remote(&origin, built), url))
-            }
+            Service::Hdfs => hdfs::hdfs(url, environment, Patience::default())
+                .map(|built| self.behind_door(remote(&origin, built), url)),
             #[cfg(not(feature = "hdfs"))]
             Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
         };
@@ -166,7 +165,7 @@ impl Stores {
 }
 
 fn remote<S>(origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
-    log::info!("{}: {}; {}", origin.store, built.summary, connection::patience());
+    log::info!("{}: {}; {}", origin.store, built.summary, Patience::default());
     Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
 }
 

@@ -20,6 +20,7 @@ use super::error::{Answer, Error, ErrorKind};
 use super::parts::{PART, in_parts};
 use super::service::Service;
 use super::wire::{Refusal, innermost};
+use crate::redacted;
 
 /// A store accessed over a network. Each of its errors has an [`Error`] as its source.
 pub(super) struct Remote<S> {
@@ -49,8 +50,14 @@ impl Origin {
     pub(super) fn explain(&self, error: object_store::Error) -> object_store::Error {
         use object_store::Error as Client;
         let answered = |status| {
-            let answer = Answer { status, ..Answer::default() };
-            Box::new(Error::from(ErrorKind::Refused { store: self.store.to_string(), answer }))
+            let store = self.store.to_string();
+            let answer = Answer { status: Some(status), ..Answer::default() };
+            let kind = match (self.service, status) {
+                (Service::Hdfs, 404) => ErrorKind::Failed { store, reason: "no such file or directory".to_owned() },
+                (Service::Hdfs, 412) => ErrorKind::Failed { store, reason: "the file changed".to_owned() },
+                _ => ErrorKind::Refused { store, answer },
+            };
+            Box::new(Error::from(kind))
         };
         match error {
             Client::NotFound { path, .. } => Client::NotFound { path, source: answered(404) },
@@ -78,20 +85,24 @@ impl Origin {
         let chain = || std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
         if let Some(refusal) = chain().find_map(|error| error.downcast_ref::<Refusal>()) {
             return match refusal {
-                Refusal::Answer(answer) if matches!(answer.status, 401 | 403) => {
+                Refusal::Answer(answer) if matches!(answer.status, Some(401 | 403)) => {
                     ErrorKind::Denied { store, service, answer: answer.clone() }
                 }
+                Refusal::Denied(answer) => ErrorKind::Denied { store, service, answer: answer.clone() },
                 Refusal::Answer(answer) => ErrorKind::Refused { store, answer: answer.clone() },
                 Refusal::NoBucket(answer) => ErrorKind::NoBucket { store, answer: answer.clone() },
                 Refusal::OtherRegion(region) => ErrorKind::OtherRegion { store, region: region.clone() },
                 Refusal::NoListing(answer) => ErrorKind::NoListing { store, answer: answer.clone() },
                 Refusal::NoParts => ErrorKind::NoParts { store },
                 Refusal::NoCredentials(reason) => ErrorKind::NoCredentials { store, service, reason: reason.clone() },
+                Refusal::Unreachable(reason) => ErrorKind::Unreachable { store, service, reason: reason.clone() },
+                Refusal::BeingWritten(path) => ErrorKind::BeingWritten { store, path: path.clone() },
+                Refusal::Failed(reason) => ErrorKind::Failed { store, reason: redacted(reason).into_owned() },
             };
         }
         let reason = innermost(error);
         match chain().any(|error| error.is::<HttpError>()) {
-            true => ErrorKind::Unreachable { store, reason },
+            true => ErrorKind::Unreachable { store, service, reason },
             false => ErrorKind::Failed { store, reason },
         }
     }

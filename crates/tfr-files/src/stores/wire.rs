@@ -56,6 +56,14 @@ pub(super) enum Refusal {
     NoParts,
     #[error("{0}")]
     NoCredentials(String),
+    #[error("access is denied: {0}")]
+    Denied(Answer),
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{0} is still being written")]
+    BeingWritten(String),
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl HttpConnector for Wire {
@@ -303,13 +311,13 @@ impl Answer {
         let in_header = headers.get("x-ms-error-code").and_then(|code| code.to_str().ok());
         let code = in_header.or_else(|| element(&body, "Code")).filter(|code| is_code(code));
         let text = element(&body, "Message").map(str::trim).filter(|text| is_harmless(text));
-        Self { status, code: code.map(str::to_owned), text: text.map(str::to_owned) }
+        Self { status: Some(status), code: code.map(str::to_owned), text: text.map(str::to_owned) }
     }
 }
 
 /// Returns the region of a bucket, as reported by the server.
 fn region(headers: &HeaderMap, answer: &Answer, body: &[u8]) -> Option<String> {
-    let moved = match (answer.status, answer.code.as_deref()) {
+    let moved = match (answer.status.unwrap_or_default(), answer.code.as_deref()) {
         (301 | 307, _) => true,
         (400, code) => code.is_none_or(|code| code == "AuthorizationHeaderMalformed"),
         _ => false,
@@ -386,7 +394,7 @@ mod tests {
             b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>m</Message><Region>eu-west-1</Region></Error>";
         let answer = Answer::of(400, &HeaderMap::new(), body);
         assert_eq!(region(&HeaderMap::new(), &answer, body).as_deref(), Some("eu-west-1"));
-        let answer = Answer { status: 403, ..answer };
+        let answer = Answer { status: Some(403), ..answer };
         assert_eq!(region(&HeaderMap::new(), &answer, body), None);
     }
 }

@@ -25,6 +25,7 @@ pub use stream::ArrowPipe;
 use crate::content::head;
 use crate::error::Error;
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
+use crate::hugging_face;
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
 use tfr_files::scan::{Batches, ReaderFormat};
@@ -59,10 +60,12 @@ impl ForwardReader for ArrowReader {
     }
 
     async fn schema(&self, file: Input) -> Result<SchemaRef> {
-        Ok(match is_file(&file).await? {
+        let schema = match is_file(&file).await? {
             true => file::Footer::read(&file).await?.layout.schema,
             false => stream::schema(&file).await?,
-        })
+        };
+        hugging_face::warn_of_damage(schema.metadata(), &file.name);
+        Ok(schema)
     }
 
     async fn batches(&self, part: FilePart) -> Result<Batches> {

@@ -325,12 +325,13 @@ impl Names {
                         }
                         _ => self.parse(data_type, &namespace),
                     };
-                    let id = field.get("field-id").and_then(Value::as_i64).and_then(|id| i32::try_from(id).ok());
-                    columns.push(RecordField {
-                        name: name.to_owned(),
-                        id: id.filter(|_| self.dialect == Dialect::Iceberg),
-                        data_type: data_type?,
+                    let id = field.get("field-id").filter(|_| self.dialect == Dialect::Iceberg).map(|id| {
+                        let number = id.as_i64().and_then(|id| i32::try_from(id).ok());
+                        number.ok_or_else(|| {
+                            format!("its field {name:?} has the id {id}, which is not a number of 32 bits")
+                        })
                     });
+                    columns.push(RecordField { name: name.to_owned(), id: id.transpose()?, data_type: data_type? });
                 }
                 Type::Record(columns)
             }

@@ -15,6 +15,7 @@ pub(super) struct Action {
     pub(super) meta_data: Option<Metadata>,
     pub(super) protocol: Option<Protocol>,
     pub(super) sidecar: Option<Sidecar>,
+    pub(super) checkpoint_metadata: Option<CheckpointMetadata>,
     pub(super) commit_info: Option<CommitInfo>,
 }
 
@@ -112,6 +113,12 @@ pub(super) struct Format {
 pub(super) struct Protocol {
     pub(super) min_reader_version: u32,
     pub(super) reader_features: Option<Vec<String>>,
+}
+
+/// What a checkpoint of version 2 is of.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CheckpointMetadata {
+    pub(super) version: u64,
 }
 
 /// A file with more actions of a checkpoint.

@@ -15,7 +15,7 @@ use tfr_arrow::nested::{item, key_and_value, struct_fields};
 use super::actions::Action;
 
 /// The actions of a checkpoint that a reader needs.
-const NEEDED: &[&str] = &["add", "metaData", "protocol", "sidecar"];
+const NEEDED: &[&str] = &["add", "metaData", "protocol", "sidecar", "checkpointMetadata"];
 
 /// The parts of an action that repeat others in another form, and the only leaf of them that is needed.
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];

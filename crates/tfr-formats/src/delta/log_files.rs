@@ -69,6 +69,8 @@ pub(super) enum Missing {
 pub(super) struct VersionFiles<'a> {
     pub(super) version: u64,
     pub(super) checkpoint: &'a [ObjectMeta],
+    /// The version of the checkpoint.
+    pub(super) checkpoint_version: Option<u64>,
     /// The commits after the checkpoint, in order.
     pub(super) commits: Vec<&'a ObjectMeta>,
 }
@@ -127,7 +129,9 @@ impl LogFiles {
             first.into_iter().flat_map(|first| first..=version).take(1 + self.commits.len()).collect();
         let commits = needed.into_iter().map(|version| self.commits.get(&version).ok_or(Missing::Commit(version)));
         let commits = commits.collect::<Result<_, _>>()?;
-        Ok(VersionFiles { version, checkpoint: checkpoint.map_or(&[], |(_, files)| files), commits })
+        let checkpoint_version = checkpoint.map(|(version, _)| *version);
+        let checkpoint = checkpoint.map_or(&[][..], |(_, files)| files);
+        Ok(VersionFiles { version, checkpoint, checkpoint_version, commits })
     }
 }
 

@@ -37,7 +37,7 @@ use crate::table::{self, Place, values};
 use actions::Add;
 use log_files::{LogFiles, Missing};
 use schema::Mapping;
-use snapshot::{Snapshot, damaged, unsupported};
+use snapshot::Snapshot;
 
 /// What a table of this format is in messages.
 const A_TABLE: &str = "a Delta table";
@@ -53,7 +53,7 @@ pub struct DeltaOptions {
 
 /// Whether the location is the directory of a Delta table.
 pub(crate) async fn is_table(session: &dyn Session, location: &Location) -> Result<bool> {
-    Ok(!location.is_pattern() && Place::of(session, location)?.has_log().await)
+    Ok(!location.is_pattern() && Place::of(session, location, A_TABLE)?.has_log().await)
 }
 
 /// Opens the table in the directory at `location`.
@@ -68,7 +68,7 @@ pub(crate) async fn open(
     options: &DeltaOptions,
     calendar: CalendarOption,
 ) -> Result<DirectoryTable> {
-    let place = Place::of(session, location)?;
+    let place = Place::of(session, location, A_TABLE)?;
     let log = LogFiles::of(place.log_files().await?);
     let version = match options.timestamp {
         Some(asked) => {
@@ -119,18 +119,18 @@ async fn check_end(place: &Place, log: &LogFiles) -> Result<()> {
 /// Returns the files as the log describes them.
 async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> Result<TableFiles> {
     let Snapshot { version, metadata, protocol, files } = snapshot;
-    let mapping = Mapping::of(&metadata, &protocol).map_err(|feature| unsupported(place, feature))?;
+    let mapping = Mapping::of(&metadata, &protocol).map_err(|feature| place.unsupported(feature))?;
     let schema = metadata.schema_string.as_deref();
-    let schema = schema.ok_or_else(|| damaged(place.table(), "its log has no schema".to_owned()))?;
+    let schema = schema.ok_or_else(|| place.damaged(place.table(), "its log has no schema".to_owned()))?;
     let parsed = schema::parse(schema, mapping, &place.table());
-    let (fields, columns) = parsed.map_err(|feature| unsupported(place, feature))?;
+    let (fields, columns) = parsed.map_err(|defect| place.refused(&place.table(), defect))?;
     let mut constants: Vec<(FieldRef, ColumnInFiles)> = Vec::new();
     for name in &metadata.partition_columns {
         let found = fields.iter().zip(&columns).find(|(field, _)| field.name() == name);
         let (field, column) = found
-            .ok_or_else(|| unsupported(place, format!("a partition column {name:?}, which is not in its schema")))?;
+            .ok_or_else(|| place.unsupported(format!("a partition column {name:?}, which is not in its schema")))?;
         if constants.iter().any(|(known, _)| known.name() == name) {
-            return Err(unsupported(place, format!("a partition column {name:?} that is listed twice")).into());
+            return Err(place.unsupported(format!("a partition column {name:?} that is listed twice")).into());
         }
         constants.push((Arc::clone(field), column.clone()));
     }
@@ -174,7 +174,7 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
     for (field, column) in constants {
         let Some(text) = add.partition_values.get(&column.in_file) else {
             let reason = format!("the log has no value of its partition column {:?}", field.name());
-            return Err(damaged(file, reason).into());
+            return Err(place.damaged(file, reason).into());
         };
         let text = text.as_deref();
         let value = values::parse(text, field.data_type()).ok_or_else(|| {
@@ -191,12 +191,14 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         return Err(Error::from(TableError::MissingInTable { file, table: place.table() }).into());
     };
     if meta.size != add.size {
-        return Err(damaged(file, format!("it has {} bytes, but the log records {}", meta.size, add.size)).into());
+        return Err(place
+            .damaged(file, format!("it has {} bytes, but the log records {}", meta.size, add.size))
+            .into());
     }
     let deleted = match &add.deletion_vector {
         Some(vector) => deletion::read(place, vector, &file).await?,
         None => DeletedRows::default(),
     };
-    let rows = add.rows().map_err(|reason| damaged(file, format!("the log has {reason}")))?;
+    let rows = add.rows().map_err(|reason| place.damaged(file, format!("the log has {reason}")))?;
     Ok(TableFile { meta, format: DataFormat::Parquet, constants: values, rows, deleted })
 }

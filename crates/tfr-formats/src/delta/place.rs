@@ -3,7 +3,7 @@
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use crate::error::{Error, Result, TableError};
+use crate::error::Result;
 use crate::table::{OTHER_STORE, Place, split};
 
 /// The directory of the log.
@@ -34,10 +34,7 @@ impl Place {
     /// # Errors
     /// It is not a path, contains `..`, or is in another store than the table.
     pub(super) fn resolve(&self, named: &str) -> Result<Path> {
-        let unusable = |reason: String| {
-            let (table, path) = (self.table(), named.to_owned());
-            Error::from(TableError::Path { table, format: super::A_TABLE, path, reason })
-        };
+        let unusable = |reason: String| self.unusable(named, reason);
         let parse = |encoded: &str| Path::from_url_path(encoded).map_err(|error| unusable(error.to_string()));
         match split(named).map_err(unusable)? {
             None if named.starts_with('/') => parse(named),

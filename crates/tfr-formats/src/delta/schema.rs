@@ -1,6 +1,5 @@
 //! The schema of a Delta table: its columns, and how they are called in the files.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
@@ -9,7 +8,7 @@ use serde_json::{Map, Value};
 use tfr_files::{ColumnInFiles, unreadable_field};
 
 use super::actions::{Metadata, Protocol};
-use crate::table::types::{Parts, Readable, list_of, map_of, struct_of};
+use crate::table::types::{Defect, Parts, Readable, check_unique, decimal, list_of, map_of, struct_of};
 
 /// The property that determines the names of columns in files.
 const MODE: &str = "delta.columnMapping.mode";
@@ -19,9 +18,6 @@ const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 
 /// The feature by which a table may map names.
 const FEATURE: &str = "columnMapping";
-
-/// Digits of a decimal.
-const MAX_PRECISION: u8 = 38;
 
 /// How the columns of a table are found in its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,32 +89,39 @@ struct Column {
 /// read is marked, with `table` for messages.
 ///
 /// The error is the defect, or what is not supported.
-pub(super) fn parse(text: &str, mapping: Mapping, table: &str) -> Result<(Vec<FieldRef>, Vec<ColumnInFiles>), String> {
-    let parsed = serde_json::from_str(text).map_err(|error| format!("a schema that is not valid: {error}"))?;
-    let Nested::Struct { fields } = parsed else { return Err("a schema that is not a struct".to_owned()) };
+pub(super) fn parse(text: &str, mapping: Mapping, table: &str) -> Result<(Vec<FieldRef>, Vec<ColumnInFiles>), Defect> {
+    let invalid = |error: serde_json::Error| Defect::Damaged(format!("its schema is not valid: {error}"));
+    let Nested::Struct { fields } = serde_json::from_str(text).map_err(invalid)? else {
+        return Err(Defect::Damaged("its schema is not a struct".to_owned()));
+    };
     let (mut columns, mut in_files) = (Vec::new(), Vec::new());
     for column in fields.iter().filter(|column| !column.data_type.is_void()) {
         let (field, in_file) = column.parts(mapping, table)?;
         columns.push(field);
         in_files.push(in_file);
     }
-    check_unique(&in_files)?;
+    check_unique(&in_files, str::to_lowercase)?;
     Ok((columns, in_files))
 }
 
 impl Column {
-    fn parts(&self, mapping: Mapping, table: &str) -> Result<(FieldRef, ColumnInFiles), String> {
+    fn parts(&self, mapping: Mapping, table: &str) -> Result<(FieldRef, ColumnInFiles), Defect> {
         let (id, physical) = (self.metadata.get(ID), self.metadata.get(PHYSICAL_NAME));
         let (id, in_file) = match (mapping, id, physical) {
             (Mapping::None, None, None) => (None, &self.name),
             (Mapping::None, _, _) => {
-                return Err(format!("another name or an id of column {:?} in files, but no mapping mode", self.name));
+                let feature = format!("another name or an id of column {:?} in files, but no mapping mode", self.name);
+                return Err(Defect::Unsupported(feature));
             }
             (_, Some(Value::Number(id)), Some(Value::String(name))) => {
                 let id = id.as_i64().and_then(|id| i32::try_from(id).ok());
-                (Some(id.ok_or_else(|| format!("an id of column {:?} that is not a number", self.name))?), name)
+                let invalid = || Defect::Damaged(format!("the id of column {:?} is not a number", self.name));
+                (Some(id.ok_or_else(invalid)?), name)
             }
-            _ => return Err(format!("column mapping, but no name and id in files of column {:?}", self.name)),
+            _ => {
+                let feature = format!("column mapping, but no name and id in files of column {:?}", self.name);
+                return Err(Defect::Unsupported(feature));
+            }
         };
         let id = id.filter(|_| mapping == Mapping::Id);
         let (field, parts) = match self.data_type.parts(mapping, table)? {
@@ -130,33 +133,20 @@ impl Column {
     }
 }
 
-/// Checks that no two columns have one name, in any case, or are one column of the files.
-fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
-    let (mut names, mut in_files, mut ids) = (HashSet::new(), HashSet::new(), HashSet::new());
-    let repeated = columns.iter().find(|column| {
-        let is_new = names.insert(column.name.to_lowercase()) & in_files.insert(&column.in_file);
-        !(is_new & column.id.is_none_or(|id| ids.insert(id)))
-    });
-    match repeated {
-        Some(column) => Err(format!("the column {:?}, which has the name or the id of another one,", column.name)),
-        None => Ok(()),
-    }
-}
-
 impl Type {
     /// Whether a column of this type has no values. Like Spark, the table is read without it.
     fn is_void(&self) -> bool {
         matches!(self, Self::Primitive(name) if name == "void")
     }
 
-    fn parts(&self, mapping: Mapping, table: &str) -> Result<Parts, String> {
+    fn parts(&self, mapping: Mapping, table: &str) -> Result<Parts, Defect> {
         match self {
-            Self::Primitive(name) => Ok((primitive(name)?, Vec::new())),
+            Self::Primitive(name) => Ok((primitive(name), Vec::new())),
             Self::Nested(Nested::Struct { fields }) => {
                 let fields = fields.iter().filter(|column| !column.data_type.is_void());
                 let fields = fields.map(|column| column.parts(mapping, table));
                 let (data_type, parts) = struct_of(fields.collect::<Result<_, _>>()?);
-                check_unique(&parts)?;
+                check_unique(&parts, str::to_lowercase)?;
                 Ok((data_type, parts))
             }
             Self::Nested(Nested::Array { element_type }) => Ok(list_of(element_type.parts(mapping, table)?)),
@@ -167,8 +157,8 @@ impl Type {
     }
 }
 
-fn primitive(name: &str) -> Result<Readable, String> {
-    let data_type = match name {
+fn primitive(name: &str) -> Readable {
+    Ok(match name {
         "string" => DataType::Utf8,
         "long" => DataType::Int64,
         "integer" => DataType::Int32,
@@ -183,19 +173,11 @@ fn primitive(name: &str) -> Result<Readable, String> {
         "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
         "decimal" => DataType::Decimal128(10, 0),
         _ => match decimal(name) {
-            Some((precision, scale)) => DataType::Decimal128(precision, scale),
-            None if name == "variant" => return Ok(Err("a VARIANT".to_owned())),
-            None => return Ok(Err(format!("the type {name:?}"))),
+            Some(decimal) => decimal,
+            None if name == "variant" => return Err("a VARIANT".to_owned()),
+            None => return Err(format!("the type {name:?}")),
         },
-    };
-    Ok(Ok(data_type))
-}
-
-fn decimal(name: &str) -> Option<(u8, i8)> {
-    let (precision, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
-    let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-    ((1..=MAX_PRECISION).contains(&precision) && u8::try_from(scale).is_ok_and(|scale| scale <= precision))
-        .then_some((precision, scale))
+    })
 }
 
 #[cfg(test)]

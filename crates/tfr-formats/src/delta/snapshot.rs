@@ -11,7 +11,6 @@ use object_store::path::Path;
 use super::actions::{Action, Add, DeletionVector, Metadata, Protocol, Sidecar};
 use super::checkpoint::{of_json, of_parquet};
 use super::log_files::VersionFiles;
-use crate::error::{Error, TableError};
 use crate::table::Place;
 
 /// Files of a log that are fetched at a time.
@@ -56,6 +55,39 @@ struct State {
     protocol: Option<Protocol>,
     /// A file may be removed with one deletion vector and added with another.
     files: BTreeMap<(Path, Option<Identity>), Add>,
+    seen: Seen,
+}
+
+/// What the files of a checkpoint have once, as far as it was seen.
+#[derive(Default)]
+struct Seen {
+    protocols: usize,
+    metadata: usize,
+    /// The versions that the checkpoint records as its own.
+    versions: Vec<u64>,
+    /// A file that was added again.
+    repeated: Option<Path>,
+}
+
+impl Seen {
+    /// Checks that a checkpoint is of its version, and is the state of a table. The error is the defect.
+    fn check_checkpoint(&self, place: &Place, files: &VersionFiles<'_>, has_sidecars: bool) -> Result<(), String> {
+        if let Some(other) = self.versions.iter().find(|version| Some(**version) != files.checkpoint_version) {
+            return Err(format!("it is a checkpoint of version {other}"));
+        }
+        for (found, what) in [(self.protocols, "protocol"), (self.metadata, "metaData")] {
+            if found != 1 {
+                return Err(format!("the checkpoint has {found} actions {what} instead of one"));
+            }
+        }
+        match &self.repeated {
+            Some(path) => Err(format!("the checkpoint adds the file {} twice", place.name(path))),
+            None if has_sidecars && files.checkpoint.len() > 1 => {
+                Err("the checkpoint has several parts, of which one names sidecars".to_owned())
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// What identifies a deletion vector.
@@ -73,38 +105,43 @@ impl Snapshot {
     pub(super) async fn read(place: &Place, files: &VersionFiles<'_>) -> Result<Self> {
         let mut state = State::default();
         let sidecars = state.add_all(place, files.checkpoint.to_vec()).await?;
+        let has_sidecars = !sidecars.is_empty();
         let mut metas = Vec::with_capacity(sidecars.len());
         for sidecar in sidecars {
             let location = place.sidecar(&sidecar.path)?;
             let name = place.name(&location);
             let Some(meta) = place.head(&location).await? else {
-                return Err(damaged(name, "a checkpoint names it, but there is no such file".to_owned()).into());
+                return Err(place.damaged(name, "a checkpoint names it, but there is no such file".to_owned()).into());
             };
             if meta.size != sidecar.size_in_bytes {
                 let reason = format!("it has {} bytes, but a checkpoint records {}", meta.size, sidecar.size_in_bytes);
-                return Err(damaged(name, reason).into());
+                return Err(place.damaged(name, reason).into());
             }
             metas.push(meta);
         }
         state.add_all(place, metas).await?;
+        if let Some(first) = files.checkpoint.first() {
+            let checked = state.seen.check_checkpoint(place, files, has_sidecars);
+            checked.map_err(|reason| place.damaged(place.name(&first.location), reason))?;
+        }
         state.add_all(place, files.commits.iter().map(|meta| (*meta).clone()).collect()).await?;
-        let State { metadata, protocol, files: found } = state;
-        let lacks = |what| damaged(place.table(), format!("its log has no {what}"));
+        let State { metadata, protocol, files: found, .. } = state;
+        let lacks = |what| place.damaged(place.table(), format!("its log has no {what}"));
         let protocol = protocol.ok_or_else(|| lacks("protocol"))?;
         let metadata = metadata.ok_or_else(|| lacks("metadata"))?;
-        check(&metadata, &protocol).map_err(|feature| unsupported(place, feature))?;
+        check(&metadata, &protocol).map_err(|feature| place.unsupported(feature))?;
         let mut unique: BTreeMap<Path, Add> = BTreeMap::new();
         for ((path, _), add) in found {
             if unique.insert(path.clone(), add).is_some() {
                 let reason = "the log has it with two deletion vectors".to_owned();
-                return Err(damaged(place.name(&path), reason).into());
+                return Err(place.damaged(place.name(&path), reason).into());
             }
         }
         let has_vectors = protocol.reader_features.iter().flatten().any(|feature| feature == VECTORS);
         if !has_vectors && unique.values().any(|add| add.deletion_vector.is_some()) {
-            return Err(
-                unsupported(place, "a deletion vector, without that feature in its protocol,".to_owned()).into()
-            );
+            return Err(place
+                .unsupported("a deletion vector, without that feature in its protocol,".to_owned())
+                .into());
         }
         Ok(Self { version: files.version, metadata, protocol, files: unique })
     }
@@ -133,13 +170,19 @@ impl State {
             }
             adds.extend(action.add);
             sidecars.extend(action.sidecar);
+            self.seen.protocols += usize::from(action.protocol.is_some());
+            self.seen.metadata += usize::from(action.meta_data.is_some());
+            self.seen.versions.extend(action.checkpoint_metadata.map(|checkpoint| checkpoint.version));
             self.metadata = action.meta_data.or(self.metadata.take());
             self.protocol = action.protocol.or(self.protocol.take());
         }
         // A commit may remove a file and add it again, in any order.
         for add in adds {
             let key = (place.resolve(&add.path)?, identity(add.deletion_vector.as_ref()));
-            self.files.insert(key, add);
+            let path = key.0.clone();
+            if self.files.insert(key, add).is_some() {
+                self.seen.repeated.get_or_insert(path);
+            }
         }
         Ok(sidecars)
     }
@@ -156,7 +199,7 @@ pub(super) async fn actions(place: &Place, meta: ObjectMeta) -> Result<Vec<Actio
         Some(action) => Err(format!("it contains more than one action {action}")),
         None => Ok(actions),
     });
-    actions.map_err(|reason| damaged(place.name(&meta.location), reason).into())
+    actions.map_err(|reason| place.damaged(place.name(&meta.location), reason).into())
 }
 
 /// Returns an action that a file of the log has several times, but may have once.
@@ -189,14 +232,4 @@ fn check(metadata: &Metadata, protocol: &Protocol) -> Result<(), String> {
         "parquet" => Ok(()),
         other => Err(format!("files of the format {other:?}")),
     }
-}
-
-/// Returns the error of a table with something that is not supported.
-pub(super) fn unsupported(place: &Place, feature: String) -> Error {
-    TableError::Feature { table: place.table(), format: super::A_TABLE, feature }.into()
-}
-
-/// Returns the error of a damaged file of a log.
-pub(super) fn damaged(file: String, reason: String) -> Error {
-    TableError::Damaged { file, format: super::A_TABLE, reason }.into()
 }

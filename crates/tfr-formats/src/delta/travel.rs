@@ -5,7 +5,7 @@ use datafusion_common::Result;
 
 use super::actions::Metadata;
 use super::log_files::LogFiles;
-use super::snapshot::{actions, damaged};
+use super::snapshot::actions;
 use crate::error::{Error, TableError};
 use crate::table::Place;
 
@@ -52,7 +52,7 @@ pub(super) async fn version_at(
     for (version, meta) in log.commits.range(recorded_from..) {
         let info = actions(place, meta.clone()).await?.into_iter().find_map(|action| action.commit_info);
         let time = info.and_then(|info| info.in_commit_timestamp);
-        let lacks = || damaged(place.name(&meta.location), "it has no time of its commit".to_owned());
+        let lacks = || place.damaged(place.name(&meta.location), "it has no time of its commit".to_owned());
         times.push((*version, time.ok_or_else(lacks)?));
     }
     let asked_millis = asked.timestamp_millis();

@@ -1,5 +1,9 @@
 //! [`MetastoreError`]: why a table of a Hive Metastore cannot be read.
 
+use arrow_schema::DataType;
+
+use super::hive::HiveRefusal;
+
 /// Why a Hive Metastore, or one of its tables, cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -59,13 +63,13 @@ pub enum MetastoreError {
         /// A database or a table with a similar name.
         similar: Option<String>,
     },
-    /// What has the name has no files, or none that are read.
-    #[error("{table}: it is {kind}, which is not read")]
-    NotFiles {
-        /// The database and the table.
+    /// A table cannot be read, by its classes and properties.
+    #[error("{table}: {refusal}")]
+    Refused {
+        /// The table.
         table: String,
-        /// What it is: `a view`.
-        kind: String,
+        /// The reason.
+        refusal: HiveRefusal,
         /// The query of a view.
         view: Option<String>,
     },
@@ -88,17 +92,17 @@ pub enum MetastoreError {
         reason: String,
     },
     /// A partition has columns that cannot be read as those of the table.
-    #[error("{table}: partition {partition} has column {position} as {found}, and the table as {expected}")]
+    #[error("{table}: partition {partition} has column \"{column}\" as {found}, and the table as {expected}")]
     PartitionColumn {
         /// The database and the table.
         table: String,
         /// The values of the partition.
         partition: String,
-        /// The position of the column, counted from 1.
-        position: usize,
-        /// Its name and type in the partition.
-        found: String,
-        /// Its name and type in the table.
-        expected: String,
+        /// The column of the table.
+        column: String,
+        /// Its type in the partition.
+        found: DataType,
+        /// Its type in the table.
+        expected: DataType,
     },
 }

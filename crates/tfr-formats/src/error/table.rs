@@ -31,6 +31,12 @@ pub enum TableError {
         /// The reason.
         reason: String,
     },
+    /// A directory has the metadata of an Iceberg table, and is not the table.
+    #[error("{directory}: it has the metadata of an Iceberg table, and none of its rows")]
+    IcebergMetadata {
+        /// The directory.
+        directory: String,
+    },
     /// An Iceberg table does not have the snapshot.
     #[error("{table}: the Iceberg table has no {asked}: {reason}")]
     IcebergSnapshot {

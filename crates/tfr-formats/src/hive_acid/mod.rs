@@ -73,7 +73,7 @@ pub(crate) async fn open(
     options: &InputOptions,
     schema: Option<SchemaRef>,
 ) -> Result<Option<Opened>> {
-    let place = Arc::new(Place::of(session, location)?);
+    let place = Arc::new(Place::of(session, location, A_TABLE)?);
     let snapshot = options.write_ids.clone().map(|ids| Snapshot { ids, transactions: None });
     let roots = match find(&place, snapshot.as_ref()).await {
         Ok(roots) => roots,
@@ -118,7 +118,7 @@ impl Recorded {
     /// Same as [`open`].
     pub(crate) async fn find(session: &dyn Session, locations: &[Location], snapshot: &Snapshot) -> Result<Self> {
         let find = |location: Location| async move {
-            let place = Arc::new(Place::of(session, &location)?);
+            let place = Arc::new(Place::of(session, &location, A_TABLE)?);
             Root::find(place, location.key().clone(), Some(snapshot)).await
         };
         // Collected first: a closure over references is not general enough for the compiler inside a stream.

@@ -116,7 +116,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn count(&mut self, values: usize) -> Result<()> {
+    pub(super) fn count(&mut self, values: usize) -> Result<()> {
         *self.values = self.values.saturating_add(values);
         if *self.values <= MAX_VALUES {
             return Ok(());
@@ -126,7 +126,7 @@ impl Context<'_> {
         Err(ErrorKind::Malformed { file, line, byte: None, reason }.into())
     }
 
-    fn odd(&mut self, oddity: Oddity, cell: &[u8], expected: &DataType) -> Result<()> {
+    pub(super) fn odd(&mut self, oddity: Oddity, cell: &[u8], expected: &DataType) -> Result<()> {
         self.tally.cell(oddity, cell, self.line, self.column, expected)
     }
 
@@ -140,13 +140,13 @@ impl Context<'_> {
 
 /// Builds a column, or a part of a nested one.
 pub(super) struct Column {
-    data_type: DataType,
+    pub(super) data_type: DataType,
     /// The number of values that a null takes.
-    width: usize,
-    values: Values,
+    pub(super) width: usize,
+    pub(super) values: Values,
 }
 
-enum Values {
+pub(super) enum Values {
     Boolean(BooleanBuilder),
     Integer(i64, i64, Int64Builder),
     Float32(Float32Builder),
@@ -182,7 +182,7 @@ fn text_key(text: Cow<'_, [u8]>, max: Option<MaxChars>) -> Cow<'_, [u8]> {
 }
 
 /// The offsets and nulls of lists.
-struct Lists {
+pub(super) struct Lists {
     ends: Vec<i32>,
     valid: NullBufferBuilder,
 }
@@ -192,7 +192,7 @@ impl Lists {
         Self { ends: vec![0], valid: NullBufferBuilder::new(0) }
     }
 
-    fn push(&mut self, len: usize, is_valid: bool) {
+    pub(super) fn push(&mut self, len: usize, is_valid: bool) {
         let last = self.ends.last().copied().unwrap_or_default();
         // `MAX_VALUES` fits 32 bits.
         self.ends.push(last + len as i32);
@@ -366,7 +366,7 @@ impl Column {
         }
     }
 
-    fn append_null(&mut self) {
+    pub(super) fn append_null(&mut self) {
         match &mut self.values {
             Values::Boolean(builder) => builder.append_null(),
             Values::Integer(_, _, builder) | Values::Timestamp(_, builder) => builder.append_null(),

@@ -9,8 +9,11 @@ use datafusion_datasource::TableSchema;
 use datafusion_physical_plan::metrics::Count;
 
 use super::column::Dialect;
+use super::json_rows::JsonRows;
+use super::open_csv::OpenCsvRows;
 use super::options::HiveTextOptions;
 use super::rows::HiveRows;
+use super::serdes::{HiveSerde, OpenCsvOptions};
 use super::tally::Tally;
 use super::types::{HiveType, separators};
 use crate::error::{Error, ErrorKind, Line};
@@ -48,9 +51,11 @@ impl HiveText {
     fn hive_type(&self, file: &str, field: &Field) -> Result<HiveType, Error> {
         let declared = self.options.columns.as_ref().and_then(|columns| columns.get(field.name()));
         let declared = declared.filter(|declared| declared.data_type == *field.data_type()).cloned();
-        declared.or_else(|| HiveType::of(field.data_type())).ok_or_else(|| {
+        let found = declared.or_else(|| HiveType::of(field.data_type()));
+        let serde = self.options.serde;
+        found.filter(|found| found.is_of(serde)).ok_or_else(|| {
             let (column, data_type) = (field.name().clone(), field.data_type().clone());
-            ErrorKind::NoSuchType { file: file.to_owned(), column, data_type, format: "Hive text" }.into()
+            ErrorKind::NoSuchType { file: file.to_owned(), column, data_type, format: serde.name() }.into()
         })
     }
 }
@@ -70,7 +75,8 @@ impl LineFormat for HiveText {
     }
 
     fn inference(&self, file: Arc<str>) -> Box<dyn Inference> {
-        Box::new(Width { file, dialect: Arc::clone(&self.dialect), lines: 0, cells: 0 })
+        let (serde, open_csv) = (self.options.serde, self.options.open_csv);
+        Box::new(Width { file, serde, open_csv, dialect: Arc::clone(&self.dialect), lines: 0, cells: 0 })
     }
 
     fn rows(&self, file: Arc<str>, table: &TableSchema, wanted: &[usize], odd_cells: Count) -> Result<Box<dyn Rows>> {
@@ -80,13 +86,24 @@ impl LineFormat for HiveText {
         let columns = columns.map(|(cell, field)| Ok((*cell, self.hive_type(&file, field)?)));
         let columns = columns.collect::<Result<Vec<_>, Error>>()?;
         let tally = Tally::new(file, self.options.on_error, odd_cells, Arc::clone(&self.warnings));
-        Ok(Box::new(HiveRows::new(Arc::clone(&self.dialect), tally, schema, in_file.fields().len(), &columns)))
+        let width = in_file.fields().len();
+        let dialect = Arc::clone(&self.dialect);
+        Ok(match self.options.serde {
+            HiveSerde::Lazy => Box::new(HiveRows::new(dialect, tally, schema, width, &columns)),
+            HiveSerde::OpenCsv => Box::new(OpenCsvRows::new(self.options.open_csv, tally, schema, width, &columns)),
+            HiveSerde::Json => {
+                let names = in_file.fields().iter().map(|field| field.name().as_str());
+                Box::new(JsonRows::new(self.options.json_binary, dialect, tally, schema, names, &columns))
+            }
+        })
     }
 }
 
 /// The number of cells in the lines of a file.
 struct Width {
     file: Arc<str>,
+    serde: HiveSerde,
+    open_csv: OpenCsvOptions,
     dialect: Arc<Dialect>,
     lines: usize,
     cells: usize,
@@ -94,7 +111,12 @@ struct Width {
 
 impl Inference for Width {
     fn observe(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
-        let cells = self.dialect.split(line, 0).count();
+        let cells = match self.serde {
+            HiveSerde::Lazy => self.dialect.split(line, 0).count(),
+            HiveSerde::OpenCsv => self.open_csv.cells(line),
+            // Its columns have names, which must be declared.
+            HiveSerde::Json => 0,
+        };
         if cells > MAX_COLUMNS {
             let reason = format!("the line has {cells} cells, and a table at most {MAX_COLUMNS} columns");
             return Err(ErrorKind::Malformed { file: self.file.to_string(), line: at, byte: None, reason }.into());

@@ -22,13 +22,21 @@
 //! `odd_cells` counts them. With `on_error=error` the first one is an error. An empty cell of any type but text, bytes
 //! and collections is null without a report.
 //!
+//! The lines of two other SerDes are read too, by [`HiveSerde`]. OpenCSVSerde has texts only: an empty cell is an empty
+//! text, cells may be in quotes, and no cell continues in the next line. JsonSerDe has an object a line, whose keys are
+//! found without case, and converts values of other types as Jackson does. A line that Hive cannot read is an error.
+//!
 //! Lines end with LF, CR or CR LF, escaped or not, as in Hadoop. A file is read in parts unless it is compressed or has
 //! header or footer lines.
 
 mod column;
 mod format;
+mod json_rows;
+mod json_values;
+mod open_csv;
 mod options;
 mod rows;
+mod serdes;
 mod tally;
 mod types;
 mod value;
@@ -42,6 +50,7 @@ use crate::text::rows::LineFiles;
 use tfr_files::scan::ReaderFormat;
 
 pub use options::{HiveTextOptions, OnError};
+pub use serdes::{HiveSerde, JsonBinary, OpenCsvOptions};
 pub use types::HiveColumns;
 
 /// Returns the format; `names` determines the files' names in messages.

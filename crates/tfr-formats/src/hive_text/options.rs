@@ -1,5 +1,6 @@
 //! The dialect of Hive text files.
 
+use super::serdes::{HiveSerde, JsonBinary, OpenCsvOptions};
 use super::types::HiveColumns;
 use crate::text::{Compression, Encoding};
 
@@ -29,6 +30,12 @@ pub struct HiveTextOptions {
     pub columns: Option<HiveColumns>,
     /// How cells that do not fit are treated.
     pub on_error: OnError,
+    /// What a line is.
+    pub serde: HiveSerde,
+    /// The characters of OpenCSVSerde.
+    pub open_csv: OpenCsvOptions,
+    /// How JsonSerDe reads bytes (`json.binary.format`).
+    pub json_binary: JsonBinary,
 }
 
 impl Default for HiveTextOptions {
@@ -45,6 +52,9 @@ impl Default for HiveTextOptions {
             compression: None,
             columns: None,
             on_error: OnError::Null,
+            serde: HiveSerde::default(),
+            open_csv: OpenCsvOptions::default(),
+            json_binary: JsonBinary::default(),
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Oddity {
     Cut,
     /// A repeated key of a map; the first one counts.
     RepeatedKey,
+    /// It is not a value of its type, and read as the value that JsonSerDe makes of it.
+    Changed,
 }
 
 /// The cells of a file that do not fit. Warns when dropped.
@@ -37,6 +39,7 @@ pub(super) struct Tally {
     unfit: Kind,
     cut: Kind,
     repeated: Kind,
+    changed: Kind,
     short: Kind,
     long: Kind,
 }
@@ -69,8 +72,8 @@ impl Kind {
 
 impl Tally {
     pub(super) fn new(file: Arc<str>, on_error: OnError, odd_cells: Count, warnings: Arc<AtomicUsize>) -> Self {
-        let [unfit, cut, repeated, short, long] = Default::default();
-        Self { file, on_error, odd_cells, warnings, unfit, cut, repeated, short, long }
+        let [unfit, cut, repeated, changed, short, long] = Default::default();
+        Self { file, on_error, odd_cells, warnings, unfit, cut, repeated, changed, short, long }
     }
 
     pub(super) fn file(&self) -> &Arc<str> {
@@ -110,6 +113,7 @@ impl Tally {
             Oddity::Unfit => self.unfit.add(line, Some(column)),
             Oddity::Cut => self.cut.add(line, Some(column)),
             Oddity::RepeatedKey => self.repeated.add(line, Some(column)),
+            Oddity::Changed => self.changed.add(line, Some(column)),
         }
         Ok(())
     }
@@ -147,6 +151,11 @@ impl Tally {
                 &self.repeated,
                 "a key occurs twice in a map, and the first value is used",
                 "keys occur twice in a map, and the first value is used",
+            ),
+            (
+                &self.changed,
+                "a value is out of range or not of its type, and is read as another one, as in Hive",
+                "values are out of range or not of their type, and are read as others, as in Hive",
             ),
             (
                 &self.short,

@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 use tfr_files::text_of_length;
 
+use super::serdes::HiveSerde;
 use crate::error::{Error, ErrorKind};
 
 /// Further separators by nesting level, after those of cells, elements and keys (LazySerDeParameters). By default Hive
@@ -32,18 +33,26 @@ pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
 /// # Ok::<(), tfr_formats::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct HiveColumns(Vec<(String, HiveType)>);
+pub struct HiveColumns(Vec<HiveColumn>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct HiveColumn {
+    name: String,
+    hive_type: HiveType,
+    /// The type as it was written.
+    text: String,
+}
 
 impl HiveColumns {
     /// Returns the columns as an Arrow schema, all nullable.
     pub fn schema(&self) -> Schema {
-        let fields = self.0.iter().map(|(name, hive_type)| Field::new(name, hive_type.data_type.clone(), true));
+        let fields = self.0.iter().map(|column| Field::new(&column.name, column.hive_type.data_type.clone(), true));
         Schema::new(fields.collect::<Vec<_>>())
     }
 
     /// Returns the columns as types of partition columns, with the lengths of CHAR and VARCHAR.
     pub(crate) fn path_schema(&self) -> Schema {
-        let fields = self.0.iter().map(|(name, hive_type)| {
+        let fields = self.0.iter().map(|HiveColumn { name, hive_type, .. }| {
             let field = Field::new(name, hive_type.data_type.clone(), true);
             match &hive_type.form {
                 Form::Text(Some(MaxChars { count, padded })) => text_of_length(field, *count, *padded),
@@ -55,7 +64,27 @@ impl HiveColumns {
 
     /// Whether a column is a CHAR or VARCHAR, whose length SQL's types do not have.
     pub fn has_lengths(&self) -> bool {
-        self.0.iter().any(|(_, hive_type)| matches!(hive_type.form, Form::Text(Some(_))))
+        self.0.iter().any(|column| matches!(column.hive_type.form, Form::Text(Some(_))))
+    }
+
+    /// Whether a column has a type that cannot be declared in SQL: a map, a union, bytes, a struct as Hive writes it, or one
+    /// of these within another.
+    pub fn needs_hive(&self) -> bool {
+        fn needs(hive_type: &HiveType) -> bool {
+            match &hive_type.form {
+                Form::Binary | Form::Map(_) | Form::Union(_) => true,
+                Form::Struct(fields) => fields.iter().any(needs),
+                Form::List(item) => needs(item),
+                _ => false,
+            }
+        }
+        // SQL has no colons between the names and the types of fields.
+        self.0.iter().any(|column| needs(&column.hive_type) || column.text.contains(':'))
+    }
+
+    /// Iterates over the names and the types as they were written.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|column| (column.name.as_str(), column.text.as_str()))
     }
 
     /// Parses the value of the option `key`.
@@ -68,7 +97,7 @@ impl HiveColumns {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&HiveType> {
-        self.0.iter().find(|(column, _)| column == name).map(|(_, hive_type)| hive_type)
+        self.0.iter().find(|column| column.name == name).map(|column| &column.hive_type)
     }
 }
 
@@ -157,6 +186,21 @@ impl HiveType {
         Self::new(DataType::Timestamp(unit, None), Form::Timestamp(unit))
     }
 
+    /// Whether a SerDe has values of the type.
+    pub(super) fn is_of(&self, serde: HiveSerde) -> bool {
+        match serde {
+            HiveSerde::Lazy => true,
+            HiveSerde::OpenCsv => matches!(self.form, Form::Text(None)),
+            HiveSerde::Json => match &self.form {
+                Form::Union(_) => false,
+                Form::List(item) => item.is_of(serde),
+                Form::Map(entry) => entry.0.is_of(serde) && entry.1.is_of(serde),
+                Form::Struct(fields) => fields.iter().all(|field| field.is_of(serde)),
+                _ => true,
+            },
+        }
+    }
+
     fn is_primitive(&self) -> bool {
         !matches!(self.form, Form::List(_) | Form::Map(_) | Form::Struct(_) | Form::Union(_))
     }
@@ -226,17 +270,20 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn columns(&mut self) -> Result<Vec<(String, HiveType)>, String> {
-        let mut columns: Vec<(String, HiveType)> = Vec::new();
+    fn columns(&mut self) -> Result<Vec<HiveColumn>, String> {
+        let mut columns: Vec<HiveColumn> = Vec::new();
         loop {
             let name = self.name()?;
             self.takes(":");
+            self.rest();
+            let start = self.at;
             let hive_type = self.hive_type(1)?;
+            let text = self.text[start..self.at].trim_end().to_owned();
             self.comment()?;
-            if columns.iter().any(|(column, _)| *column == name) {
+            if columns.iter().any(|column| column.name == name) {
                 return Err(format!("two columns are named {name:?}"));
             }
-            columns.push((name, hive_type));
+            columns.push(HiveColumn { name, hive_type, text });
             if self.is_at_end() {
                 return Ok(columns);
             }
@@ -315,11 +362,17 @@ impl Parser<'_> {
             return Ok(());
         }
         self.expect("'")?;
-        match self.text[self.at..].find('\'') {
-            Some(end) => self.at += end + 1,
-            None => return Err(self.expected("a closing quote")),
+        loop {
+            match self.text[self.at..].find('\'') {
+                Some(end) => self.at += end + 1,
+                None => return Err(self.expected("a closing quote")),
+            }
+            // A doubled quote is a literal one.
+            if !self.text[self.at..].starts_with('\'') {
+                return Ok(());
+            }
+            self.at += 1;
         }
-        Ok(())
     }
 
     /// Parses the numbers in parentheses, if there are any.

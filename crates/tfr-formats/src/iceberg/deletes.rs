@@ -3,7 +3,7 @@
 //! All of them become positions in each data file when the table is opened. See
 //! [the rules](https://iceberg.apache.org/spec/#scan-planning).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use object_store::path::Path;
 use tfr_files::{ColumnInFiles, DeletedRows, FilesWithoutIds};
 
 use super::keys::{DeletedKeys, KeyColumns};
-use super::manifest::{Content, Entry, PartitionKey};
+use super::manifest::{Content, Entry, FILE_PATH, PartitionKey};
 use super::metadata::Metadata;
 use super::paths::Paths;
 use super::schema::NameMapping;
-use super::{columns_by_id, damaged, file_of, vector};
+use super::{columns_by_id, file_of, vector};
 use crate::calendar::CalendarOption;
 use crate::table::{self, Place};
 
@@ -33,8 +33,7 @@ const REQUESTS: usize = 16;
 /// The format of files with deletion vectors.
 const PUFFIN: &str = "PUFFIN";
 
-/// The columns of files with positions of deleted rows, and their ids.
-const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
+/// The column with the positions of deleted rows, and its id.
 const POS: (&str, i32) = ("pos", 2_147_483_545);
 
 /// The files that delete rows, by what determines to which data files they apply.
@@ -69,11 +68,11 @@ impl Deletes<'_> {
     /// # Errors
     /// A file cannot be read, is damaged, or needs something that is not supported.
     pub(super) async fn of(&self, data: &[Entry], deletes: &[Entry]) -> Result<Vec<DeletedRows>> {
-        let index = self.index(deletes)?;
+        let known: HashMap<&Path, &Entry> = data.iter().map(|file| (&file.path, file)).collect();
+        let index = self.index(&known, deletes)?;
         let mut positions: HashMap<&Path, Positions> = HashMap::new();
         let used: BTreeSet<&Path> =
             data.iter().flat_map(|file| index.positions(file)).map(|delete| &delete.path).collect();
-        let known: HashSet<&Path> = data.iter().map(|file| &file.path).collect();
         for delete in deletes.iter().filter(|delete| used.contains(&delete.path)) {
             positions.insert(&delete.path, self.positions(delete, &known).await?);
         }
@@ -102,7 +101,10 @@ impl Deletes<'_> {
                     if let Some(vector) = index.vector(file) {
                         if vector.sequence < file.sequence {
                             let name = self.place.name(&file.path);
-                            return Err(damaged(name, "its deletion vector is older than the file".to_owned()).into());
+                            return Err(self
+                                .place
+                                .damaged(name, "its deletion vector is older than the file".to_owned())
+                                .into());
                         }
                         ranges.extend_from_slice(vector::read(self.place, vector, file).await?.ranges());
                     }
@@ -124,19 +126,29 @@ impl Deletes<'_> {
         futures::stream::iter(found).buffered(REQUESTS).try_collect().await
     }
 
-    fn index<'a>(&self, deletes: &'a [Entry]) -> Result<Index<'a>> {
+    /// # Errors
+    /// A file lacks what determines the data files that it applies to, or that contradicts its partition.
+    fn index<'a>(&self, known: &HashMap<&Path, &Entry>, deletes: &'a [Entry]) -> Result<Index<'a>> {
         let mut index = Index::default();
         for delete in deletes {
-            match (delete.content, delete.format.as_str(), &delete.referenced) {
+            let referenced = only_file(delete, known);
+            let file = referenced.and_then(|path| known.get(path));
+            // Positions apply in their own partition alone, by the specification. Iceberg's own reader does not compare it.
+            if let Some(file) = file.filter(|file| file.partition.key != delete.partition.key) {
+                let reason =
+                    format!("it deletes rows of {}, which is in another partition", self.place.name(&file.path));
+                return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
+            }
+            match (delete.content, delete.format.as_str(), referenced) {
                 (Content::PositionDeletes, PUFFIN, Some(file)) => {
                     if index.vectors.insert(file, delete).is_some() {
                         let reason = "the table has two deletion vectors of it".to_owned();
-                        return Err(damaged(self.place.name(file), reason).into());
+                        return Err(self.place.damaged(self.place.name(file), reason).into());
                     }
                 }
                 (Content::PositionDeletes, PUFFIN, None) => {
                     let reason = "its manifest does not record which file its deletion vector is of".to_owned();
-                    return Err(damaged(self.place.name(&delete.path), reason).into());
+                    return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
                 }
                 (Content::PositionDeletes, _, Some(file)) => index.of_file.entry(file).or_default().push(delete),
                 (Content::PositionDeletes, _, None) => {
@@ -144,7 +156,7 @@ impl Deletes<'_> {
                 }
                 (Content::EqualityDeletes, ..) if delete.equality_ids.is_empty() => {
                     let reason = "its manifest does not record the columns of its keys".to_owned();
-                    return Err(damaged(self.place.name(&delete.path), reason).into());
+                    return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
                 }
                 (Content::EqualityDeletes, ..) => {
                     let partition = (!delete.partition.spec.is_unpartitioned()).then_some(&delete.partition.key);
@@ -157,7 +169,7 @@ impl Deletes<'_> {
     }
 
     /// Reads a file with positions of deleted rows.
-    async fn positions(&self, delete: &Entry, known: &HashSet<&Path>) -> Result<Positions> {
+    async fn positions(&self, delete: &Entry, known: &HashMap<&Path, &Entry>) -> Result<Positions> {
         let fields = [(FILE_PATH, DataType::Utf8), (POS, DataType::Int64)];
         let schema = fields.iter().map(|((name, _), data_type)| Field::new(*name, data_type.clone(), true));
         let columns = fields.iter().map(|((name, id), _)| ColumnInFiles {
@@ -184,8 +196,8 @@ impl Deletes<'_> {
         let (mut found, mut resolved): (Positions, HashMap<String, Path>) = Default::default();
         while let Some(batch) = batches.try_next().await? {
             for row in 0..batch.num_rows() {
-                let (path, position) =
-                    deleted_row(&batch, row).map_err(|reason| damaged(name.clone(), format!("row {row}: {reason}")))?;
+                let (path, position) = deleted_row(&batch, row)
+                    .map_err(|reason| self.place.damaged(name.clone(), format!("row {row}: {reason}")))?;
                 let path = match resolved.get(path) {
                     Some(path) => path.clone(),
                     None => resolved.entry(path.to_owned()).or_insert(self.paths.resolve(path)?).clone(),
@@ -193,13 +205,26 @@ impl Deletes<'_> {
                 found.entry(path).or_default().push(position);
             }
         }
+        if let Some(recorded) = only_file(delete, known)
+            && let Some(other) = found.keys().find(|path| *path != recorded)
+        {
+            let (other, recorded) = (self.place.name(other), self.place.name(recorded));
+            let reason = format!("it deletes rows of {other}, but its manifest records {recorded}");
+            return Err(self.place.damaged(name, reason).into());
+        }
         // Files that were rewritten since are not in the table. Those elsewhere may be named by a table that was moved.
-        if let Some(path) = found.keys().find(|path| !known.contains(path) && !self.paths.is_inside(path)) {
+        if let Some(path) = found.keys().find(|path| !known.contains_key(path) && !self.paths.is_inside(path)) {
             let path = self.place.name(path);
             log::warn!("{name}: it deletes rows of {path}, which is outside of the table and not one of its files");
         }
         Ok(found)
     }
+}
+
+/// Returns the only data file whose rows a file deletes, if its manifest records that.
+fn only_file<'a>(delete: &'a Entry, known: &HashMap<&Path, &Entry>) -> Option<&'a Path> {
+    let bounded = delete.bounded.as_ref().filter(|path| delete.format != PUFFIN && known.contains_key(path));
+    delete.referenced.as_ref().or(bounded)
 }
 
 /// Returns the file and the position of a deleted row. The error is a description of the defect.

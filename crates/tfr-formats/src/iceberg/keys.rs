@@ -18,7 +18,7 @@ use tfr_files::{ColumnInFiles, ColumnsInFiles, FilesWithoutIds, unreadable};
 use super::manifest::Entry;
 use super::metadata::Metadata;
 use super::schema::{NameMapping, column};
-use super::{columns_by_id, damaged, file_of, unsupported, values};
+use super::{columns_by_id, file_of, values};
 use crate::calendar::CalendarOption;
 use crate::error::Error;
 use crate::table::{self, Place};
@@ -29,9 +29,8 @@ pub(super) struct KeyColumns {
     columns: Arc<ColumnsInFiles>,
     /// The columns in files of deletes, which must have them.
     required: Arc<ColumnsInFiles>,
-    /// The id of each column at the top.
-    top: Vec<i32>,
-    /// The types of the values.
+    /// The ids and the types of the values.
+    ids: Vec<i32>,
     types: Vec<DataType>,
 }
 
@@ -57,12 +56,12 @@ impl KeyColumns {
         place: &Place,
     ) -> Result<Self, Error> {
         let schemas = metadata.schemas();
-        let (mut fields, mut columns, mut top, mut types) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut fields, mut columns, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for id in ids {
-            let refused = |what: &str| unsupported(place, format!("deletes by the field {id}, {what},"));
+            let refused = |what: &str| place.unsupported(format!("deletes by the field {id}, {what},"));
             let found = column(&schemas, *id).ok_or_else(|| refused("which no schema has"))?;
             let (field, mut in_files) =
-                found.parts(mapping, &place.table()).map_err(|feature| unsupported(place, feature))?;
+                found.parts(mapping, &place.table()).map_err(|defect| place.refused(&place.table(), defect))?;
             if let Some(reason) = unreadable(&field) {
                 return Err(refused(&format!("which has {reason}")));
             }
@@ -71,7 +70,6 @@ impl KeyColumns {
                 return Err(refused("which has parts"));
             }
             types.push(data_type.clone());
-            top.push(found.id);
             // No two columns have one id.
             let name = format!("{} (field {id})", found.name);
             fields.push(field.as_ref().clone().with_name(&name));
@@ -81,7 +79,7 @@ impl KeyColumns {
         let required = columns.iter().cloned().map(|column| ColumnInFiles { is_required: true, ..column });
         let required = Arc::new(columns_by_id(without_ids, required.collect()));
         let columns = Arc::new(columns_by_id(without_ids, columns));
-        Ok(Self { schema: Arc::new(Schema::new(fields)), columns, required, top, types })
+        Ok(Self { schema: Arc::new(Schema::new(fields)), columns, required, ids: ids.to_vec(), types })
     }
 
     /// Returns the values of keys.
@@ -192,10 +190,11 @@ impl DeletedKeys {
     /// Returns the values that the partition of a file has for columns, which the file may lack.
     fn constants(&self, place: &Place, data: &Entry) -> Result<Vec<Option<datafusion_common::ScalarValue>>, Error> {
         let partition = &data.partition;
-        let constants = self.columns.top.iter().zip(&self.columns.types).map(|(id, data_type)| {
+        let constants = self.columns.ids.iter().zip(&self.columns.types).map(|(id, data_type)| {
             let Some(position) = partition.spec.identity_of(*id) else { return Ok(None) };
             let value = values::widened(&partition.values[position], data_type);
-            let lacks = || damaged(place.name(&data.path), format!("its partition has no value of the field {id}"));
+            let lacks =
+                || place.damaged(place.name(&data.path), format!("its partition has no value of the field {id}"));
             value.map(Some).ok_or_else(lacks)
         });
         constants.collect()

@@ -14,7 +14,7 @@ use tfr_files::memory::ReadBounds;
 use super::metadata::{Metadata, PartitionSpec, Snapshot};
 use super::paths::Paths;
 use super::records::Record;
-use super::{damaged, unsupported, values};
+use super::values;
 use crate::avro::{Whole, read_whole};
 use crate::error::{Error, TableError};
 use crate::forward::Input;
@@ -22,6 +22,9 @@ use crate::table::Place;
 
 /// Manifests that are fetched at a time.
 const REQUESTS: usize = 16;
+
+/// The column with the paths in files with positions of deleted rows, and its id.
+pub(super) const FILE_PATH: (&str, i32) = ("file_path", 2_147_483_546);
 
 /// The newest version of manifests that is read.
 const NEWEST: u32 = 3;
@@ -49,6 +52,8 @@ pub(super) struct Entry {
     pub(super) equality_ids: Vec<i32>,
     /// The only data file with deleted rows.
     pub(super) referenced: Option<Path>,
+    /// The only data file with deleted rows by the bounds of their paths.
+    pub(super) bounded: Option<Path>,
     /// Where a deletion vector is in the file, and its length.
     pub(super) blob: Option<(u64, u64)>,
 }
@@ -70,7 +75,8 @@ pub(super) type PartitionKey = (i32, Vec<Option<Vec<u8>>>);
 struct Manifest {
     path: Path,
     length: Option<u64>,
-    spec: Arc<PartitionSpec>,
+    /// The partition spec that the list records.
+    spec: Option<Arc<PartitionSpec>>,
     has_deletes: bool,
     sequence: i64,
     /// The numbers of files and rows that were added, existed before, and were deleted.
@@ -112,7 +118,7 @@ impl<'a> Manifests<'a> {
             (None, Some(paths)) => paths.iter().map(|path| self.unlisted(path)).collect::<Result<_, _>>()?,
             (None, None) => {
                 let reason = format!("snapshot {} has no list of manifests", snapshot.snapshot_id);
-                return Err(damaged(self.place.table(), reason).into());
+                return Err(self.place.damaged(self.place.table(), reason).into());
             }
         };
         // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -123,15 +129,15 @@ impl<'a> Manifests<'a> {
 
     /// A manifest of an old table, which no list describes.
     fn unlisted(&self, path: &str) -> Result<Manifest, Error> {
-        let spec = self.spec(0, &self.place.table())?;
         let path = self.paths.resolve(path)?;
-        Ok(Manifest { path, length: None, spec, has_deletes: false, sequence: 0, counts: [(None, None); 3] })
+        Ok(Manifest { path, length: None, spec: None, has_deletes: false, sequence: 0, counts: [(None, None); 3] })
     }
 
     fn spec(&self, id: i64, file: &str) -> Result<Arc<PartitionSpec>, Error> {
         let spec = i32::try_from(id).ok().and_then(|id| self.metadata.spec(id));
         spec.map(Arc::new).ok_or_else(|| {
-            damaged(file.to_owned(), format!("it has partition spec {id}, which the metadata file does not list"))
+            self.place
+                .damaged(file.to_owned(), format!("it has partition spec {id}, which the metadata file does not list"))
         })
     }
 
@@ -141,7 +147,7 @@ impl<'a> Manifests<'a> {
         let Whole { header, batches } = self.avro(&path, None).await?;
         // Some writers do not record it.
         if header.get("snapshot-id").is_some_and(|id| id.parse() != Ok(snapshot)) {
-            return Err(damaged(file, format!("it is not the list of snapshot {snapshot}")).into());
+            return Err(self.place.damaged(file, format!("it is not the list of snapshot {snapshot}")).into());
         }
         // Lists of version 1 have no sequence numbers, and lists of that time need not name their version.
         let is_numbered = header.get("format-version").is_some_and(|version| version != "1");
@@ -151,7 +157,7 @@ impl<'a> Manifests<'a> {
             for row in 0..fields.len() {
                 let record = Record { fields: &fields, row };
                 if is_numbered && !record.has("sequence_number") {
-                    return Err(damaged(file, "a manifest has no sequence number".to_owned()).into());
+                    return Err(self.place.damaged(file, "a manifest has no sequence number".to_owned()).into());
                 }
                 manifests.push(self.manifest(record, &file)?);
             }
@@ -160,9 +166,9 @@ impl<'a> Manifests<'a> {
     }
 
     fn manifest(&self, record: Record<'_>, file: &str) -> Result<Manifest, Error> {
-        let damage = |reason| damaged(file.to_owned(), reason);
+        let damage = |reason| self.place.damaged(file.to_owned(), reason);
         if record.has("key_metadata") {
-            return Err(unsupported(self.place, "encryption".to_owned()));
+            return Err(self.place.unsupported("encryption".to_owned()));
         }
         let mut counts = [(None, None); 3];
         for (count, (files, rows)) in counts.iter_mut().zip(COUNTS) {
@@ -176,7 +182,7 @@ impl<'a> Manifests<'a> {
         Ok(Manifest {
             path: self.paths.resolve(record.text("manifest_path").map_err(damage)?)?,
             length: Some(record.count("manifest_length").map_err(damage)?),
-            spec: self.spec(record.long("partition_spec_id").map_err(damage)?, file)?,
+            spec: Some(self.spec(record.long("partition_spec_id").map_err(damage)?, file)?),
             has_deletes: content == 1,
             sequence: record.optional_long("sequence_number").map_err(damage)?.unwrap_or_default(),
             counts,
@@ -191,7 +197,7 @@ impl<'a> Manifests<'a> {
         };
         if let Some(length) = length.filter(|length| *length != meta.size) {
             let reason = format!("it has {} bytes, but its list records {length}", meta.size);
-            return Err(damaged(name, reason).into());
+            return Err(self.place.damaged(name, reason).into());
         }
         let input = Input { store: Arc::clone(self.place.store()), meta, name: name.into() };
         read_whole(input, self.bounds).await
@@ -200,9 +206,13 @@ impl<'a> Manifests<'a> {
     /// Reads the live entries of a manifest.
     async fn read(&self, manifest: Manifest) -> Result<Vec<Entry>> {
         let file = self.place.name(&manifest.path);
-        let damage = |reason| damaged(file.clone(), reason);
+        let damage = |reason| self.place.damaged(file.clone(), reason);
         let Whole { header, batches } = self.avro(&manifest.path, manifest.length).await?;
-        self.check_header(&header, &manifest).map_err(damage)?;
+        let spec = &match &manifest.spec {
+            Some(spec) => Arc::clone(spec),
+            None => self.spec(own_spec(&header).map_err(damage)?, &file)?,
+        };
+        self.check_header(&header, spec, manifest.has_deletes).map_err(damage)?;
         let (mut entries, mut found) = (Vec::new(), [(0_u64, 0_u64); 3]);
         for batch in batches {
             let fields = StructArray::from(batch);
@@ -216,7 +226,7 @@ impl<'a> Manifests<'a> {
                 *rows = rows.saturating_add(data_file.count("record_count").map_err(damage)?);
                 if status != DELETED as u64 {
                     let sequence = sequence(record, status == ADDED as u64, manifest.sequence).map_err(damage)?;
-                    entries.push(self.entry(data_file, sequence, &manifest, &file)?);
+                    entries.push(self.entry(data_file, sequence, (spec, manifest.has_deletes), &file)?);
                 }
             }
         }
@@ -233,55 +243,78 @@ impl<'a> Manifests<'a> {
     }
 
     /// Checks what a manifest contains about itself.
-    fn check_header(&self, header: &HashMap<String, String>, manifest: &Manifest) -> Result<(), String> {
+    fn check_header(
+        &self,
+        header: &HashMap<String, String>,
+        spec: &PartitionSpec,
+        has_deletes: bool,
+    ) -> Result<(), String> {
         match header.get("format-version").map(|version| version.parse::<u32>()) {
             None | Some(Ok(1..=NEWEST)) => {}
             Some(_) => return Err(format!("it is of version {} of the format", header["format-version"])),
         }
-        let spec = manifest.spec.spec_id;
-        if header.get("partition-spec-id").is_some_and(|id| id.parse() != Ok(spec)) {
-            return Err(format!("it is not of partition spec {spec}, as its list records"));
+        let id = spec.spec_id;
+        if header.get("partition-spec-id").is_some_and(|found| found.parse() != Ok(id)) {
+            return Err(format!("it is not of partition spec {id}, as its list records"));
         }
-        if header.get("partition-spec").is_some_and(|text| !manifest.spec.is_same(text)) {
-            return Err(format!("its fields of partition spec {spec} are not those of the metadata file"));
+        if header.get("partition-spec").is_some_and(|text| !spec.is_same(text)) {
+            return Err(format!("its fields of partition spec {id} are not those of the metadata file"));
         }
-        match (header.get("content").map(String::as_str), manifest.has_deletes) {
+        match (header.get("content").map(String::as_str), has_deletes) {
             (None, _) | (Some("data"), false) | (Some("deletes"), true) => Ok(()),
             (Some(content), _) => Err(format!("it is a manifest of {content}, but its list records otherwise")),
         }
     }
 
-    fn entry(&self, record: Record<'_>, sequence: i64, manifest: &Manifest, file: &str) -> Result<Entry, Error> {
-        let damage = |reason| damaged(file.to_owned(), reason);
+    fn entry(
+        &self,
+        record: Record<'_>,
+        sequence: i64,
+        (spec, has_deletes): (&Arc<PartitionSpec>, bool),
+        file: &str,
+    ) -> Result<Entry, Error> {
+        let damage = |reason| self.place.damaged(file.to_owned(), reason);
         if record.has("key_metadata") {
-            return Err(unsupported(self.place, "encryption".to_owned()));
+            return Err(self.place.unsupported("encryption".to_owned()));
         }
         let content = match record.optional_long("content").map_err(damage)? {
             None | Some(0) => Content::Data,
             Some(1) => Content::PositionDeletes,
             Some(2) => Content::EqualityDeletes,
-            Some(other) => return Err(unsupported(self.place, format!("files of the content {other}"))),
+            Some(other) => return Err(self.place.unsupported(format!("files of the content {other}"))),
         };
-        if (content != Content::Data) != manifest.has_deletes {
+        if (content != Content::Data) != has_deletes {
             return Err(damage("it has a file of other content than its list records".to_owned()));
         }
         let path = self.paths.resolve(record.text("file_path").map_err(damage)?)?;
         let referenced = record.optional_text("referenced_data_file").map_err(damage)?;
+        let bounded = match content {
+            Content::PositionDeletes => only_path(record),
+            _ => None,
+        };
         let offset = record.optional_count("content_offset").map_err(damage)?;
         let length = record.optional_count("content_size_in_bytes").map_err(damage)?;
         Ok(Entry {
             content,
             path,
             format: record.text("file_format").map_err(damage)?.to_ascii_uppercase(),
-            partition: partition(record, &manifest.spec).map_err(damage)?,
+            partition: partition(record, spec).map_err(damage)?,
             records: record.count("record_count").map_err(damage)?,
             size: record.count("file_size_in_bytes").map_err(damage)?,
             sequence,
             equality_ids: record.ids("equality_ids").map_err(damage)?,
             referenced: referenced.map(|path| self.paths.resolve(path)).transpose()?,
+            // A bound that is cut is no path of a file.
+            bounded: bounded.and_then(|path| self.paths.resolve(&path).ok()),
             blob: offset.zip(length),
         })
     }
+}
+
+/// Returns the partition spec that a manifest records itself.
+fn own_spec(header: &HashMap<String, String>) -> Result<i64, String> {
+    let Some(id) = header.get("partition-spec-id") else { return Ok(0) };
+    id.parse().map_err(|_| format!("its partition spec is {id:?}"))
 }
 
 /// Returns the sequence number of an entry. One that was just added has that of its manifest, which is written before
@@ -293,6 +326,12 @@ fn sequence(record: Record<'_>, is_added: bool, of_manifest: i64) -> Result<i64,
         None if is_added || of_manifest == 0 => Ok(of_manifest),
         None => Err("an entry has no sequence number".to_owned()),
     }
+}
+
+/// Returns the path of the only data file whose rows a file deletes, if the bounds of its paths are equal.
+fn only_path(record: Record<'_>) -> Option<String> {
+    let (lower, upper) = (record.bound("lower_bounds", FILE_PATH.1)?, record.bound("upper_bounds", FILE_PATH.1)?);
+    (lower == upper).then(|| String::from_utf8(lower.to_vec()).ok()).flatten()
 }
 
 /// Returns the partition of a file: a value for each field of the spec, in its order.

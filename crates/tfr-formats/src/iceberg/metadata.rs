@@ -2,7 +2,7 @@
 //!
 //! Names are those of the [specification](https://iceberg.apache.org/spec/#table-metadata-and-snapshots).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use chrono::{DateTime, SecondsFormat};
@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 
 use super::IcebergOptions;
 use super::schema::Schema;
+use crate::table::types::Defect;
 
 /// The newest version of the format that is read.
 const NEWEST: u32 = 3;
@@ -21,6 +22,9 @@ const MAIN: &str = "main";
 
 /// The property with the names of columns in files without ids.
 const NAME_MAPPING: &str = "schema.name-mapping.default";
+
+/// The property with the directory of the metadata files.
+const METADATA_PATH: &str = "write.metadata.path";
 
 /// Files of metadata are decompressed up to this size.
 const MAX_LEN: u64 = 1 << 30;
@@ -78,7 +82,7 @@ impl PartitionField {
     }
 
     /// Whether the part has the values of its column.
-    pub(super) fn is_identity(&self) -> bool {
+    fn is_identity(&self) -> bool {
         self.transform == "identity"
     }
 }
@@ -94,6 +98,11 @@ impl PartitionSpec {
     /// Whether all files are of one partition.
     pub(super) fn is_unpartitioned(&self) -> bool {
         self.fields.iter().all(|field| field.transform == "void")
+    }
+
+    /// Returns the columns, and the fields of structs, whose values the parts have.
+    pub(super) fn identities(&self) -> impl Iterator<Item = i32> {
+        self.fields.iter().filter(|field| field.is_identity()).filter_map(PartitionField::source)
     }
 
     /// Returns the position of the part that has the values of a column.
@@ -133,10 +142,8 @@ struct Reference {
 /// Why a snapshot cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unread {
-    /// The metadata file contradicts itself.
-    Damaged(String),
-    /// The table needs this, which is not supported.
-    Unsupported(String),
+    /// The metadata file is damaged, or the table needs something that is not supported.
+    Defect(Defect),
     /// There is no such snapshot: what was asked for, and the reason.
     NoSuch(String, String),
 }
@@ -144,27 +151,57 @@ pub(super) enum Unread {
 /// Maximum number of names in a message.
 const SHOWN: usize = 20;
 
+impl Unread {
+    fn damaged(reason: String) -> Self {
+        Self::Defect(Defect::Damaged(reason))
+    }
+
+    fn unsupported(feature: String) -> Self {
+        Self::Defect(Defect::Unsupported(feature))
+    }
+}
+
 impl Metadata {
     /// Parses a metadata file, which may be compressed. The error is a description of the defect.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unread> {
-        let bytes = text(bytes).map_err(Unread::Damaged)?;
+        let bytes = text(bytes).map_err(Unread::damaged)?;
         /// What every version has.
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
         struct Version {
             format_version: u32,
         }
-        let invalid = |error: serde_json::Error| Unread::Damaged(error.to_string());
+        let invalid = |error: serde_json::Error| Unread::damaged(error.to_string());
         match serde_json::from_slice::<Version>(&bytes).map_err(invalid)?.format_version {
             1..=NEWEST => {}
-            version => return Err(Unread::Unsupported(format!("version {version} of the format"))),
+            version => return Err(Unread::unsupported(format!("version {version} of the format"))),
         }
         let metadata: Self = serde_json::from_slice(&bytes).map_err(invalid)?;
         let is_encrypted = metadata.property("encryption.key-id").is_some();
         if is_encrypted || metadata.encryption_keys.as_ref().is_some_and(|keys| !keys.is_empty()) {
-            return Err(Unread::Unsupported("encryption".to_owned()));
+            return Err(Unread::unsupported("encryption".to_owned()));
         }
+        metadata.check_ids().map_err(Unread::damaged)?;
         Ok(metadata)
+    }
+
+    /// Checks that no id is that of two snapshots, schemas or partition specs. The error is the defect.
+    fn check_ids(&self) -> Result<(), String> {
+        fn check(what: &str, ids: impl Iterator<Item = i64>) -> Result<(), String> {
+            let mut known = BTreeSet::new();
+            match ids.into_iter().find(|id| !known.insert(*id)) {
+                Some(id) => Err(format!("it has two {what} with the id {id}")),
+                None => Ok(()),
+            }
+        }
+        check("snapshots", self.snapshots.iter().flatten().map(|snapshot| snapshot.snapshot_id))?;
+        check("schemas", self.schemas.iter().map(|schema| schema.schema_id.into()))?;
+        check("partition specs", self.partition_specs.iter().map(|spec| spec.spec_id.into()))
+    }
+
+    /// Returns the directory of the metadata files, if it is not the usual one.
+    pub(super) fn metadata_path(&self) -> Option<&str> {
+        self.property(METADATA_PATH)
     }
 
     fn property(&self, key: &str) -> Option<&str> {
@@ -254,7 +291,7 @@ impl Metadata {
         let main = self.refs.as_ref().and_then(|refs| refs.get(MAIN)).map(|main| main.snapshot_id);
         match main.is_none() || main == self.current() {
             true => Ok(()),
-            false => Err(Unread::Damaged("its current snapshot is not that of its branch main".to_owned())),
+            false => Err(Unread::damaged("its current snapshot is not that of its branch main".to_owned())),
         }
     }
 
@@ -269,7 +306,7 @@ impl Metadata {
             return Err(Unread::NoSuch(asked, reason));
         };
         match snapshot.key_id {
-            Some(_) => Err(Unread::Unsupported("encryption".to_owned())),
+            Some(_) => Err(Unread::unsupported("encryption".to_owned())),
             None => Ok(snapshot),
         }
     }
@@ -306,15 +343,15 @@ impl Metadata {
     fn current_schema(&self) -> Result<&Schema, Unread> {
         match (self.schemas.as_slice(), &self.schema, self.current_schema_id) {
             ([], Some(schema), _) => Ok(schema),
-            ([], None, _) => Err(Unread::Damaged("it has no schema".to_owned())),
+            ([], None, _) => Err(Unread::damaged("it has no schema".to_owned())),
             (_, _, Some(id)) => self.schema(id),
-            (_, _, None) => Err(Unread::Damaged("it does not name its current schema".to_owned())),
+            (_, _, None) => Err(Unread::damaged("it does not name its current schema".to_owned())),
         }
     }
 
     fn schema(&self, id: i32) -> Result<&Schema, Unread> {
         let found = self.schemas().into_iter().find(|schema| schema.schema_id == id);
-        found.ok_or_else(|| Unread::Damaged(format!("it has no schema {id}")))
+        found.ok_or_else(|| Unread::damaged(format!("it has no schema {id}")))
     }
 }
 

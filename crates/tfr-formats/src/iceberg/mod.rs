@@ -21,7 +21,7 @@ mod versions;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{FieldRef, Schema};
+use arrow_schema::{FieldRef, Schema as ArrowSchema};
 use chrono::{DateTime, Utc};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_session::Session;
@@ -41,13 +41,13 @@ use deletes::Deletes;
 use manifest::{Content, Entry, Manifests};
 use metadata::{Metadata, Unread};
 use paths::Paths;
-use schema::NameMapping;
+use schema::{NameMapping, Schema};
 use versions::{HINT, METADATA, MetadataName};
 
 /// What a table of this format is in messages.
 const A_TABLE: &str = "an Iceberg table";
 
-/// A hint is a number.
+/// The first line of a hint is a number, and the rest does not matter.
 const MAX_HINT: u64 = 64;
 
 /// Which snapshot of a table is read. At most one of `snapshot` to `tag` is set; without one it is the newest of the main branch.
@@ -83,7 +83,7 @@ pub(crate) async fn is_table(session: &dyn Session, location: &Location) -> Resu
     if location.is_pattern() {
         return Ok(false);
     }
-    let place = Place::of(session, location)?;
+    let place = Place::of(session, location, A_TABLE)?;
     let files = place.files(&location.key().clone().join(METADATA)).await;
     let is_metadata = |name: &str| name == HINT || matches!(MetadataName::parse(name), Some(MetadataName::Version(_)));
     // A directory that cannot be listed is treated as existing.
@@ -96,11 +96,28 @@ pub(crate) async fn is_metadata_file(session: &dyn Session, location: &Location)
     if location.is_pattern() || location.to_string().ends_with('/') || !is_named() {
         return Ok(false);
     }
-    let place = Place::of(session, location)?;
+    let place = Place::of(session, location, A_TABLE)?;
     let Some(meta) = place.head(location.key()).await? else { return Ok(false) };
     let bytes = place.read(&meta.location, meta.size).await?;
     let json = metadata::text(&bytes).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     Ok(json.is_none_or(|json| json.get("format-version").is_some()))
+}
+
+/// Checks that the location with these files is not the directory with the metadata of a table.
+///
+/// # Errors
+/// It is one, by its name and the names of its files.
+pub(crate) fn check_not_metadata(location: &Location, files: &[ObjectMeta]) -> Result<(), Error> {
+    let directory = location.key();
+    let is_metadata = |file: &ObjectMeta| {
+        file.location.filename().and_then(MetadataName::parse).is_some()
+            && file.location.parent().as_ref() == Some(directory)
+    };
+    let is_directory = !location.is_pattern() && directory.filename() == Some(METADATA);
+    match is_directory && files.iter().any(is_metadata) {
+        true => Err(TableError::IcebergMetadata { directory: location.to_string() }.into()),
+        false => Ok(()),
+    }
 }
 
 /// Opens the table in the directory at `location`, or whose metadata file is there.
@@ -115,13 +132,14 @@ pub(crate) async fn open(
     options: &IcebergOptions,
     calendar: CalendarOption,
 ) -> Result<DirectoryTable> {
-    let place = &Place::of(session, location)?;
-    let (file, folder) = metadata_file(place).await?;
+    let place = &Place::of(session, location, A_TABLE)?;
+    let (file, named) = metadata_file(place).await?;
     let name = place.name(&file.location);
     let metadata = Metadata::parse(&place.read(&file.location, file.size).await?);
     let metadata = &metadata.map_err(|unread| error(place, &name, unread))?;
     let (snapshot, schema) = metadata.select(options).map_err(|unread| error(place, &name, unread))?;
     log::debug!("{name}: snapshot {:?}", snapshot.map(|snapshot| snapshot.snapshot_id));
+    let folder = named.or_else(|| paths::folder_of(place, &file.location, metadata));
     let paths = &Paths::of(place, &metadata.location, folder)?;
     if let Some(folder) = paths.moved_to() {
         note_moved(session, place, metadata, &folder);
@@ -131,16 +149,17 @@ pub(crate) async fn open(
         None => Vec::new(),
     };
     let mapping = metadata.name_mapping().map(NameMapping::parse).transpose();
-    let mapping = mapping.map_err(|reason| damaged(name.clone(), reason))?;
+    let mapping = mapping.map_err(|reason| place.damaged(name.clone(), reason))?;
     let without_ids = if mapping.is_some() { FilesWithoutIds::ByNames } else { FilesWithoutIds::Refuse };
     let mapping = &mapping.unwrap_or_default();
     let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == Content::Data);
     let resolver = Deletes { session, place, paths, metadata, mapping, without_ids, calendar: &calendar };
     let deleted = resolver.of(&data, &deletes).await?;
     let (fields, columns) =
-        schema::columns(schema, mapping, &place.table()).map_err(|feature| unsupported(place, feature))?;
+        schema::columns(schema, mapping, &place.table()).map_err(|defect| place.refused(&name, defect))?;
     let constants = constants(&fields, &columns, &data);
-    check_partitioned(session, place, (&fields, &columns), &constants, &data, without_ids).await?;
+    let partitioned = Partitioned { schema, mapping, constants: &constants, without_ids };
+    partitioned.check(session, place, &data).await?;
     let columns =
         columns.into_iter().filter(|column| !constants.iter().any(|(_, id)| Some(*id) == column.id)).collect();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -150,9 +169,9 @@ pub(crate) async fn open(
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let files = futures::stream::iter(files).buffered(concurrency.max(1)).try_collect().await?;
     let number = snapshot.map(|snapshot| u64::try_from(snapshot.snapshot_id));
-    let number = number.transpose().map_err(|_| unsupported(place, "a snapshot whose id is negative".to_owned()))?;
+    let number = number.transpose().map_err(|_| place.unsupported("a snapshot whose id is negative".to_owned()))?;
     let table = TableFiles {
-        schema: Arc::new(Schema::new(fields)),
+        schema: Arc::new(ArrowSchema::new(fields)),
         constants: constants.into_iter().map(|(field, _)| field).collect(),
         columns: Arc::new(columns_by_id(without_ids, columns)),
         files,
@@ -166,26 +185,27 @@ fn columns_by_id(without_ids: FilesWithoutIds, columns: Vec<ColumnInFiles>) -> C
     ColumnsInFiles { by: FoundBy::Id, without_ids, columns, ..ColumnsInFiles::default() }
 }
 
-/// Returns the metadata file of a table, and the folder of the table if it is known.
+/// Returns the metadata file of a table, and the folder of the table if the user named it.
 async fn metadata_file(place: &Place) -> Result<(ObjectMeta, Option<Path>)> {
     let not = |reason: String| Error::from(TableError::NotIceberg { table: place.table(), reason });
     let named = place.location().key();
     if named.filename().and_then(MetadataName::parse).is_some()
         && let Some(meta) = place.head(named).await?
     {
-        return Ok((meta, folder_of(named)));
+        return Ok((meta, None));
     }
     let directory = named.clone().join(METADATA);
     let files = place.files(&directory).await?;
     let find = |path: &Path| files.iter().find(|file| file.location == *path).cloned();
     let hint = match find(&directory.join(HINT)) {
-        Some(meta) if meta.size <= MAX_HINT => {
-            let bytes = place.read(&meta.location, meta.size).await?;
+        Some(meta) if meta.size > 0 => {
+            let bytes = place.read_range(&meta.location, 0..meta.size.min(MAX_HINT)).await?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         }
         _ => None,
     };
     if files.is_empty() {
+        check_not_metadata(place.location(), &place.files(named).await?)?;
         return Err(not(no_metadata(place).await?).into());
     }
     let paths: Vec<_> = files.iter().map(|file| file.location.clone()).collect();
@@ -204,16 +224,6 @@ async fn no_metadata(place: &Place) -> Result<String> {
         true => format!("not an Iceberg table: it has no files in {METADATA}/"),
         false => "not an Iceberg table, but a Delta table".to_owned(),
     })
-}
-
-/// Returns the folder of a table by its metadata file, which is in a directory of it unless the table has another place
-/// for it.
-fn folder_of(file: &Path) -> Option<Path> {
-    let parts: Vec<_> = file.parts().collect();
-    match parts.as_slice() {
-        [folder @ .., directory, _] if directory.as_ref() == METADATA => Some(folder.iter().cloned().collect()),
-        _ => None,
-    }
 }
 
 fn note_moved(session: &dyn Session, place: &Place, metadata: &Metadata, folder: &str) {
@@ -240,43 +250,41 @@ fn constants(fields: &[FieldRef], columns: &[ColumnInFiles], data: &[Entry]) -> 
     found.collect()
 }
 
-/// Checks that files have the columns by which they, but not all files, are partitioned: a table has no value for a column
-/// of some files.
-async fn check_partitioned(
-    session: &dyn Session,
-    place: &Place,
-    (fields, columns): (&[FieldRef], &[ColumnInFiles]),
-    constants: &[(FieldRef, i32)],
-    data: &[Entry],
+/// The columns by which files are partitioned, where nothing else than the files has their values.
+struct Partitioned<'a> {
+    schema: &'a Schema,
+    mapping: &'a NameMapping,
+    /// The columns whose values the manifests have.
+    constants: &'a [(FieldRef, i32)],
     without_ids: FilesWithoutIds,
-) -> Result<()> {
-    for entry in data {
-        let is_checked = |id: i32| {
-            entry.partition.spec.identity_of(id).is_some() && !constants.iter().any(|(_, constant)| *constant == id)
-        };
-        let found = fields
-            .iter()
-            .zip(columns)
-            .filter(|(field, column)| column.id.is_some_and(is_checked) && tfr_files::unreadable(field).is_none());
-        let (fields, columns): (Vec<FieldRef>, Vec<ColumnInFiles>) = found
-            .map(|(field, column)| (Arc::clone(field), ColumnInFiles { is_required: true, ..column.clone() }))
-            .unzip();
-        if fields.is_empty() {
-            continue;
+}
+
+impl Partitioned<'_> {
+    /// Checks that files have the columns by which they, but not all files, are partitioned, and the fields of structs: a
+    /// table has no value for a column of some files, or for a part of a column.
+    async fn check(&self, session: &dyn Session, place: &Place, data: &[Entry]) -> Result<()> {
+        for entry in data {
+            let ids = entry.partition.spec.identities();
+            let (mut fields, mut columns) = (Vec::new(), Vec::new());
+            for id in ids.filter(|id| !self.constants.iter().any(|(_, constant)| constant == id)) {
+                // A column that was dropped has none.
+                let Some((name, column)) = schema::leading_to(self.schema, id) else { continue };
+                let parts = column.parts(self.mapping, &place.table());
+                let (field, column) = parts.map_err(|defect| place.refused(&place.table(), defect))?;
+                if tfr_files::unreadable(&field).is_none() {
+                    fields.push(Arc::new(field.as_ref().clone().with_name(&name)));
+                    columns.push(ColumnInFiles { name, is_required: true, ..column });
+                }
+            }
+            if fields.is_empty() {
+                continue;
+            }
+            let columns = Arc::new(columns_by_id(self.without_ids, columns));
+            let (file, fields) = (file_of(place, entry).await?, Arc::new(ArrowSchema::new(fields)));
+            table::read(session, place.location(), file, fields, columns, CalendarOption::default()).await?;
         }
-        let schema = Arc::new(Schema::new(fields));
-        let columns = Arc::new(columns_by_id(without_ids, columns));
-        table::read(
-            session,
-            place.location(),
-            file_of(place, entry).await?,
-            schema,
-            columns,
-            CalendarOption::default(),
-        )
-        .await?;
+        Ok(())
     }
-    Ok(())
 }
 
 async fn table_file(
@@ -291,7 +299,7 @@ async fn table_file(
         let value = value.and_then(|value| values::widened(value, field.data_type()));
         value.ok_or_else(|| {
             let reason = format!("its partition has no value of the type {} for {:?}", field.data_type(), field.name());
-            damaged(place.name(&entry.path), reason)
+            place.damaged(place.name(&entry.path), reason)
         })
     });
     let constants = constants.collect::<Result<_, Error>>()?;
@@ -304,7 +312,7 @@ async fn file_of(place: &Place, entry: &Entry) -> Result<TableFile> {
         "PARQUET" => DataFormat::Parquet,
         "ORC" => DataFormat::Orc,
         "AVRO" => DataFormat::Avro,
-        other => return Err(unsupported(place, format!("files of the format {other}")).into()),
+        other => return Err(place.unsupported(format!("files of the format {other}")).into()),
     };
     let meta = meta_of(place, entry).await?;
     Ok(TableFile { meta, format, constants: Vec::new(), rows: Some(entry.records), deleted: DeletedRows::default() })
@@ -318,26 +326,15 @@ async fn meta_of(place: &Place, entry: &Entry) -> Result<ObjectMeta> {
     };
     match meta.size == entry.size {
         true => Ok(meta),
-        false => {
-            Err(damaged(file, format!("it has {} bytes, but its manifest records {}", meta.size, entry.size)).into())
-        }
+        false => Err(place
+            .damaged(file, format!("it has {} bytes, but its manifest records {}", meta.size, entry.size))
+            .into()),
     }
-}
-
-/// Returns the error of a table with something that is not supported.
-fn unsupported(place: &Place, feature: String) -> Error {
-    TableError::Feature { table: place.table(), format: A_TABLE, feature }.into()
-}
-
-/// Returns the error of a damaged file.
-fn damaged(file: String, reason: String) -> Error {
-    TableError::Damaged { file, format: A_TABLE, reason }.into()
 }
 
 fn error(place: &Place, file: &str, unread: Unread) -> Error {
     match unread {
-        Unread::Damaged(reason) => damaged(file.to_owned(), reason),
-        Unread::Unsupported(feature) => unsupported(place, feature),
+        Unread::Defect(defect) => place.refused(file, defect),
         Unread::NoSuch(asked, reason) => TableError::IcebergSnapshot { table: place.table(), asked, reason }.into(),
     }
 }

@@ -1,10 +1,11 @@
 //! [`Paths`]: where the files are that the metadata of a table names.
 
 use datafusion_execution::object_store::ObjectStoreUrl;
-use object_store::path::Path;
+use object_store::path::{Path, PathPart};
 
-use super::A_TABLE;
-use crate::error::{Error, Result, TableError};
+use super::metadata::Metadata;
+use super::versions::METADATA;
+use crate::error::Result;
 use crate::table::{OTHER_STORE, Place, split};
 
 /// Resolves the paths in the metadata of a table: absolute, and not percent-encoded.
@@ -33,7 +34,7 @@ impl<'a> Paths<'a> {
     /// # Errors
     /// The location is not valid.
     pub(super) fn of(place: &'a Place, location: &str, folder: Option<Path>) -> Result<Self> {
-        let (store, from) = absolute(location).map_err(|reason| unusable(place, location, reason))?;
+        let (store, from) = absolute(location).map_err(|reason| place.unusable(location, reason))?;
         let is_here = |to: &Path| store == *place.location().object_store() && *to == from;
         let moved = folder.filter(|to| !is_here(to)).map(|to| Moved { store, from: from.clone(), to });
         let folder = moved.as_ref().map_or(from, |moved| moved.to.clone());
@@ -55,7 +56,7 @@ impl<'a> Paths<'a> {
     /// # Errors
     /// The path is not absolute, contains `..`, or is in another store than the table.
     pub(super) fn resolve(&self, named: &str) -> Result<Path> {
-        let unusable = |reason| unusable(self.place, named, reason);
+        let unusable = |reason| self.place.unusable(named, reason);
         let (store, path) = absolute(named).map_err(unusable)?;
         if let Some(Moved { store: recorded, from, to }) = &self.moved
             && store == *recorded
@@ -70,8 +71,30 @@ impl<'a> Paths<'a> {
     }
 }
 
-fn unusable(place: &Place, path: &str, reason: String) -> Error {
-    TableError::Path { table: place.table(), format: A_TABLE, path: path.to_owned(), reason }.into()
+/// Returns the folder of a table by its metadata file. That is in a directory of the folder, unless the table has another
+/// place for it: `None` if that place does not determine the folder.
+pub(super) fn folder_of(place: &Place, file: &Path, metadata: &Metadata) -> Option<Path> {
+    let directory = file.parent()?;
+    let recorded = metadata.metadata_path().and_then(|named| absolute(named).ok());
+    if let Some((store, path)) = recorded {
+        if store == *place.location().object_store() && path == directory {
+            return None;
+        }
+        let table = absolute(&metadata.location).ok();
+        let below: Vec<_> = table.iter().filter_map(|(_, table)| path.prefix_match(table)).flatten().collect();
+        if !below.is_empty()
+            && let Some(folder) = before(&directory, &below)
+        {
+            return Some(folder);
+        }
+    }
+    before(&directory, &[METADATA.into()])
+}
+
+/// Returns the beginning of a path that ends with these parts.
+fn before(path: &Path, end: &[PathPart<'_>]) -> Option<Path> {
+    let parts: Vec<_> = path.parts().collect();
+    parts.strip_suffix(end).map(|rest| rest.iter().cloned().collect())
 }
 
 /// Parses an absolute path. The error is the reason why it is not valid.

@@ -76,4 +76,16 @@ impl<'a> Record<'a> {
         let ids: Option<_> = ids.iter().collect();
         ids.ok_or_else(|| format!("its {name} has a null"))
     }
+
+    /// Returns the bound of a column in a list of the ids of columns and their bounds. `None` if it is not there, or the
+    /// list has another form.
+    pub(super) fn bound(&self, name: &str, id: i32) -> Option<&'a [u8]> {
+        let lists = self.field(name)?.as_list_opt::<i32>()?;
+        let pairs = lists.values().as_struct_opt()?;
+        let keys = pairs.column_by_name("key")?.as_primitive_opt::<Int32Type>()?;
+        let bounds = pairs.column_by_name("value")?.as_binary_opt::<i32>()?;
+        let offsets = lists.value_offsets();
+        let mut range = (offsets[self.row]..offsets[self.row + 1]).filter_map(|at| usize::try_from(at).ok());
+        range.find(|at| keys.value(*at) == id).map(|at| bounds.value(at))
+    }
 }

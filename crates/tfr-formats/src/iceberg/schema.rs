@@ -1,6 +1,6 @@
 //! The schema of an Iceberg table: its columns, and how they are found in files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
@@ -10,10 +10,7 @@ use serde_json::Value;
 use tfr_files::{ColumnInFiles, unreadable_field};
 
 use super::values;
-use crate::table::types::{Parts, Readable, list_of, map_of, struct_of};
-
-/// Digits of a decimal.
-const MAX_PRECISION: u8 = 38;
+use crate::table::types::{Defect, Parts, Readable, check_unique, decimal, list_of, map_of, struct_of};
 
 /// The type of UUIDs, and the extension type that they have in Arrow.
 const UUID: &str = "uuid";
@@ -99,35 +96,51 @@ impl NameMapping {
 /// Returns the columns of a schema, and how they are found in files.
 ///
 /// Columns are nullable, whatever the table promises: nothing has checked the files. A column of a type that cannot be
-/// read is marked, with `table` for messages. The error is the defect, or what is not supported.
+/// read is marked, with `table` for messages.
 pub(super) fn columns(
     schema: &Schema,
     mapping: &NameMapping,
     table: &str,
-) -> Result<(Vec<FieldRef>, Vec<ColumnInFiles>), String> {
+) -> Result<(Vec<FieldRef>, Vec<ColumnInFiles>), Defect> {
     let columns: Vec<_> = schema.fields.iter().map(|column| column.parts(mapping, table)).collect::<Result<_, _>>()?;
     let (fields, mut in_files): (Vec<FieldRef>, Vec<ColumnInFiles>) = columns.into_iter().unzip();
     for ((column, field), in_file) in schema.fields.iter().zip(&fields).zip(&mut in_files) {
         in_file.is_required = column.required && column.initial_default.is_none() && !field.data_type().is_nested();
     }
-    check_unique(&in_files)?;
+    check_unique(&in_files, str::to_owned)?;
     Ok((fields, in_files))
 }
 
 /// Returns the column with an id, or the field of a struct in it, in the newest of the schemas that has it: a column
 /// with only the parts that lead to it.
 pub(super) fn column(schemas: &[&Schema], id: i32) -> Option<Column> {
-    schemas.iter().rev().find_map(|schema| schema.fields.iter().find_map(|column| column.leading_to(id)))
+    schemas.iter().rev().find_map(|schema| leading_to(schema, id)).map(|(_, column)| column)
+}
+
+/// Returns the column with an id, or the field of a struct in it, with the name that leads there: a column with only the
+/// parts that lead to it.
+pub(super) fn leading_to(schema: &Schema, id: i32) -> Option<(String, Column)> {
+    schema.fields.iter().find_map(|column| column.leading_to(id))
 }
 
 impl Column {
-    fn leading_to(&self, id: i32) -> Option<Self> {
+    fn leading_to(&self, id: i32) -> Option<(String, Self)> {
         if self.id == id {
-            return Some(self.clone());
+            return Some((self.name.clone(), self.clone()));
         }
         let Type::Nested(Nested::Struct { fields }) = &self.data_type else { return None };
-        let field = fields.iter().find_map(|field| field.leading_to(id))?;
-        Some(Self { data_type: Type::Nested(Nested::Struct { fields: vec![field] }), ..self.clone() })
+        let (rest, field) = fields.iter().find_map(|field| field.leading_to(id))?;
+        let data_type = Type::Nested(Nested::Struct { fields: vec![field] });
+        Some((format!("{}.{rest}", self.name), Self { data_type, ..self.clone() }))
+    }
+
+    /// Returns why a default is not read.
+    fn unread_default(&self, default: &Value, data_type: &DataType) -> Defect {
+        let default = format!("the default {default} of the column {:?}", self.name);
+        match data_type.is_nested() {
+            true => Defect::Unsupported(default),
+            false => Defect::Damaged(format!("{default} is not a value of type {data_type}")),
+        }
     }
 
     fn is_uuid(&self) -> bool {
@@ -135,7 +148,7 @@ impl Column {
     }
 
     /// Returns the column, and how it is found in files.
-    pub(super) fn parts(&self, mapping: &NameMapping, table: &str) -> Result<(FieldRef, ColumnInFiles), String> {
+    pub(super) fn parts(&self, mapping: &NameMapping, table: &str) -> Result<(FieldRef, ColumnInFiles), Defect> {
         let (data_type, parts) = self.data_type.parts(mapping, table)?;
         let field = match &data_type {
             Ok(data_type) if self.is_uuid() => {
@@ -148,7 +161,7 @@ impl Column {
         let default = match (&self.initial_default, &data_type) {
             (Some(default), Ok(data_type)) => {
                 let parsed = values::parse(default, data_type);
-                Some(parsed.ok_or_else(|| format!("the default {default} of the column {:?}", self.name))?)
+                Some(parsed.ok_or_else(|| self.unread_default(default, data_type))?)
             }
             _ => None,
         };
@@ -159,22 +172,14 @@ impl Column {
     }
 }
 
-fn check_unique(columns: &[ColumnInFiles]) -> Result<(), String> {
-    let (mut names, mut ids) = (HashSet::new(), HashSet::new());
-    match columns.iter().find(|column| !(names.insert(&column.name) & ids.insert(column.id))) {
-        Some(column) => Err(format!("the column {:?}, which has the name or the id of another one,", column.name)),
-        None => Ok(()),
-    }
-}
-
 impl Type {
-    fn parts(&self, mapping: &NameMapping, table: &str) -> Result<Parts, String> {
+    fn parts(&self, mapping: &NameMapping, table: &str) -> Result<Parts, Defect> {
         match self {
             Self::Primitive(name) => Ok((primitive(name), Vec::new())),
             Self::Nested(Nested::Struct { fields }) => {
                 let fields = fields.iter().map(|column| column.parts(mapping, table));
                 let (data_type, parts) = struct_of(fields.collect::<Result<_, _>>()?);
-                check_unique(&parts)?;
+                check_unique(&parts, str::to_owned)?;
                 Ok((data_type, parts))
             }
             Self::Nested(Nested::List { element }) => Ok(list_of(element.parts(mapping, table)?)),
@@ -203,18 +208,11 @@ fn primitive(name: &str) -> Readable {
         UUID => DataType::FixedSizeBinary(UUID_LEN),
         "binary" => DataType::Binary,
         _ => match (decimal(name), fixed(name)) {
-            (Some((precision, scale)), _) => DataType::Decimal128(precision, scale),
+            (Some(decimal), _) => decimal,
             (None, Some(len)) => DataType::FixedSizeBinary(len),
             (None, None) => return Err(format!("the type {name:?}")),
         },
     })
-}
-
-fn decimal(name: &str) -> Option<(u8, i8)> {
-    let (precision, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
-    let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-    ((1..=MAX_PRECISION).contains(&precision) && u8::try_from(scale).is_ok_and(|scale| scale <= precision))
-        .then_some((precision, scale))
 }
 
 fn fixed(name: &str) -> Option<i32> {
@@ -273,5 +271,21 @@ mod tests {
                {"id": 1, "name": "b", "required": false, "type": "int"}"#,
         );
         columns(&twice, &NameMapping::default(), "t").unwrap_err();
+    }
+
+    #[test]
+    fn iceberg_defaults_of_other_types_are_damage() {
+        let error = |data_type: &str, default: &str| {
+            let field = format!(r#"{{"id": 1, "name": "a", "type": {data_type}, "initial-default": {default}}}"#);
+            columns(&schema(&field), &NameMapping::default(), "t").unwrap_err()
+        };
+        for (data_type, default) in
+            [(r#""long""#, r#""7""#), (r#""date""#, r#""2026-02-30""#), (r#""fixed[2]""#, r#""00""#)]
+        {
+            assert!(matches!(error(data_type, default), Defect::Damaged(_)), "{data_type}");
+        }
+        // Valid, and not read.
+        let of_struct = error(r#"{"type": "struct", "fields": []}"#, "{}");
+        assert!(matches!(of_struct, Defect::Unsupported(_)), "{of_struct:?}");
     }
 }

@@ -33,12 +33,10 @@ pub(super) fn parse(json: &Value, data_type: &DataType) -> Option<ScalarValue> {
                 _ => None,
             }
         }
-        DataType::Timestamp(TimeUnit::Microsecond, None) => values::parse(Some(&text.replacen('T', " ", 1)), data_type),
+        DataType::Timestamp(_, None) => values::parse(Some(&text.replacen('T', " ", 1)), data_type),
         // An instant needs its zone.
-        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) if values::lacks_zone(text) => None,
-        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) | DataType::Date32 | DataType::Decimal128(..)
-            if !text.is_empty() =>
-        {
+        DataType::Timestamp(_, Some(_)) if values::lacks_zone(text) => None,
+        DataType::Timestamp(_, Some(_)) | DataType::Date32 | DataType::Decimal128(..) if !text.is_empty() => {
             values::parse(Some(text), data_type)
         }
         _ => None,
@@ -145,6 +143,11 @@ mod tests {
             ),
             (json!("1970-01-01T00:00:00.000001"), local(), micros(1, None)),
             (json!("1970-01-01T00:00:00.000001+00:00"), instant.clone(), micros(1, Some("UTC"))),
+            (
+                json!("1970-01-01T00:00:00.000000001"),
+                DataType::Timestamp(TimeUnit::Nanosecond, None),
+                ScalarValue::TimestampNanosecond(Some(1), None),
+            ),
             (
                 json!("00010203-0405-0607-0809-0a0b0c0d0e0f"),
                 DataType::FixedSizeBinary(16),

@@ -14,7 +14,9 @@ pub(super) const METADATA: &str = "metadata";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MetadataName {
     /// The version of a table whose directory is its catalog.
-    Version(u64),
+    Version(i32),
+    /// A version in another form, such as `v003`, for which Iceberg does not look.
+    OtherForm,
     /// A version that counts if a catalog names it.
     OfCatalog,
 }
@@ -27,19 +29,22 @@ impl MetadataName {
         let stem = name.strip_suffix(".metadata.json")?;
         let stem = stem.strip_suffix(".gz").unwrap_or(stem);
         match stem.strip_prefix('v') {
-            Some(version) => number(version).map(Self::Version),
+            Some(version) if is_number(version) => Some(match version.parse::<i32>() {
+                Ok(number) if number.to_string() == version => Self::Version(number),
+                _ => Self::OtherForm,
+            }),
+            Some(_) => None,
             None => {
                 // A number and a UUID, or one of them.
                 let (first, uuid) = stem.split_once('-').unwrap_or((stem, ""));
-                (number(first).is_some() || is_uuid(stem) || is_uuid(uuid)).then_some(Self::OfCatalog)
+                (is_number(first) || is_uuid(stem) || is_uuid(uuid)).then_some(Self::OfCatalog)
             }
         }
     }
 }
 
-fn number(text: &str) -> Option<u64> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -52,10 +57,11 @@ fn is_uuid(text: &str) -> bool {
 /// Returns the metadata file of the newest version among the files of a directory. `hint` is the content of the
 /// [`HINT`].
 ///
-/// From the version that the hint names on, the versions are counted up as long as their files are there, as Iceberg's
-/// own reader does; without a hint the highest version counts. The error is why none is the newest.
+/// The first line of the hint is a number, with nothing around it but a sign. From that version on, the versions are
+/// counted up as long as their files are there. Without such a hint the highest version counts. Iceberg's own reader
+/// does the same (`HadoopTableOperations.findVersion`). The error is why none is the newest.
 pub(super) fn newest(files: &[Path], hint: Option<&str>) -> Result<Path, String> {
-    let mut versions: BTreeMap<u64, Vec<&Path>> = BTreeMap::new();
+    let mut versions: BTreeMap<i32, Vec<&Path>> = BTreeMap::new();
     for path in files {
         match path.filename().and_then(MetadataName::parse) {
             Some(MetadataName::Version(version)) => versions.entry(version).or_default().push(path),
@@ -64,10 +70,11 @@ pub(super) fn newest(files: &[Path], hint: Option<&str>) -> Result<Path, String>
                      metadata/00003-....metadata.json; the newest file in the directory may be of a commit that failed"
                     .to_owned());
             }
-            None => {}
+            Some(MetadataName::OtherForm) | None => {}
         }
     }
-    let hinted = hint.and_then(|hint| number(hint.trim()));
+    let first = hint.and_then(|hint| hint.split(['\n', '\r']).next());
+    let hinted = first.and_then(|line| line.parse().ok());
     let newest = match hinted {
         Some(version) if !versions.contains_key(&version) => {
             return Err(format!("{METADATA}/{HINT} names version {version}, but there is no v{version}.metadata.json"));
@@ -94,7 +101,7 @@ mod tests {
 
     #[test]
     fn iceberg_metadata_names_have_versions_or_belong_to_catalogs() {
-        use MetadataName::{OfCatalog, Version};
+        use MetadataName::{OfCatalog, OtherForm, Version};
         for (name, expected) in [
             ("v3.metadata.json", Some(Version(3))),
             ("v12.gz.metadata.json", Some(Version(12))),
@@ -102,6 +109,8 @@ mod tests {
             ("00003-2d80c8d3-7358-438a-849e-341fedb718a5.metadata.json", Some(OfCatalog)),
             ("00003-2d80c8d3-7358-438a-849e-341fedb718a5.gz.metadata.json", Some(OfCatalog)),
             ("eb068871-6f6d-4dfc-a7d8-f7300410f782.metadata.json", Some(OfCatalog)),
+            ("v003.metadata.json", Some(OtherForm)),
+            ("v99999999999.metadata.json", Some(OtherForm)),
             ("v.metadata.json", None),
             ("video.metadata.json", None),
             ("x-1.metadata.json", None),
@@ -121,7 +130,15 @@ mod tests {
         assert_eq!(found(Some("10")).as_deref(), Ok("v10.metadata.json"));
         assert_eq!(found(None).as_deref(), Ok("v10.metadata.json"));
         // Iceberg itself lists, too, if it cannot read the hint.
-        assert_eq!(found(Some("x")).as_deref(), Ok("v10.metadata.json"));
+        for unreadable in ["x", "", " 1", "1 ", "\n1", "99999999999"] {
+            assert_eq!(found(Some(unreadable)).as_deref(), Ok("v10.metadata.json"), "{unreadable:?}");
+        }
+        for first in ["1\n10", "1\r\n10", "+1", "01"] {
+            assert_eq!(found(Some(first)).as_deref(), Ok("v3.metadata.json"), "{first:?}");
+        }
+        let padded = files(&["v1.metadata.json", "v002.metadata.json"]);
+        assert_eq!(newest(&padded, None).unwrap(), padded[0]);
+        assert!(newest(&padded, Some("2")).unwrap_err().contains("there is no v2.metadata.json"));
         assert!(found(Some("7")).unwrap_err().contains("there is no v7.metadata.json"));
         let catalog = files(&["v1.metadata.json", "00002-eb068871-6f6d-4dfc-a7d8-f7300410f782.metadata.json"]);
         assert!(newest(&catalog, Some("1")).unwrap_err().contains("a commit that failed"));

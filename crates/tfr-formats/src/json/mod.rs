@@ -13,6 +13,7 @@ mod decode;
 mod format;
 mod infer;
 mod keys;
+mod line;
 mod number;
 mod options;
 mod parse;
@@ -30,7 +31,9 @@ use datafusion_session::Session;
 use tfr_files::{DirectoryTable, Listing};
 
 use format::JsonFormat;
+pub(crate) use line::LineParser;
 pub use options::JsonOptions;
+pub(crate) use tape::{Kind, Node, Tape};
 
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Null,
     True,
     False,
@@ -22,8 +22,8 @@ pub(super) enum Kind {
 
 /// A value, or the key of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Node {
-    pub(super) kind: Kind,
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
     pub(super) start: u32,
     pub(super) end: u32,
 }
@@ -47,7 +47,7 @@ pub(super) struct Position {
 
 /// The values of some rows in file order.
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(crate) struct Tape {
     pub(super) nodes: Vec<Node>,
     /// The positions of the nodes. They are separate because only messages need them, and they would take up cache.
     pub(super) positions: Vec<Position>,
@@ -57,6 +57,11 @@ pub(super) struct Tape {
 }
 
 impl Tape {
+    /// Iterates over the objects with which the rows begin.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rows.iter().copied()
+    }
+
     /// Returns the bytes that the nodes and their positions take.
     pub(super) fn node_bytes(&self) -> u64 {
         (self.nodes.len() * (size_of::<Node>() + size_of::<Position>())) as u64
@@ -74,7 +79,7 @@ impl Tape {
         self.rows.clear();
     }
 
-    pub(super) fn node(&self, index: u32) -> Node {
+    pub(crate) fn node(&self, index: u32) -> Node {
         self.nodes[index as usize]
     }
 
@@ -83,7 +88,7 @@ impl Tape {
     }
 
     /// Returns the text of a number or string.
-    pub(super) fn text(&self, node: Node) -> &str {
+    pub(crate) fn text(&self, node: Node) -> &str {
         &self.text[node.start as usize..node.end as usize]
     }
 
@@ -96,12 +101,12 @@ impl Tape {
     }
 
     /// Returns the elements of an array.
-    pub(super) fn elements(&self, array: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn elements(&self, array: u32) -> impl Iterator<Item = u32> {
         self.values(array + 1..self.node(array).end)
     }
 
     /// Returns the keys and values of an object.
-    pub(super) fn entries(&self, object: u32) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn entries(&self, object: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut nodes = self.values(object + 1..self.node(object).end);
         std::iter::from_fn(move || Some((nodes.next()?, nodes.next()?)))
     }

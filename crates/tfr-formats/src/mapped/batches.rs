@@ -12,7 +12,7 @@ use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use tfr_files::{ColumnsInFiles, DeletedRows, ExactAdapterFactory};
 
-use super::{MappedFactory, locate};
+use super::{FileColumns, MappedFactory};
 
 /// Makes the columns of a table from those of one file, for readers that return batches.
 #[derive(Debug)]
@@ -33,8 +33,9 @@ impl MappedBatches {
         deleted: Option<Arc<DeletedRows>>,
     ) -> Result<Self> {
         let mut read = BTreeSet::new();
+        let located = FileColumns::new(columns, file.fields());
         for field in wanted.fields() {
-            match locate(columns, field, file.fields()) {
+            match located.locate(field) {
                 Ok(located) => read.extend(located.map(|located| located.index)),
                 Err(ambiguous) => return internal_err!("a column of the table is several of the file: {ambiguous:?}"),
             }

@@ -1,6 +1,6 @@
 //! Checks that the columns of a table can be read from its files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
@@ -11,7 +11,7 @@ use tfr_arrow::convert::can_convert;
 use tfr_arrow::nested::{children, struct_fields, value_type};
 use tfr_files::{DirectoryTable, FilesWithoutIds, FoundBy, Listing, TableFiles, unreadable, unreadable_field};
 
-use super::{ABSENT, Ambiguous, INT96, has_field_ids, locate};
+use super::{ABSENT, Ambiguous, FileColumns, INT96, has_field_ids};
 use crate::error::{Error, TableError};
 
 /// Checks the columns of a file whose reader marks those that it cannot read.
@@ -41,15 +41,16 @@ pub(crate) fn check_columns<'a>(
     reason: impl Fn(&'a Field) -> Option<&'a str>,
     decoded: impl Fn(&DataType, &DataType) -> DataType,
 ) -> Result<(), Error> {
-    let is_constant = |field: &FieldRef| table.constants.iter().any(|constant| constant.name() == field.name());
+    let constants: HashSet<&str> = table.constants.iter().map(|constant| constant.name().as_str()).collect();
+    let is_constant = |field: &FieldRef| constants.contains(field.name().as_str());
     let in_files = table.schema.fields().iter().filter(|field| !is_constant(field) && unreadable(field).is_none());
+    let columns = FileColumns::new(&table.columns, file.fields());
     for wanted in in_files {
-        let located = locate(&table.columns, wanted, file.fields()).map_err(|ambiguous| {
+        let located = columns.locate(wanted).map_err(|ambiguous| {
             let Ambiguous { column, found } = ambiguous;
             TableError::AmbiguousColumn { file: name.to_owned(), column, found }
         })?;
-        let is_required =
-            table.columns.columns.iter().any(|column| column.name == *wanted.name() && column.is_required);
+        let is_required = columns.column(wanted.name()).is_some_and(|column| column.is_required);
         let lacks = || TableError::LacksColumn { file: name.to_owned(), column: wanted.name().clone() };
         let Some(located) = located else {
             if is_required {

@@ -10,6 +10,9 @@ use crate::hive_acid::{Snapshot, Transactions, WriteIds};
 /// The name of the catalog in queries: `hive.database.table`.
 pub(super) const CATALOG: &str = "hive";
 
+/// The property of tables whose changes are transactions.
+pub(super) const TRANSACTIONAL: &str = "transactional";
+
 /// `ClientCapability.INSERT_ONLY_TABLES`: servers refuse insert-only tables to clients without it.
 const INSERT_ONLY_TABLES: i32 = 2;
 
@@ -69,8 +72,6 @@ pub struct RecordedPartition {
     pub values: Vec<String>,
     /// Where its rows are.
     pub storage: Storage,
-    /// Its properties.
-    pub properties: BTreeMap<String, String>,
 }
 
 impl Storage {
@@ -111,7 +112,7 @@ impl RecordedTable {
 
     /// Whether its changes are those of transactions.
     pub fn is_transactional(&self) -> bool {
-        self.property("transactional").is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        self.property(TRANSACTIONAL).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
     /// Returns a property, whose name may have any case.
@@ -251,7 +252,6 @@ impl Client {
         let partition = |mut fields: Struct| RecordedPartition {
             values: fields.texts(1),
             storage: Storage::of(fields.structure(6)),
-            properties: fields.properties(7),
         };
         let partitions: Vec<_> = result.structs(0).map(partition).collect();
         match partitions.iter().find(|partition| partition.values.len() != table.keys.len()) {

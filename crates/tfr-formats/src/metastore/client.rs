@@ -16,14 +16,23 @@ use url::Url;
 use super::thrift::{self, Answer, Struct};
 use crate::error::{Error, MetastoreError, Result};
 
-/// How long a server may take to accept a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+/// How long servers are waited for.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a connection.
+    connecting: Duration,
+    /// For an answer in full.
+    answering: Duration,
+    /// Before all servers are tried again, each time. A server that starts again needs some seconds.
+    pauses: [Duration; 3],
+}
 
-/// How long a server may take to answer a call in full.
-const ANSWERING: Duration = Duration::from_secs(120);
-
-/// The pauses before all servers are tried again: a server that starts again needs some seconds.
-const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+impl Default for Patience {
+    fn default() -> Self {
+        let pauses = [1, 2, 4].map(Duration::from_secs);
+        Self { connecting: Duration::from_secs(10), answering: Duration::from_secs(120), pauses }
+    }
+}
 
 const SCHEME: &str = "thrift";
 
@@ -72,6 +81,7 @@ impl fmt::Display for Server {
 /// A client of the servers of one metastore.
 pub(super) struct Client {
     servers: Vec<Server>,
+    patience: Patience,
     connection: Mutex<Connection>,
 }
 
@@ -104,19 +114,19 @@ impl Client {
         let servers = addresses.split(',').map(|text| Server::parse(text.trim()));
         let servers = servers.collect::<Result<Vec<_>>>()?;
         servers.iter().try_for_each(|server| door.check_url(&server.url))?;
-        Ok(Self { servers, connection: Mutex::default() })
+        Ok(Self { servers, patience: Patience::default(), connection: Mutex::default() })
     }
 
     /// Calls a method, and returns its result: what it returns is field 0, and an exception that it declares another one.
     pub async fn call(&self, method: &'static str, arguments: Struct) -> Result<Struct> {
         let mut connection = self.connection.lock().await;
         let mut failures = Vec::new();
-        for pause in PAUSES.map(Some).into_iter().chain([None]) {
+        for pause in self.patience.pauses.map(Some).into_iter().chain([None]) {
             let mut is_silent = false;
             for _ in 0..self.servers.len() {
                 let index = connection.server % self.servers.len();
                 let server = &self.servers[index];
-                match connection.call(server, method, arguments.clone()).await {
+                match connection.call(server, self.patience, method, arguments.clone()).await {
                     Ok(result) => return Ok(result),
                     Err(Failure::Final(error)) => return Err(error),
                     Err(failure) => {
@@ -124,7 +134,7 @@ impl Client {
                             Failure::Connection(error) => error.to_string(),
                             _ => {
                                 is_silent = true;
-                                format!("no answer to {method} within {} s", ANSWERING.as_secs())
+                                format!("no answer to {method} within {} s", self.patience.answering.as_secs())
                             }
                         };
                         log::info!("{server}: {problem}");
@@ -151,12 +161,18 @@ impl Client {
 }
 
 impl Connection {
-    async fn call(&mut self, server: &Server, method: &'static str, arguments: Struct) -> Result<Struct, Failure> {
+    async fn call(
+        &mut self,
+        server: &Server,
+        patience: Patience,
+        method: &'static str,
+        arguments: Struct,
+    ) -> Result<Struct, Failure> {
         self.calls = self.calls.wrapping_add(1);
         let message = thrift::call(method, self.calls, arguments);
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            None => self.stream.insert(connect(server).await?),
+            None => self.stream.insert(connect(server, patience.connecting).await?),
         };
         let answer = async {
             stream.write_all(&message).await?;
@@ -165,7 +181,7 @@ impl Connection {
         };
         let garbage =
             |found: String| Failure::Final(MetastoreError::Answer { server: server.to_string(), found }.into());
-        match timeout(ANSWERING, answer).await {
+        match timeout(patience.answering, answer).await {
             Err(_) => Err(Failure::Silence),
             Ok(Err(error)) if error.kind() == IoKind::InvalidData => Err(garbage(error.to_string())),
             Ok(Err(error)) => Err(Failure::Connection(error)),
@@ -184,10 +200,10 @@ impl Connection {
     }
 }
 
-async fn connect(server: &Server) -> Result<BufReader<TcpStream>, Failure> {
+async fn connect(server: &Server, limit: Duration) -> Result<BufReader<TcpStream>, Failure> {
     let connecting = TcpStream::connect((server.host.as_str(), server.port));
-    let late = || IoError::new(IoKind::TimedOut, format!("no connection within {} s", CONNECTING.as_secs()));
-    let connected = timeout(CONNECTING, connecting).await.unwrap_or_else(|_| Err(late()));
+    let late = || IoError::new(IoKind::TimedOut, format!("no connection within {} s", limit.as_secs()));
+    let connected = timeout(limit, connecting).await.unwrap_or_else(|_| Err(late()));
     let stream = connected.map_err(Failure::Connection)?;
     log::info!("{server}: connected");
     Ok(BufReader::new(stream))
@@ -208,3 +224,6 @@ fn protocol(bytes: [u8; 4]) -> Option<&'static str> {
 pub(super) fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

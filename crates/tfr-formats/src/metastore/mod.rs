@@ -8,7 +8,6 @@
 //! Tables of Delta Lake and Iceberg that are registered in a metastore are read by their own metadata.
 
 mod catalog;
-mod class;
 mod client;
 mod filter;
 mod partitions;

@@ -30,6 +30,7 @@ pub(super) struct Group {
 pub(super) fn groups(
     session: &dyn Session,
     table: &RecordedTable,
+    reader_of_table: &Reader,
     keys: &HiveColumns,
     mut partitions: Vec<RecordedPartition>,
     filters: &[Expr],
@@ -49,7 +50,7 @@ pub(super) fn groups(
         let reader = match readers.iter().find(|(known, _)| *known == storage) {
             Some((_, reader)) => Arc::clone(reader),
             None => {
-                let reader = Arc::new(Reader::of(table, &storage, Some((&partition_name, &partition.properties)))?);
+                let reader = Arc::new(reader_of_table.of_partition(table, &partition_name, &storage)?);
                 readers.push((storage, Arc::clone(&reader)));
                 reader
             }
@@ -62,9 +63,8 @@ pub(super) fn groups(
             })
         })?;
         let (location, values) = (Location::recorded(&directory)?, columns.values(index).to_vec());
-        let is_alike = |group: &&mut Group| {
-            Arc::ptr_eq(&group.reader, &reader) && group.locations[0].object_store() == location.object_store()
-        };
+        let is_alike =
+            |group: &&mut Group| group.reader == reader && group.locations[0].object_store() == location.object_store();
         match groups.iter_mut().find(is_alike) {
             Some(group) => {
                 group.locations.push(location);

@@ -1,19 +1,18 @@
 //! [`Reader`]: how the files of a table, or of one of its partitions, become rows.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema, SchemaRef};
-use datafusion_common::Result;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::catalog::{CATALOG, HiveColumn, RecordedTable, Storage};
-use super::class;
-use crate::InputFormat;
-use crate::error::{Error, MetastoreError};
+use super::catalog::{CATALOG, HiveColumn, RecordedTable, Storage, TRANSACTIONAL};
+use crate::error::{Error, ErrorKind, MetastoreError, Result};
+use crate::hive_table::{HiveReader, HiveTable};
 use crate::hive_text::HiveColumns;
+use crate::input_format::InputFormat;
 use crate::options::InputOptions;
 
 /// How the files of a table, or of a partition, become its rows.
+#[derive(Debug, PartialEq)]
 pub(super) struct Reader {
     pub options: InputOptions,
     /// The columns that the files have, without the keys of partitions.
@@ -24,64 +23,100 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns the reader of a storage of `table`: its own, or that of a partition with this name and these properties.
+    /// Returns the reader of the files of a table that has no partitions, or of new partitions.
+    ///
+    /// # Errors
+    /// The classes or a property are not supported.
+    pub fn of_table(table: &RecordedTable) -> Result<Self, Error> {
+        let described = described(table, &table.storage);
+        Self::new(table, &reader_of(table, &described)?)
+    }
+
+    /// Returns the reader of a partition of a table with this reader.
     ///
     /// Formats without names in their files have the columns of the partition, by their positions, as in Hive. Others
     /// have those of the table.
     ///
     /// # Errors
     /// - The classes or a property are not supported.
-    /// - A column of a partition has a type whose values are not all values of the table's type.
-    pub fn of(
-        table: &RecordedTable,
-        storage: &Storage,
-        partition: Option<(&str, &BTreeMap<String, String>)>,
-    ) -> Result<Self> {
-        let of_table = hive_columns(table, &table.storage.columns)?;
-        let (options, is_named) = class::reader(&name(table), storage, &table.properties)?;
-        let own = match is_named {
-            true => &table.storage.columns,
-            false => &storage.columns,
-        };
-        let columns = hive_columns(table, own)?;
-        let mut options = options;
-        let schema = Arc::new(columns.schema());
-        if options.format == Some(InputFormat::HiveText) {
-            options.hive_text.columns = Some(columns);
+    /// - A column has a type whose values are not all values of the table's type.
+    pub fn of_partition(&self, table: &RecordedTable, partition: &str, storage: &Storage) -> Result<Self, Error> {
+        let mut described = described(table, storage);
+        let mut reader = reader_of(table, &described)?;
+        let is_named = matches!(reader.format, InputFormat::Parquet | InputFormat::Orc | InputFormat::Avro);
+        if is_named && storage.columns != table.storage.columns {
+            described.columns = pairs(&table.storage.columns);
+            reader = reader_of(table, &described)?;
         }
-        let expected = of_table.schema();
-        let mapping = match *own == table.storage.columns {
+        let reader = Self::new(table, &reader)?;
+        let columns = match reader.schema == self.schema {
             true => None,
-            false => Some(mapping(table, &expected, &schema, own, partition.map_or("", |(name, _)| name))?),
+            false => Some(mapping(table, partition, &self.schema, &reader.schema)?),
         };
-        Ok(Self { options, schema, columns: mapping })
+        Ok(Self { columns, ..reader })
     }
+
+    fn new(table: &RecordedTable, reader: &HiveReader) -> Result<Self, Error> {
+        let mut options = reader.input_options().map_err(|error| wrong(table, error.to_string()))?;
+        // As in Hive.
+        options.absent_is_null = true;
+        let schema = options.hive_text.columns.as_ref().map(HiveColumns::schema).unwrap_or_else(Schema::empty);
+        Ok(Self { options, schema: Arc::new(schema), columns: None })
+    }
+}
+
+/// Returns the classes and properties of a table, or of a partition of it. Those of a partition itself are statistics. That
+/// the table is transactional is left out, since the metastore records what was committed.
+pub(super) fn described(table: &RecordedTable, storage: &Storage) -> HiveTable {
+    let is_kept = |(key, _): &(&String, &String)| !key.eq_ignore_ascii_case(TRANSACTIONAL);
+    let parameters = table.properties.iter().filter(is_kept).map(|(key, value)| (key.clone(), value.clone()));
+    HiveTable {
+        serde: Some(storage.serde.clone()),
+        input_format: Some(storage.input_format.clone()),
+        serde_parameters: storage.serde_properties.clone(),
+        parameters: parameters.collect(),
+        columns: pairs(&storage.columns),
+        table_type: Some(table.table_type.clone()),
+    }
+}
+
+fn pairs(columns: &[HiveColumn]) -> Vec<(String, String)> {
+    columns.iter().map(|column| (column.name.clone(), column.hive_type.clone())).collect()
+}
+
+/// Returns the reader of what is described, which is the table or a part of it.
+pub(super) fn reader_of(table: &RecordedTable, described: &HiveTable) -> Result<HiveReader, Error> {
+    described.reader().map_err(|error| match error.kind() {
+        ErrorKind::HiveTable(refusal) => {
+            let (table, view) = (name(table), table.view.clone());
+            Error::from(MetastoreError::Refused { table, refusal: refusal.clone(), view })
+        }
+        _ => wrong(table, error.to_string()),
+    })
 }
 
 /// Returns the position of each column of the table in a partition.
 fn mapping(
     table: &RecordedTable,
+    partition: &str,
     expected: &Schema,
     found: &Schema,
-    own: &[HiveColumn],
-    partition: &str,
 ) -> Result<Vec<Option<usize>>, Error> {
-    let position = |position: usize| {
+    let position = |(position, expected): (usize, &FieldRef)| {
         let Some(field) = found.fields().get(position) else { return Ok(None) };
-        let of_table = &table.storage.columns[position];
-        match widens(field.data_type(), expected.field(position).data_type()) {
+        match widens(field.data_type(), expected.data_type()) {
             true => Ok(Some(position)),
             false => Err(MetastoreError::PartitionColumn {
                 table: name(table),
                 partition: partition.to_owned(),
-                position: position + 1,
-                found: format!("{} {}", own[position].name, own[position].hive_type),
-                expected: format!("{} {}", of_table.name, of_table.hive_type),
+                column: expected.name().clone(),
+                found: field.data_type().clone(),
+                expected: expected.data_type().clone(),
             }
             .into()),
         }
     };
-    (0..expected.fields().len()).map(position).collect()
+    expected.fields().iter().enumerate().map(position).collect()
 }
 
 /// Whether every value of a type is one of another.

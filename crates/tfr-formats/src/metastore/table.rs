@@ -21,12 +21,12 @@ use super::catalog::RecordedTable;
 use super::client::Client;
 use super::filter;
 use super::partitions::{Group, groups};
-use super::reader::{Reader, hive_columns, name, wrong};
-use crate::error::{Error, MetastoreError};
+use super::reader::{Reader, described, hive_columns, name, reader_of, wrong};
 use crate::hive_acid::{self, Opened, Recorded, Snapshot};
+use crate::hive_table::HiveReader;
 use crate::hive_text::HiveColumns;
+use crate::input_format::InputFormat;
 use crate::open::{open_listing, open_locations};
-use crate::options::InputOptions;
 
 /// A table of a metastore whose files Hive's classes read. Its partitions and files are looked for when a query is
 /// planned.
@@ -36,6 +36,7 @@ pub struct MetastoreTable {
     /// The columns, and then the keys of partitions.
     schema: SchemaRef,
     keys: HiveColumns,
+    reader: Arc<Reader>,
     /// The columns in the path of the files, to compare filters with.
     path_columns: PartitionColumns,
     /// What of a transactional table is read.
@@ -62,11 +63,14 @@ pub(super) async fn open(
     recorded: RecordedTable,
     pinned: Option<TableVersion>,
 ) -> Result<Arc<dyn TableProvider>> {
-    refuse_views(&recorded)?;
-    if let Some(table) = open_by_metadata(session, &recorded, pinned).await? {
-        return Ok(table);
+    let reader = reader_of(&recorded, &described(&recorded, &recorded.storage))?;
+    for warning in &reader.warnings {
+        log::warn!("{}: {warning}", name(&recorded));
     }
-    let reader = Reader::of(&recorded, &recorded.storage, None)?;
+    if matches!(reader.format, InputFormat::Delta | InputFormat::Iceberg) {
+        return open_by_metadata(session, &recorded, &reader, pinned).await;
+    }
+    let reader = Reader::of_table(&recorded)?;
     let keys = hive_columns(&recorded, &recorded.keys)?;
     let path_schema = keys.path_schema();
     let path_columns = PartitionColumns::of_texts(&path_schema, Vec::new(), |_| String::new())?;
@@ -76,42 +80,28 @@ pub(super) async fn open(
         true => Some(client.snapshot(&recorded).await?),
         false => None,
     };
-    Ok(Arc::new(MetastoreTable { client, recorded, schema, keys, path_columns, snapshot, used: Mutex::default() }))
+    let reader = Arc::new(reader);
+    let used = Mutex::default();
+    Ok(Arc::new(MetastoreTable { client, recorded, schema, keys, reader, path_columns, snapshot, used }))
 }
 
-/// Opens a table of Delta Lake or Iceberg by its own metadata; `None` if the table is neither.
+/// Opens a table of Delta Lake or Iceberg by its own metadata.
 async fn open_by_metadata(
     session: &dyn Session,
     recorded: &RecordedTable,
+    reader: &HiveReader,
     pinned: Option<TableVersion>,
-) -> Result<Option<Arc<dyn TableProvider>>> {
-    let provider = recorded.property("spark.sql.sources.provider").map(str::to_lowercase);
-    let is_iceberg = recorded.property("table_type").is_some_and(|format| format.eq_ignore_ascii_case("iceberg"));
-    let (format, found) = match provider.as_deref() {
-        _ if is_iceberg => ("iceberg", recorded.property("metadata_location")),
-        Some("iceberg") => ("iceberg", recorded.property("metadata_location")),
-        Some("delta") => ("delta", recorded.property("path").or(recorded.storage.location.as_deref())),
-        _ => return Ok(None),
-    };
-    let path = recorded.storage.serde_properties.get("path").filter(|_| format == "delta");
-    let found = path.map(String::as_str).or(found);
-    let found = found.ok_or_else(|| wrong(recorded, format!("a table of {format} without a location")))?;
-    let mut options = InputOptions::default();
-    options.set("format", format)?;
+) -> Result<Arc<dyn TableProvider>> {
+    // Spark's location of a table whose classes are not those of its files.
+    let path = recorded.storage.serde_properties.get("path").filter(|_| reader.format == InputFormat::Delta);
+    let found = reader.location.as_deref().or(path.map(String::as_str)).or(recorded.storage.location.as_deref());
+    let found = found.ok_or_else(|| wrong(recorded, "it has no location".to_owned()))?;
+    let mut options = reader.input_options()?;
     pinned.into_iter().for_each(|version| options.pin(version));
     // A local path as Java writes it.
     let text = found.strip_prefix("file:").map_or(found, |path| path.strip_prefix("//").unwrap_or(path));
     let table = open_locations(session, &[LocationText::from(text)], &options, None).await?;
-    Ok(Some(table))
-}
-
-fn refuse_views(recorded: &RecordedTable) -> Result<(), Error> {
-    let kind = match recorded.table_type.as_str() {
-        "VIRTUAL_VIEW" => "a view".to_owned(),
-        "MATERIALIZED_VIEW" => "a materialized view".to_owned(),
-        _ => return Ok(()),
-    };
-    Err(MetastoreError::NotFiles { table: name(recorded), kind, view: recorded.view.clone() }.into())
+    Ok(table)
 }
 
 impl MetastoreTable {
@@ -127,7 +117,7 @@ impl MetastoreTable {
 
     async fn groups(&self, session: &dyn Session, filters: &[Expr]) -> Result<Vec<Group>> {
         if self.recorded.keys.is_empty() {
-            let reader = Arc::new(Reader::of(&self.recorded, &self.recorded.storage, None)?);
+            let reader = Arc::clone(&self.reader);
             let directory = self.recorded.storage.location.as_deref();
             let directory = directory.ok_or_else(|| wrong(&self.recorded, "it has no location".to_owned()))?;
             return Ok(vec![Group {
@@ -139,7 +129,7 @@ impl MetastoreTable {
         let filter = filter::of_all(filters, &self.recorded.keys);
         log::debug!("{}: partitions with {}", name(&self.recorded), filter.as_deref().unwrap_or("any values"));
         let partitions = self.client.partitions(&self.recorded, filter.as_deref()).await?;
-        groups(session, &self.recorded, &self.keys, partitions, filters)
+        groups(session, &self.recorded, &self.reader, &self.keys, partitions, filters)
     }
 
     /// Opens a group; `None` if it has no files.
@@ -164,9 +154,7 @@ impl MetastoreTable {
         if listing.files().is_empty() {
             return Ok(None);
         }
-        let declares_itself = options.hive_text.columns.is_some();
-        let schema = (!declares_itself).then(|| Arc::clone(&reader.schema));
-        open_listing(session, &locations, listing, false, options, schema, None).await.map(Some)
+        open_listing(session, &locations, listing, false, options, None, None).await.map(Some)
     }
 
     /// Plans the scan of a group; `None` if it has no files.

@@ -185,10 +185,20 @@ fn write_count(count: usize, out: &mut Vec<u8>) {
 
 /// Returns the message that calls `method`.
 pub(super) fn call(method: &str, sequence: i32, arguments: Struct) -> Vec<u8> {
-    let mut out = (VERSION | u32::from(CALL)).to_be_bytes().to_vec();
+    message(CALL, method, sequence, arguments)
+}
+
+/// Returns the message of a server that answers a call.
+#[cfg(test)]
+pub(super) fn reply(method: &str, sequence: i32, result: Struct) -> Vec<u8> {
+    message(REPLY, method, sequence, result)
+}
+
+fn message(kind: u8, method: &str, sequence: i32, contents: Struct) -> Vec<u8> {
+    let mut out = (VERSION | u32::from(kind)).to_be_bytes().to_vec();
     Value::from(method).write(&mut out);
     out.extend(sequence.to_be_bytes());
-    Value::Struct(arguments).write(&mut out);
+    Value::Struct(contents).write(&mut out);
     out
 }
 
@@ -341,18 +351,11 @@ mod tests {
         ])
     }
 
-    /// An answer of this kind, with these bytes as its result.
-    fn message(kind: u8, name: &str, sequence: i32, result: &[u8]) -> Vec<u8> {
-        let mut out = (VERSION | u32::from(kind)).to_be_bytes().to_vec();
-        Value::from(name).write(&mut out);
-        out.extend(sequence.to_be_bytes());
+    /// An answer with these bytes as its result.
+    fn reply_of(result: &[u8]) -> Vec<u8> {
+        let mut out = reply("get", 4, Struct::default());
+        out.pop();
         out.extend(result);
-        out
-    }
-
-    fn encoded(fields: Struct) -> Vec<u8> {
-        let mut out = Vec::new();
-        Value::Struct(fields).write(&mut out);
         out
     }
 
@@ -362,16 +365,15 @@ mod tests {
 
     #[tokio::test]
     async fn thrift_values_are_read_as_they_were_written() {
-        let bytes = message(REPLY, "get", 4, &encoded(example()));
+        let bytes = reply("get", 4, example());
         let Answer::Reply(mut found) = read(&bytes).await.unwrap() else { panic!("no reply") };
         assert_eq!(found, example());
         assert_eq!(found.properties(2), [("a", "b"), ("c", "")].map(|(key, value)| (key.into(), value.into())).into());
         assert_eq!(found.structure(0).text(1).unwrap(), "Ä");
-        assert_eq!(call("get", 4, example()), message(CALL, "get", 4, &encoded(example())));
         for end in 4..bytes.len() {
             read(&bytes[..end]).await.expect_err("it is cut off");
         }
-        let exception = message(EXCEPTION, "get", 4, &encoded(Struct::of([(1, "no such method".into())])));
+        let exception = message(EXCEPTION, "get", 4, Struct::of([(1, "no such method".into())]));
         assert!(matches!(read(&exception).await.unwrap(), Answer::Exception(text) if text == "no such method"));
         assert!(matches!(read(b"HTTP/1.1 400").await.unwrap(), Answer::Other(bytes) if &bytes == b"HTTP"));
     }
@@ -391,11 +393,12 @@ mod tests {
             (twice, "field 1 twice"),
             (vec![16, 0, 0], "a value of type 16"),
         ] {
-            let error = read(&message(REPLY, "get", 4, &result)).await.unwrap_err().to_string();
+            let error = read(&reply_of(&result)).await.unwrap_err().to_string();
             assert!(error == found || error == "early eof", "{error}");
             assert!(error == found || found.starts_with("unexpected"), "{found}: {error}");
         }
-        for other in [message(REPLY, "put", 4, &[0]), message(REPLY, "get", 5, &[0]), message(7, "get", 4, &[0])] {
+        let empty = Struct::default;
+        for other in [reply("put", 4, empty()), reply("get", 5, empty()), call("get", 4, empty())] {
             assert_eq!(read(&other).await.unwrap_err().kind(), ErrorKind::InvalidData);
         }
     }

@@ -100,9 +100,11 @@ impl PartitionColumn<'_> {
 
     /// Returns the name of the column. One without quotes is in lower case.
     fn name(&self) -> String {
-        match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(quoted) => quoted.replace("\"\"", "\""),
-            None => self.0.to_lowercase(),
+        let within = |quote: char| self.0.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        match (within('"'), within('`')) {
+            (Some(quoted), _) => quoted.replace("\"\"", "\""),
+            (_, Some(quoted)) => quoted.replace("``", "`"),
+            _ => self.0.to_lowercase(),
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct InputOptions {
     pub partitions: Option<SchemaRef>,
     /// The names of the columns in the path, of which those of the directories may differ by case.
     pub partition_names: Vec<String>,
+    /// Whether a declared column that no file has is null, instead of an error.
+    pub absent_is_null: bool,
     /// Whether files that belong to a [table format](tfr_files::TableFormat) are read as plain files.
     pub bare_files: bool,
     /// The dialect of CSV files.
@@ -147,6 +149,15 @@ impl InputOptions {
         if formats.contains(&InputFormat::Iceberg)
             && let [first, second, ..] = self.iceberg.given().as_slice()
         {
+            return Err(ErrorKind::OptionsExclude { first, second }.into());
+        }
+        let [separator, quote, escape] = [hive.open_csv.separator, hive.open_csv.quote, hive.open_csv.escape];
+        let same = [
+            (separator == quote, "separator_char", "quote_char"),
+            (separator == escape, "separator_char", "escape_char"),
+            (quote == escape && quote != 0, "quote_char", "escape_char"),
+        ];
+        if let Some((_, first, second)) = same.into_iter().find(|(is_same, ..)| *is_same) {
             return Err(ErrorKind::OptionsExclude { first, second }.into());
         }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.

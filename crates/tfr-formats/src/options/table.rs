@@ -15,12 +15,13 @@ use super::values::{
 use crate::csv::{MAX_RECORD_LIMIT, Types};
 use crate::delta::travel;
 use crate::hive_acid::write_ids::WriteIds;
-use crate::hive_text::OnError;
+use crate::hive_text::{HiveSerde, JsonBinary, OnError};
 use crate::input_format::InputFormat::{
     self, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
 };
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
+use crate::orc::TimestampUnit;
 
 /// An input option and the formats that have it.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ pub const PATH: OptionText =
 
 type Input = OptionDeclaration<InputOptions>;
 
-static OWN: [(&[InputFormat], &[Input]); 18] = [
+static OWN: [(&[InputFormat], &[Input]); 20] = [
     (
         &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
         &[Input::new("format", "FORMAT", |options, value| {
@@ -250,13 +251,6 @@ static OWN: [(&[InputFormat], &[Input]); 18] = [
                 "\n" | "\\n" | "\\012" | "\\x0a" | "10" => Ok(()),
                 _ => Err("\\n: lines end with LF, CR or CR LF".to_owned()),
             }),
-            Input::new("schema", "COLUMNS", |options, value| {
-                set(&mut options.hive_text.columns, columns(value).map(Some))
-            })
-            .help(
-                "the columns as Hive declares them: `id BIGINT, tags ARRAY<STRING>`",
-                "texts `_col0`, `_col1` and so on",
-            ),
             Input::new("on_error", "WORD", |options, value| {
                 set(
                     &mut options.hive_text.on_error,
@@ -264,7 +258,41 @@ static OWN: [(&[InputFormat], &[Input]); 18] = [
                 )
             })
             .help("`null`, with a warning, or `error`, for cells that do not fit", "`null`"),
+            Input::new("serde", "NAME", |options, value| {
+                let names = [("lazy", HiveSerde::Lazy), ("opencsv", HiveSerde::OpenCsv), ("json", HiveSerde::Json)];
+                set(&mut options.hive_text.serde, one_of(value, &names))
+            })
+            .help("what a line is: `lazy`, `opencsv` or `json` ([SerDes](inputs.md#serdes-of-hive))", "`lazy`"),
+            Input::new("separator_char", "CHAR", |options, value| {
+                set(&mut options.hive_text.open_csv.separator, byte(value))
+            })
+            .help("of `opencsv`: between cells", "`,`"),
+            Input::new("quote_char", "CHAR", |options, value| {
+                set(&mut options.hive_text.open_csv.quote, byte(value))
+            })
+            .help("of `opencsv`: around cells", "`\"`"),
+            Input::new("escape_char", "CHAR", |options, value| {
+                // Hive takes a quote here for its default.
+                let escape = byte(value).map(|escape| if escape == b'"' { b'\\' } else { escape });
+                set(&mut options.hive_text.open_csv.escape, escape)
+            })
+            .help("of `opencsv`: before a quote or itself", "`\\`"),
+            Input::new("json_binary", "WORD", |options, value| {
+                let words = [("base64", JsonBinary::Base64), ("rawstring", JsonBinary::RawString)];
+                set(&mut options.hive_text.json_binary, one_of(value, &words))
+            })
+            .help("of `json`: bytes are `base64` or `rawstring`", "`base64`"),
         ],
+    ),
+    (
+        &[HiveText, Parquet, Orc, Avro, Arrow],
+        &[Input::new("schema", "COLUMNS", |options, value| {
+            set(&mut options.hive_text.columns, columns(value).map(Some))
+        })
+        .help(
+            "the columns as Hive declares them: `id BIGINT, tags ARRAY<STRING>`",
+            "those of the files; of Hive text `_col0`, `_col1` and so on",
+        )],
     ),
     (
         &[Parquet, Orc, Avro, Arrow, Csv, Json],
@@ -306,17 +334,31 @@ static OWN: [(&[InputFormat], &[Input]); 18] = [
             .excludes(&["bare_files"])],
     ),
     (
-        &[Parquet, Orc],
+        &[Parquet],
         &[Input::new("timestamps", "UNIT", |options, value| {
-            let unit = timestamp_unit(value)?;
-            (options.parquet.timestamps, options.orc.timestamps) = (unit, unit);
-            Ok(())
+            set(&mut options.parquet.timestamps, timestamp_unit(value))
         })
-        .help(
-            "`ns`, `us` or `auto`, which is `us` where values are beyond `ns` \
-                 ([INT96](types.md#parquet), [ORC](types.md#orc))",
-            "`auto`",
-        )],
+        .help("`ns`, `us` or `auto`, which is `us` where values are beyond `ns` ([INT96](types.md#parquet))", "`auto`")],
+    ),
+    (
+        &[Orc],
+        &[
+            Input::new("timestamps", "UNIT", |options, value| {
+                let unit = match value {
+                    "cut" => Ok(Some(TimestampUnit::MicrosecondCut)),
+                    _ => timestamp_unit(value).map_err(|expected| format!("{expected}, or cut")),
+                };
+                set(&mut options.orc.timestamps, unit)
+            })
+            .help(
+                "`ns`, `us`, `cut`, which is `us` and cuts finer timestamps with a warning, or `auto`, which is `us` where \
+                 values are beyond `ns` ([ORC](types.md#orc))",
+                "`auto`",
+            ),
+            Input::new("by_position", "", |options, value| set(&mut options.orc.by_position, boolean(value)))
+                .help("whether declared columns are found by their position, as in Hive, not by their name", "`false`")
+                .aliases(&["orc.force.positional.evolution"]),
+        ],
     ),
     (
         &[Parquet],

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::TableSchema;
@@ -52,13 +52,14 @@ impl FileReader for OrcFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        let mut fields: Vec<Field> = Vec::new();
+        let (mut fields, mut later) = (Vec::<Field>::new(), Vec::new());
         for file in files {
             let tail = self.tails.get(store, file).await?;
             let names = match self.tails.mapped() {
                 Some(_) => tail.columns.iter().map(|column| column.name.clone()).collect(),
                 None => self.tails.column_names(&tail),
             };
+            later.extend_from_slice(self.tails.later_columns(&tail));
             for (name, column) in names.into_iter().zip(&tail.columns) {
                 if !fields.iter().any(|field| *field.name() == name) {
                     fields.push(match &column.unreadable {
@@ -68,6 +69,11 @@ impl FileReader for OrcFormat {
                         None => column.field().with_name(name),
                     });
                 }
+            }
+        }
+        for name in later {
+            if !fields.iter().any(|field| *field.name() == name) {
+                fields.push(Field::new(name, DataType::Null, true));
             }
         }
         Ok(Arc::new(Schema::new(fields)))

@@ -42,6 +42,9 @@ use types::TypeRules;
 pub struct OrcOptions {
     /// The unit of timestamps; `None`: nanoseconds, except for columns whose file statistics exceed their range.
     pub timestamps: Option<TimestampUnit>,
+    /// Whether declared columns are found by their position, as in Hive, not by their name. Fields of structs are found by
+    /// name in any case.
+    pub by_position: bool,
 }
 
 /// What the footer of a file of a transactional table of Hive has.
@@ -85,6 +88,6 @@ pub(crate) fn format(
     columns: ColumnNames,
     findings: Option<Arc<Findings>>,
 ) -> Arc<dyn FileFormat> {
-    let tails = tails::Tails::new(names, options.timestamps, calendar, columns, findings);
+    let tails = tails::Tails::new(names, options.timestamps, options.by_position, calendar, columns, findings);
     Arc::new(ReaderFormat::new(format::OrcFormat::new(tails)))
 }

@@ -20,12 +20,12 @@ use super::clock::Clock;
 use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
 use super::tails::Tails;
-use super::types::{Column, Failure, finished};
+use super::types::{Column, Failure, Mismatch, finished, finished_cut};
 use crate::calendar::{count, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::mapped::MappedBatches;
-use tfr_files::DeletedRows;
 use tfr_files::scan::Scan;
+use tfr_files::{DeletedRows, Finding};
 
 /// Opens one file or a part of one: the stripes that begin in it.
 #[derive(Clone)]
@@ -256,21 +256,62 @@ impl OrcPart {
     fn finished(&self, at: usize, decoded: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
         let column = &self.tail.columns[self.read[at]];
         let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
-        let array = finish(decoded).map_err(|failure| match failure {
-            Failure::Arrow(error) => undecoded(&rows.position, error),
-            Failure::Mismatch(mismatch) => Error::from(ErrorKind::Timestamp {
-                file: self.file.to_string(),
-                row: first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at),
-                column: column.name.clone(),
-                value: mismatch.value,
-                expected: mismatch.expected,
-            }),
-        })?;
+        let located = |mismatch: Mismatch| ErrorKind::Timestamp {
+            file: self.file.to_string(),
+            row: first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at),
+            column: column.name.clone(),
+            value: mismatch.value,
+            expected: mismatch.expected,
+        };
+        let array = match finish(decoded) {
+            Ok(array) => array,
+            Err(Failure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
+            Err(Failure::Mismatch(mismatch)) if !self.cuts_timestamps() => {
+                return Err(Error::from(located(mismatch)).into());
+            }
+            Err(Failure::Mismatch(mismatch)) => {
+                let (array, count) = match finished_cut(decoded, &column.data_type, rows.clock.as_ref()) {
+                    Ok(cut) => cut,
+                    Err(Failure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
+                    Err(Failure::Mismatch(beyond)) => return Err(Error::from(located(beyond)).into()),
+                };
+                self.report_cut(&column.name, rows.row, decoded, |row| finish(row).is_err(), mismatch.value, count);
+                array
+            }
+        };
         let array = rebased(&array, &column.rules).map_err(|error| undecoded(&rows.position, error))?;
         if let Some(findings) = self.opener.tails.findings() {
             count(findings, &self.file, &column.watched, &array, |row| rows.row + row as u64)?;
         }
         Ok(array)
+    }
+}
+
+impl OrcPart {
+    /// Whether digits of timestamps beyond a microsecond are cut off. With `--strict` they are an error.
+    fn cuts_timestamps(&self) -> bool {
+        let tails = &self.opener.tails;
+        tails.cuts_timestamps() && !tails.findings().is_some_and(|findings| findings.is_strict())
+    }
+
+    /// Reports the timestamps of a batch that were cut.
+    fn report_cut(
+        &self,
+        column: &str,
+        first: u64,
+        decoded: &ArrayRef,
+        is_cut: impl Fn(&ArrayRef) -> bool,
+        value: String,
+        count: u64,
+    ) {
+        let row = first + first_row(decoded, is_cut).unwrap_or_default();
+        let (file, column) = (self.file.to_string(), column.to_owned());
+        let what = "timestamps finer than a microsecond, which are cut".to_owned();
+        let finding = Finding { file, column: Some(column), what, row, value, count };
+        match self.opener.tails.findings() {
+            Some(findings) => findings.add(finding),
+            None => log::warn!("{finding}"),
+        }
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Tails {
     rules: TypeRules,
     calendar: CalendarOption,
     columns: ColumnNames,
+    /// Whether the declared columns are those of a file in their order, whatever their names.
+    by_position: bool,
     /// Collects the counts of ambiguous values.
     findings: Option<Arc<Findings>>,
     known: Mutex<HashMap<Path, (ObjectMeta, Arc<Tail>)>>,
@@ -30,6 +32,7 @@ impl Tails {
     pub(super) fn new(
         names: FileNames,
         unit: Option<TimestampUnit>,
+        by_position: bool,
         calendar: CalendarOption,
         columns: ColumnNames,
         findings: Option<Arc<Findings>>,
@@ -39,7 +42,7 @@ impl Tails {
         let attributes = mapped.is_some_and(|columns| columns.by == FoundBy::Id);
         let acid = mapped.map(|columns| columns.acid).unwrap_or_default();
         let rules = TypeRules { unit, attributes, acid };
-        Self { names, rules, calendar, columns, findings, known: Mutex::default() }
+        Self { names, rules, calendar, columns, by_position, findings, known: Mutex::default() }
     }
 
     /// Returns where ambiguous values are counted, if that was requested.
@@ -90,9 +93,21 @@ impl Tails {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether digits of timestamps beyond a microsecond are cut off.
+    pub(super) fn cuts_timestamps(&self) -> bool {
+        self.rules.unit == Some(TimestampUnit::MicrosecondCut)
+    }
+
     /// Returns how the columns are found, where the metadata of a table determines it.
     pub(super) fn mapped(&self) -> Option<&Arc<ColumnsInFiles>> {
         self.columns.mapped()
+    }
+
+    /// Returns the declared columns behind those of a file, if columns are found by position. They are null: the table got
+    /// them after the file was written.
+    pub(super) fn later_columns(&self, tail: &Tail) -> &[String] {
+        let declared = self.columns.declared().filter(|_| self.by_position).unwrap_or_default();
+        declared.get(tail.columns.len()..).unwrap_or_default()
     }
 
     /// Returns the table's names for the columns of a file. Hive before version 2 named them `_col0`, `_col1`, ...;
@@ -102,6 +117,13 @@ impl Tails {
             let names = names_in_table(columns, tail.schema().fields()).into_iter().zip(&tail.columns);
             // Such a name is in no table.
             return names.map(|(name, column)| name.unwrap_or_else(|| format!("\0{}", column.name))).collect();
+        }
+        if let Some(declared) = self.columns.declared().filter(|_| self.by_position) {
+            let named = tail.columns.iter().enumerate();
+            // Such a name is in no table.
+            return named
+                .map(|(index, column)| declared.get(index).cloned().unwrap_or_else(|| format!("\0{}", column.name)))
+                .collect();
         }
         let mut numbered = tail.columns.iter().enumerate();
         let has_no_names = numbered.all(|(index, column)| column.name == format!("_col{index}"));

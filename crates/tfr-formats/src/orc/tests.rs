@@ -146,6 +146,25 @@ async fn orc_attributes_of_iceberg_count_in_tables() -> Result<(), Box<dyn std::
     Ok(())
 }
 
+/// An id that is no number would leave the column NULL.
+#[tokio::test]
+async fn orc_attributes_with_malformed_ids_are_refused() -> Result<(), Box<dyn std::error::Error>> {
+    let pair = StringPair { key: "iceberg.id".to_owned(), value: "x7".to_owned() };
+    let types = vec![part(kind::STRUCT, &[1]), Type { attributes: vec![pair], ..part(kind::LONG, &[]) }];
+    let (store, meta) = stored(file(types, 0, &[], |_| {})).await?;
+    let fetch = async |attributes: bool| {
+        let rules = TypeRules { unit: None, attributes };
+        Tail::fetch(&store, &meta, "f.orc", rules, &CalendarOption::default()).await
+    };
+    let error = fetch(true).await.err().ok_or("an error")?;
+    assert_eq!(
+        error.to_string(),
+        "f.orc: the file is damaged: a type in its footer has the id \"x7\", which is not a number of 32 bits"
+    );
+    assert!(fetch(false).await.is_ok());
+    Ok(())
+}
+
 #[tokio::test]
 async fn footers_that_contradict_themselves_are_refused() {
     type Change = fn(&mut Footer);

@@ -5,6 +5,7 @@
 //! the result type, and fails if only an intermediate sum is out of range (apache/auron#1636). It does not support the
 //! decimals of ORC 2, which are encoded as integers.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -39,13 +40,15 @@ pub enum TimestampUnit {
     Nanosecond,
     /// All years; a more precise timestamp is an error.
     Microsecond,
+    /// All years; digits beyond a microsecond are cut off and counted. Only ORC has this.
+    MicrosecondCut,
 }
 
 impl From<TimestampUnit> for TimeUnit {
     fn from(unit: TimestampUnit) -> Self {
         match unit {
             TimestampUnit::Nanosecond => Self::Nanosecond,
-            TimestampUnit::Microsecond => Self::Microsecond,
+            TimestampUnit::Microsecond | TimestampUnit::MicrosecondCut => Self::Microsecond,
         }
     }
 }
@@ -76,6 +79,9 @@ impl Column {
     }
 }
 
+/// The attribute with the id of a column or part.
+const ICEBERG_ID: &str = "iceberg.id";
+
 /// How the types of a file are read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TypeRules {
@@ -99,7 +105,11 @@ impl Type {
 
     /// Returns the id by which an Iceberg table finds the column or part.
     pub(super) fn id(&self) -> Option<i32> {
-        self.attribute("iceberg.id")?.parse().ok()
+        self.attribute(ICEBERG_ID)?.parse().ok()
+    }
+
+    fn malformed_id(&self) -> Option<&str> {
+        self.attribute(ICEBERG_ID).filter(|id| id.parse::<i32>().is_err())
     }
 
     /// Returns the unit that Iceberg records for a timestamp.
@@ -184,6 +194,10 @@ fn columns(
     if root.kind != kind::STRUCT {
         let format = UnsupportedFormat::Named("ORC files of single values, not of rows,");
         return Err(ErrorKind::UnsupportedFormat { file: file.to_owned(), format }.into());
+    }
+    if let Some(id) = types.iter().find_map(Type::malformed_id).filter(|_| attributes) {
+        let reason = format!("a type in its footer has the id {id:?}, which is not a number of 32 bits");
+        return Err(ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: None, reason }.into());
     }
     let mut names = HashSet::new();
     let mut columns: Vec<Column> = Vec::with_capacity(root.subtypes.len());
@@ -344,6 +358,26 @@ impl From<ArrowError> for Failure {
 
 /// Converts what the library decoded to the column's type.
 pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Clock>) -> Result<ArrayRef, Failure> {
+    finished_within(array, data_type, clock, None)
+}
+
+/// As [`finished`], but cuts timestamps that are finer than their type; also returns their number.
+pub(super) fn finished_cut(
+    array: &ArrayRef,
+    data_type: &DataType,
+    clock: Option<&Clock>,
+) -> Result<(ArrayRef, u64), Failure> {
+    let cut = Cell::new(0);
+    let array = finished_within(array, data_type, clock, Some(&cut))?;
+    Ok((array, cut.get()))
+}
+
+fn finished_within(
+    array: &ArrayRef,
+    data_type: &DataType,
+    clock: Option<&Clock>,
+    cut: Option<&Cell<u64>>,
+) -> Result<ArrayRef, Failure> {
     match (array.data_type(), data_type) {
         // The library rescales decimals without checking their number of digits.
         (found @ DataType::Decimal128(precision, _), wanted) if found == wanted => {
@@ -355,8 +389,8 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
             // Instants are in UTC, whatever the writer's time zone.
             let clock = clock.filter(|_| zone.is_none());
             match unit {
-                TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, data_type, clock),
-                _ => timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock),
+                TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, data_type, clock, cut),
+                _ => timestamps::<TimestampMicrosecondType>(array, 1_000, data_type, clock, cut),
             }
         }
         // Keep the lowest bits, like all readers: some writers wrap around the range of the type.
@@ -388,7 +422,9 @@ pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Cl
         }
         (found, wanted) if found.is_nested() && wanted.is_nested() => {
             let parts = child_arrays(array).into_iter().zip(children(wanted));
-            let parts = parts.map(|(part, wanted)| finished(&part, wanted, clock)).collect::<Result<Vec<_>, _>>()?;
+            let parts = parts
+                .map(|(part, wanted)| finished_within(&part, wanted, clock, cut))
+                .collect::<Result<Vec<_>, _>>()?;
             Ok(with_children(array, wanted, &parts)?)
         }
         _ => Ok(Arc::clone(array)),
@@ -400,9 +436,16 @@ fn timestamps<T: ArrowTimestampType>(
     nanoseconds: i128,
     data_type: &DataType,
     clock: Option<&Clock>,
+    cut: Option<&Cell<u64>>,
 ) -> Result<ArrayRef, Failure> {
     let seconds = array.as_primitive::<Decimal128Type>();
-    let fit = |value: i128| (value % nanoseconds == 0).then(|| i64::try_from(value / nanoseconds).ok()).flatten();
+    let fit = |value: i128| {
+        if value % nanoseconds != 0 {
+            let cut = cut?;
+            cut.set(cut.get() + 1);
+        }
+        i64::try_from(value.div_euclid(nanoseconds)).ok()
+    };
     let shown = |value: i128| clock.map_or(value, |clock| clock.shown(value));
     let fitting = seconds.try_unary::<_, T, i128>(|value| fit(shown(value)).ok_or(value));
     match fitting {

@@ -346,6 +346,7 @@ impl FileFormat for CheckedParquet {
         let mut schemas = Vec::with_capacity(files.len());
         for file in files {
             let footer = self.footer(store, file).await?;
+            hugging_face::warn_of_damage(footer.schema.metadata(), &self.names.name(&file.location));
             schemas.push(self.schema(file, &footer));
         }
         let schema = Arc::new(Schema::try_merge(schemas)?);

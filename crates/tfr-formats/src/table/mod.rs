@@ -58,7 +58,7 @@ pub(crate) async fn open(
         DataFormat::Parquet => parquet::open_table(session, location, table, calendar).await,
         DataFormat::Orc | DataFormat::Avro => {
             // Unless a file specifies another unit.
-            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond) };
+            let options = OrcOptions { timestamps: Some(TimestampUnit::Microsecond), ..OrcOptions::default() };
             open_with_reader(session, location, table, format, &options, calendar).await
         }
     }

@@ -11,7 +11,8 @@ use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfr_files::{Door, Location, files_of_directory, list_directory, store_of};
 
-use crate::error::Result;
+use super::types::Defect;
+use crate::error::{Error, Result, TableError};
 
 /// A path that cannot be opened because it is in another store than the table.
 pub(crate) const OTHER_STORE: &str = "it is in another store than the table";
@@ -21,16 +22,45 @@ pub(crate) struct Place {
     store: Arc<dyn ObjectStore>,
     location: Location,
     door: Door,
+    /// What the table is in messages: `a Delta table`.
+    format: &'static str,
 }
 
 impl Place {
-    /// Returns the place of the table at `location`.
+    /// Returns the place of the table at `location`, which messages call `format`.
     ///
     /// # Errors
     /// The location is outside, or its store is not registered with the session.
-    pub(crate) fn of(session: &dyn Session, location: &Location) -> Result<Self, tfr_files::Error> {
+    pub(crate) fn of(
+        session: &dyn Session,
+        location: &Location,
+        format: &'static str,
+    ) -> Result<Self, tfr_files::Error> {
         let (_, store) = store_of(session, std::slice::from_ref(location))?;
-        Ok(Self { store, location: location.clone(), door: Door::of(session.config()) })
+        Ok(Self { store, location: location.clone(), door: Door::of(session.config()), format })
+    }
+
+    /// Returns the error of a damaged file of the table.
+    pub(crate) fn damaged(&self, file: String, reason: String) -> Error {
+        TableError::Damaged { file, format: self.format, reason }.into()
+    }
+
+    /// Returns the error of a table with something that is not supported.
+    pub(crate) fn unsupported(&self, feature: String) -> Error {
+        TableError::Feature { table: self.table(), format: self.format, feature }.into()
+    }
+
+    /// Returns the error of a table whose columns cannot be determined by a file.
+    pub(crate) fn refused(&self, file: &str, defect: Defect) -> Error {
+        match defect {
+            Defect::Damaged(reason) => self.damaged(file.to_owned(), reason),
+            Defect::Unsupported(feature) => self.unsupported(feature),
+        }
+    }
+
+    /// Returns the error of metadata that names a path that cannot be used.
+    pub(crate) fn unusable(&self, path: &str, reason: String) -> Error {
+        TableError::Path { table: self.table(), format: self.format, path: path.to_owned(), reason }.into()
     }
 
     /// Returns the table as the user wrote it.

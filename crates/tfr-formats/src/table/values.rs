@@ -40,6 +40,13 @@ pub(crate) fn parse(text: Option<&str>, data_type: &DataType) -> Option<ScalarVa
             (time.and_utc().timestamp_subsec_nanos() % 1000 == 0).then_some(())?;
             ScalarValue::TimestampMicrosecond(Some(time.and_utc().timestamp_micros()), zone.clone())
         }
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            let time = match zone {
+                Some(_) => instant(text)?,
+                None => local(text)?,
+            };
+            ScalarValue::TimestampNanosecond(Some(time.and_utc().timestamp_nanos_opt()?), zone.clone())
+        }
         _ => return None,
     })
 }

@@ -14,6 +14,7 @@ mod corpus;
 mod csv;
 mod csv_forms;
 mod files;
+mod hive_serdes;
 mod hive_text;
 mod json;
 mod libsvm;

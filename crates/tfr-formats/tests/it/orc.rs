@@ -19,11 +19,13 @@ use datafusion::arrow::ipc::reader::FileReader;
 use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use orc_rust::ArrowWriterBuilder;
 use orc_rust::compression::CompressionType;
 use serde_json::{Value, json};
 
+use tfr_files::Findings;
 use tfr_formats::TableSpec;
 
 use crate::corpus::{corpus, folders, manifest, outcome, wrong};
@@ -425,5 +427,76 @@ async fn orc_filters_lose_no_row_of_the_corpus() -> Result<()> {
         }
     }
     assert!(skipped > 0, "no stripe was left out");
+    Ok(())
+}
+
+/// A table of Hive 4.0.1 whose column `b` was renamed to `bb`, the field `x` of its struct to `xx`, and which got a column
+/// `z`. Hive's rows: columns are found by position, fields of structs by name.
+#[tokio::test]
+async fn orc_columns_are_found_by_position_on_request() -> Result<()> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data/hive-orc-renamed");
+    let schema = "\"schema=a INT, bb STRING, s STRUCT<xx:INT,y:STRING>, z INT\"";
+    let spec = |options: &str| format!("\"{}\",{schema}{options}", dir.display());
+    let by_position = read(&spec(",by_position=true")).await?;
+    let types: Vec<_> = by_position[0].schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+    assert_eq!(types, ["Int32", "Utf8", "Struct(\"xx\": Int32, \"y\": Utf8)", "Int32"]);
+    let mut rows = texts(&by_position)?;
+    rows.sort();
+    assert_eq!(rows, [["1", "abc", "{xx: NULL, y: yy}", "NULL"], ["2", "def", "{xx: 6, y: zz}", "NULL"]]);
+    // By name, the first file does not have the column.
+    let mut by_name = texts(&read(&spec("").replace(", z INT", "")).await?)?;
+    by_name.sort();
+    assert_eq!(by_name[0], ["1", "NULL", "{xx: NULL, y: yy}"]);
+    // A filter uses the bounds of the same columns, and a shorter declaration leaves out the last ones.
+    let table = format!(
+        "CREATE EXTERNAL TABLE t (n INT, x VARCHAR) STORED AS ORC LOCATION '{}' \
+         OPTIONS ('orc.force.positional.evolution' 'true')",
+        dir.display()
+    );
+    let ctx = session(2);
+    ctx.sql(&table).await?;
+    let found = texts(&ctx.sql("SELECT n, x FROM t WHERE x = 'abc' OR n > 5").await?.collect().await?)?;
+    assert_eq!(found, [["1", "abc"]]);
+    let undeclared = read(&format!("\"{}\",by_position=true", dir.display())).await;
+    let message = undeclared.expect_err("no columns").to_string();
+    assert!(message.ends_with("the columns are found by position, but none are declared"), "{message}");
+    Ok(())
+}
+
+/// A column of Hive 4.0.1 with the years 1 and 9999 and with nanoseconds, which no unit holds.
+#[tokio::test]
+async fn orc_timestamps_are_cut_on_request() -> Result<()> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/data/hive-timestamps.orc");
+    let message = refused(path).await;
+    let first = "row 1: column \"t\": 2024-01-31T10:11:12.123456789 does not fit into Timestamp(µs)";
+    assert!(message.ends_with(first), "{message}");
+    let spec: TableSpec = format!("t=\"{path}\",timestamps=cut").parse()?;
+    for is_strict in [false, true] {
+        let findings = Arc::new(Findings::default());
+        findings.set_strict(is_strict);
+        let config = SessionConfig::new().with_target_partitions(1).with_extension(Arc::clone(&findings));
+        let ctx = SessionContext::new_with_config(config);
+        let table = tfr_formats::open_table(&ctx.state(), &spec).await?;
+        let found = ctx.read_table(table as Arc<dyn TableProvider>)?.collect().await;
+        if is_strict {
+            let message = chain(&found.expect_err("strict"));
+            assert!(message.ends_with(first), "{message}");
+            continue;
+        }
+        let found = found?;
+        assert_eq!(*found[0].column(1).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
+        assert_eq!(
+            texts(&found)?,
+            [
+                ["1", "0001-01-01T00:00:00"],
+                ["2", "2024-01-31T10:11:12.123456"],
+                ["3", "9999-12-31T23:59:59.999999"],
+                ["4", "1970-01-01T00:00:00.999999"],
+            ]
+        );
+        let [finding] = &findings.all()[..] else { panic!("{:?}", findings.all()) };
+        assert_eq!((finding.count, finding.row, finding.column.as_deref()), (3, 1, Some("t")));
+        assert_eq!(finding.value, "2024-01-31T10:11:12.123456789");
+    }
     Ok(())
 }

@@ -15,6 +15,7 @@ Values = Union[Value, Sequence[Value], Mapping[str, Value]]
 
 QUERY: dict[str, str] = {
     "allow": "repeat",
+    "hive_metastore": "value",
     "infer_files": "value",
     "infer_records": "value",
     "memory_limit": "value",
@@ -28,6 +29,8 @@ QUERY: dict[str, str] = {
 class QueryOptions(TypedDict, total=False):
     #: Open only this path or URL, and what is below it; repeatable
     allow: Values | None
+    #: Read tables named hive.DATABASE.TABLE as this metastore records them: thrift://host:9083
+    hive_metastore: Values | None
     #: Number of TFRecord files, or all, that determine the columns of shards without a schema [default: 256]
     infer_files: Values | None
     #: Number of records of each of these files, or all [default: 1000]
@@ -194,6 +197,8 @@ class ReadOptions(TypedDict, total=False):
     damaged: Values | None
     #: make a feature that always has the same number of values a list of that size
     fixed_size_lists: Values | None
+    #: Read tables named hive.DATABASE.TABLE as this metastore records them: thrift://host:9083
+    hive_metastore: Values | None
     #: number of TFRecord files, or all, that determine the columns of shards without a schema
     infer_files: Values | None
     #: number of records of each of these files, or all

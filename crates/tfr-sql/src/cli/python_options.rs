@@ -19,8 +19,17 @@ const OWN: [&str; 16] = [
 ];
 
 /// Options that concern a query, whatever happens to its rows.
-const QUERY: [&str; 8] =
-    ["allow", "infer-files", "infer-records", "memory-limit", "s3-endpoint", "temp-dir", "threads", "timeout"];
+const QUERY: [&str; 9] = [
+    "allow",
+    "hive-metastore",
+    "infer-files",
+    "infer-records",
+    "memory-limit",
+    "s3-endpoint",
+    "temp-dir",
+    "threads",
+    "timeout",
+];
 
 const HEAD: &str = r#""""The options of the command by their Python names.
 

@@ -18,7 +18,7 @@ All other settings of stores are read from environment variables with the names 
   az://     AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY,
             AZURE_STORAGE_SAS_TOKEN or AZURE_CLIENT_SECRET; or a managed identity;
             the same for abfss://container@account.dfs.core.windows.net
-  hdfs://   HADOOP_CONF_DIR
+  hdfs://   HADOOP_CONF_DIR or HADOOP_HOME, HADOOP_USER_NAME; or the ticket of kinit
   https://  a user, or a signature, in the URL itself: https://user:password@host/a.csv
 
 Public data is read without credentials with AWS_SKIP_SIGNATURE=true, GOOGLE_SKIP_SIGNATURE=true or \

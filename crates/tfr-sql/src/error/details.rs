@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow_tfrecord::ErrorKind as RecordKind;
 use datafusion_tfrecord::ErrorKind as TableKind;
 use tfr_files::ErrorKind as FilesKind;
-use tfr_formats::ErrorKind as FormatKind;
+use tfr_formats::{ErrorKind as FormatKind, MetastoreError};
 use tfrecord_framing::Position;
 use tfrecord_shards::ErrorKind as ShardsKind;
 
@@ -255,6 +255,15 @@ impl ErrorDetails {
     fn add_format(&mut self, kind: &FormatKind) {
         match kind {
             FormatKind::Changed(changed) => self.add_files(changed.kind()),
+            FormatKind::Metastore(error) => {
+                self.class = match error {
+                    MetastoreError::Address { .. } => ErrorClass::Usage,
+                    MetastoreError::NoTable { .. } => ErrorClass::Missing,
+                    MetastoreError::Refused { .. } => ErrorClass::Query,
+                    MetastoreError::Recorded { .. } | MetastoreError::PartitionColumn { .. } => ErrorClass::Data,
+                    _ => ErrorClass::Io,
+                };
+            }
             FormatKind::Damaged { file, byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
                 self.byte = byte.or(self.byte);

@@ -33,6 +33,20 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Table(TableError::NotIceberg { .. }) => {
             Some("name the directory that contains metadata/, or a metadata file in it".to_owned())
         }
+        ErrorKind::Table(TableError::IcebergMetadata { directory }) => {
+            let above = directory.trim_end_matches('/').strip_suffix("metadata").filter(|above| !above.is_empty());
+            Some(format!("name the directory above, which is the table: FROM '{}'", above.unwrap_or("./")))
+        }
+        ErrorKind::Table(TableError::TypeInFile {
+            expected: DataType::Timestamp(_, None),
+            found: DataType::Timestamp(_, Some(_)),
+            ..
+        }) => Some(
+            "the file has instants and the table times without a zone, and nothing records which zone is meant: write \
+             the file again with the type of the table"
+                .to_owned(),
+        ),
+        ErrorKind::HiveTable(refusal) => super::hive::hint(refusal),
         ErrorKind::OptionForOtherFormat { key, .. } => {
             Some(format!("leave {key} out, or specify the format of the files with format="))
         }
@@ -115,7 +129,7 @@ pub fn hint(error: &Error) -> Option<String> {
             Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
         }
         ErrorKind::Timestamp { .. } => {
-            Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns".to_owned())
+            Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns; in ORC, timestamps=cut cuts it off with a warning".to_owned())
         }
         ErrorKind::DoubtfulDate { .. } => Some(
             "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \
@@ -129,6 +143,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(name) } => {
             conversion(name).map(|conversion| format!("convert it: {}", conversion.replace("FILE", file)))
         }
+        ErrorKind::Metastore(error) => super::metastore::hint(error),
         ErrorKind::NoColumns { .. } => Some("declare the columns with CREATE EXTERNAL TABLE".to_owned()),
         _ => None,
     }

@@ -8,7 +8,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::UnknownScheme { .. } => {
             "known are file://, s3://, gs://, az://, abfss://, http://, https:// and hdfs://"
         }
-        ErrorKind::LeftOut { .. } => "build tfr-sql with --features hdfs",
+        ErrorKind::LeftOut { .. } => "build tfr-sql with its default features",
         ErrorKind::Settings { service, problem, .. } => settings(*service, problem),
         ErrorKind::NoCredentials { service, .. } => credentials(*service),
         ErrorKind::Denied { service, .. } => {
@@ -19,6 +19,12 @@ pub fn hint(error: &Error) -> Option<String> {
         }
         ErrorKind::NoBucket { .. } => "check the name, and the endpoint if it is not the usual one",
         ErrorKind::OtherRegion { region, .. } => return Some(format!("set AWS_REGION={region}")),
+        ErrorKind::Unreachable { service: Service::Hdfs, .. } => {
+            "check the name and the port of the namenode, and set HADOOP_CONF_DIR if it is the name of a service"
+        }
+        ErrorKind::BeingWritten { .. } => {
+            "wait until its writer closes it, or name the other files; hdfs debug recoverLease closes one that was left"
+        }
         ErrorKind::Unreachable { .. } => "check the endpoint, the network and the proxy settings",
         ErrorKind::NoParts { .. } => "download the file and name the copy",
         ErrorKind::NoListing { .. } => "name the files themselves: over http only WebDAV servers list",
@@ -39,6 +45,7 @@ fn settings(service: Service, problem: &SettingsProblem) -> &'static str {
         SettingsProblem::ContainerName { .. } => {
             "write the URL as az://container/path or abfss://container@account.dfs.core.windows.net/path"
         }
+        SettingsProblem::UserOfHdfs => "leave it out, and set HADOOP_USER_NAME to read as another user",
         SettingsProblem::Endpoint(_) => "write it as http://host:9000 or https://host",
         _ => credentials(service),
     }
@@ -58,7 +65,10 @@ fn credentials(service: Service) -> &'static str {
              AZURE_SKIP_SIGNATURE=true for public data"
         }
         Service::Http => "credentials of a web server stand in the URL: https://user:password@host/file.csv",
-        Service::Hdfs => "set HADOOP_CONF_DIR to the directory of the cluster's core-site.xml and hdfs-site.xml",
+        Service::Hdfs => {
+            "set HADOOP_CONF_DIR to the directory of the cluster's core-site.xml and hdfs-site.xml, and HADOOP_USER_NAME \
+             or, with Kerberos, run kinit"
+        }
         _ => "check the permissions of the file",
     }
 }

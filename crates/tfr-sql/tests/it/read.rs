@@ -455,7 +455,7 @@ fn clauses_of_hive_have_its_meaning() {
     assert_prints!(bench.tell(&[&format!("{refused} SELECT * FROM t")]), @r##"
     exit 1
     -- stderr
-    error: TBLPROPERTIES ('timestamp.formats'='yyyy/MM/dd'): this property is not supported
+    error: t: the property 'timestamp.formats'='yyyy/MM/dd' is not supported: timestamps are read as yyyy-MM-dd HH:mm:ss.fffffffff only
 
     hint: declare the column as STRING, and parse it in the query: to_timestamp(s, '%Y/%m/%d')
     "##);

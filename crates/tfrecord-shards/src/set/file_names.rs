@@ -11,11 +11,13 @@ const SIDECARS: [&str; 12] =
 /// Sidecars of TensorFlow Datasets with an extension that tables also have.
 const DESCRIPTIONS: [&str; 2] = ["dataset_info.json", "features.json"];
 
-/// Whether readers of a directory skip a file or directory in it, because its name starts with `.` or `_`.
+/// Whether readers of a directory skip a file or directory in it, because its name starts with `.` or `_`, or because
+/// Hadoop is copying it there (`a.csv._COPYING_`).
 ///
 /// Hive and Spark allow columns such as `_id`: the directory `_id=7` is a partition.
 pub fn is_hidden(name: &str, is_directory: bool) -> bool {
-    name.starts_with('.') || name.starts_with('_') && !(is_directory && name.contains('='))
+    let is_named = |start| name.starts_with(start);
+    is_named('.') || is_named('_') && !(is_directory && name.contains('=')) || name.ends_with("._COPYING_")
 }
 
 /// Whether a file is a sidecar by the suffix of its name: a file next to shards that is not a shard, such as a note, an
@@ -70,6 +72,7 @@ mod tests {
 
     #[test]
     fn partition_directories_of_hidden_columns_are_read() {
+        assert!(is_hidden("a.csv._COPYING_", false) && !is_hidden("a_COPYING_", false));
         assert!(is_hidden("_id=7", false) && is_hidden("_temporary", true) && is_hidden(".id=7", true));
         assert!(!is_hidden("_id=7", true));
         assert!(is_ignored("notes.json".as_ref(), false) && !is_ignored("notes.json".as_ref(), true));

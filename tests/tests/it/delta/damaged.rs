@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tfr_tests::Scratch;
 
 use super::{copied, edit_log, is_checkpoint, log, read};
+use crate::lake::{Damage, assert_refused, cut, flip};
 
 /// Edits the actions of all commits.
 fn edit(table: &Path, change: impl Fn(&mut Value)) {
@@ -29,18 +30,6 @@ fn files(directory: &Path, part: &str) -> Vec<std::path::PathBuf> {
     paths
 }
 
-fn cut(file: &Path) {
-    let bytes = fs::read(file).unwrap();
-    fs::write(file, &bytes[..bytes.len() * 2 / 3]).unwrap();
-}
-
-fn flip(file: &Path, from_end: usize) {
-    let mut bytes = fs::read(file).unwrap();
-    let at = bytes.len() - from_end;
-    bytes[at] ^= 0xff;
-    fs::write(file, bytes).unwrap();
-}
-
 /// The last file that a table adds.
 fn last_added(table: &Path) -> std::path::PathBuf {
     let actions = log(table).into_iter().flat_map(|file| {
@@ -59,9 +48,6 @@ fn vectors(table: &Path, key: &str, change: impl Fn(i64) -> i64) {
     });
 }
 
-/// What damages a table.
-type Damage = fn(&Path);
-
 const DAMAGES: &[(&str, Damage, &str)] = &[
     ("history_dml", |t| fs::remove_file(&log(t)[1]).unwrap(), "lacks version 1"),
     ("change_feed", |t| fs::remove_file(&log(t)[0]).unwrap(), "lacks version 0"),
@@ -76,7 +62,15 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         |t| files(t, "deletion_vector_").iter().for_each(|file| fs::remove_file(file).unwrap()),
         "there is no such file",
     ),
-    ("dv_file", |t| files(t, "deletion_vector_").iter().for_each(|file| flip(file, 6)), "its checksum is"),
+    (
+        "dv_file",
+        |t| {
+            files(t, "deletion_vector_")
+                .iter()
+                .for_each(|file| flip(file, fs::metadata(file).unwrap().len() as usize - 6))
+        },
+        "its checksum is",
+    ),
     ("dv_file", |t| vectors(t, "sizeInBytes", |size| size + 1), "but the log records"),
     ("dv_file", |t| vectors(t, "cardinality", |count| count + 1), "rows, but the log records"),
     (
@@ -145,6 +139,30 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         |t| files(&t.join("_delta_log"), ".checkpoint.").iter().for_each(|file| cut(file)),
         "checkpoint.parquet: damage",
     ),
+    (
+        "ckpt_multi",
+        |t| {
+            let parts = files(&t.join("_delta_log"), ".checkpoint.0");
+            fs::copy(&parts[0], &parts[1]).map(drop).unwrap();
+        },
+        "the checkpoint has 2 actions protocol instead of one",
+    ),
+    (
+        "ckpt_v2_parquet",
+        |t| {
+            let checkpoint = &files(&t.join("_delta_log"), ".checkpoint.")[0];
+            let name = checkpoint.file_name().unwrap().to_str().unwrap();
+            let newest = log(t).last().unwrap().file_stem().unwrap().to_str().unwrap().to_owned();
+            assert!(!name.starts_with(&newest));
+            fs::rename(checkpoint, checkpoint.with_file_name(name.replacen(&name[..20], &newest, 1))).unwrap();
+        },
+        "it is a checkpoint of version ",
+    ),
+    (
+        "check_constraint",
+        |t| edit_log(t, |text| text.replace("\"add\":{\"path\":\"", "\"add\":{\"path\":\"./")),
+        "names the file \"./",
+    ),
     ("ckpt_multi", |t| fs::remove_file(&files(&t.join("_delta_log"), ".checkpoint.0")[0]).unwrap(), "lacks version 0"),
     (
         "ckpt_v2_parquet",
@@ -184,7 +202,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
     (
         "history_dml",
         |t| edit_log(t, |text| text.replace("\\\"name\\\":\\\"name\\\"", "\\\"name\\\":\\\"ID\\\"")),
-        "the column \"ID\", which has the name or the id of another one,",
+        "the column \"ID\" has the name or the id of another one",
     ),
     ("history_dml", |t| edit_log(t, |text| format!("{text}[null]\n")), "it is not an object"),
     (
@@ -207,12 +225,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
 #[test]
 fn delta_tables_with_damage_are_refused() {
     for (table, damage, named) in DAMAGES {
-        let scratch = Scratch::default();
-        let copied = copied(&scratch, table);
-        damage(&copied);
-        let found = read(&copied, None);
-        assert!(found.code == Some(1) && found.stderr.contains(named), "{table}, {named:?}: {}", found.stderr);
-        assert!(found.stream.is_empty(), "{table}, {named:?}");
+        assert_refused(copied, table, *damage, named);
     }
 }
 

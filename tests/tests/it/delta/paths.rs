@@ -5,6 +5,7 @@ use std::fs;
 use tfr_tests::{Run, Scratch, run, tfr_sql};
 
 use super::{copied, edit_log, log};
+use crate::lake::confined;
 
 /// A table, whose last file is at `path`, read with only the table allowed.
 fn read_confined(scratch: &Scratch, path: &str) -> Run {
@@ -16,15 +17,6 @@ fn read_confined(scratch: &Scratch, path: &str) -> Run {
     let path = path.replace("ROOT", scratch.path().to_str().unwrap());
     edit_log(&table, |text| text.replace(&format!("\"path\":\"{own}\""), &format!("\"path\":\"{path}\"")));
     confined(scratch, &["names_plain"], "SELECT * FROM 'names_plain/'")
-}
-
-/// Runs a query with some directories allowed, and one for temporary files.
-fn confined(scratch: &Scratch, allowed: &[&str], query: &str) -> Run {
-    fs::create_dir_all(scratch.join("temp")).unwrap();
-    let allowed = allowed.iter().chain(&["temp"]).flat_map(|name| ["--allow", *name]);
-    let command = &mut tfr_sql();
-    command.current_dir(scratch.path()).args(["--temp-dir", "temp", "--format", "csv", query]);
-    run(command.args(allowed))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use tfr_tests::Scratch;
 
 use super::{copied, edit, metadata};
-use crate::delta::read_with;
+use crate::lake::{Damage, assert_refused, cut, flip, read_table};
 
 /// The files below a directory whose names satisfy a condition.
 fn files(directory: &Path, is: fn(&str) -> bool) -> Vec<PathBuf> {
@@ -31,17 +31,8 @@ fn remove(directory: &Path, is: fn(&str) -> bool) {
     files(directory, is).iter().for_each(|file| fs::remove_file(file).unwrap());
 }
 
-fn cut(directory: &Path, is: fn(&str) -> bool) {
-    for file in files(directory, is) {
-        let bytes = fs::read(&file).unwrap();
-        fs::write(&file, &bytes[..bytes.len() * 2 / 3]).unwrap();
-    }
-}
-
-fn flip(file: &Path, at: usize) {
-    let mut bytes = fs::read(file).unwrap();
-    bytes[at] ^= 0xff;
-    fs::write(file, bytes).unwrap();
+fn cut_all(directory: &Path, is: fn(&str) -> bool) {
+    files(directory, is).iter().for_each(|file| cut(file));
 }
 
 fn is_manifest(name: &str) -> bool {
@@ -64,17 +55,14 @@ fn is_puffin(name: &str) -> bool {
     name.ends_with(".puffin")
 }
 
-/// What damages a table.
-type Damage = fn(&Path);
-
 const DAMAGES: &[(&str, Damage, &str)] = &[
     ("rewritten", |t| remove(t, is_manifest), ".avro: no such file, but the metadata of the table"),
-    ("rewritten", |t| cut(t, is_manifest), "but its list records"),
+    ("rewritten", |t| cut_all(t, is_manifest), "but its list records"),
     ("rewritten", |t| remove(t, is_list), "metadata/snap-"),
-    ("rewritten", |t| cut(t, is_list), "metadata/snap-"),
+    ("rewritten", |t| cut_all(t, is_list), "metadata/snap-"),
     (
         "rewritten",
-        |t| cut(t, |name| name.ends_with(".metadata.json")),
+        |t| cut_all(t, |name| name.ends_with(".metadata.json")),
         "metadata.json: damaged file of an Iceberg table: EOF",
     ),
     (
@@ -109,16 +97,39 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         |t| edit(t, |metadata| metadata["properties"]["schema.name-mapping.default"] = json!("[")),
         "a name mapping that is not valid",
     ),
+    (
+        "rewritten",
+        |t| {
+            edit(t, |metadata| {
+                let snapshots = metadata["snapshots"].as_array_mut().unwrap();
+                snapshots.push(snapshots[0].clone());
+            });
+        },
+        "it has two snapshots with the id ",
+    ),
+    (
+        "v3_defaults",
+        |t| {
+            edit(t, |metadata| {
+                for column in metadata["schemas"].as_array_mut().unwrap() {
+                    let fields = column["fields"].as_array_mut().unwrap().iter_mut();
+                    let with_default = fields.filter(|field| field.get("initial-default").is_some());
+                    with_default.for_each(|field| field["initial-default"] = json!({"x": 1}));
+                }
+            });
+        },
+        "metadata.json: damaged file of an Iceberg table: the default {\"x\":1} of the column ",
+    ),
     ("rewritten", |t| fs::write(t.join("metadata/version-hint.text"), "99").unwrap(), "there is no v99.metadata.json"),
     ("rewritten", |t| remove(t, is_data), ".parquet: no such file, but the metadata of the table"),
-    ("rewritten", |t| cut(t, is_data), "but its manifest records"),
+    ("rewritten", |t| cut_all(t, is_data), "but its manifest records"),
     ("v2_posdel_gran", |t| remove(t, is_delete), "-deletes.parquet: no such file, but the metadata of the table"),
     ("v2_eqdel_part", |t| remove(t, is_delete), ".parquet: no such file, but the metadata of the table"),
     ("v3_dv_part", |t| remove(t, is_puffin), ".puffin: no such file, but the metadata of the table"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 4 + 4 + 4 + 8 + 4 + 8 + 8), "its checksum is"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 7), "bytes, but its manifest records"),
     ("v3_dv_part", |t| flip(&files(t, is_puffin)[0], 8), "its checksum is"),
-    ("meta_gzip", |t| cut(t, |name| name.ends_with(".gz.metadata.json")), "v3.gz.metadata.json: damage"),
+    ("meta_gzip", |t| cut_all(t, |name| name.ends_with(".gz.metadata.json")), "v3.gz.metadata.json: damage"),
     (
         "snap_rollback",
         |t| {
@@ -134,12 +145,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
 #[test]
 fn iceberg_tables_with_damage_are_refused() {
     for (table, damage, named) in DAMAGES {
-        let scratch = Scratch::default();
-        let copied = copied(&scratch, table);
-        damage(&copied);
-        let found = read_with(&copied, "");
-        assert!(found.code == Some(1) && found.stderr.contains(named), "{table}, {named:?}: {}", found.stderr);
-        assert!(found.stream.is_empty(), "{table}, {named:?}");
+        assert_refused(copied, table, *damage, named);
     }
 }
 
@@ -148,7 +154,7 @@ fn iceberg_tables_with_damage_are_refused() {
 fn iceberg_metadata_file_that_is_cut_is_damaged_and_not_json() {
     let scratch = Scratch::default();
     let table = copied(&scratch, "rewritten");
-    cut(&table, |name| name.ends_with(".metadata.json"));
-    let found = super::read_table(&metadata(&table), "");
+    cut_all(&table, |name| name.ends_with(".metadata.json"));
+    let found = read_table(&metadata(&table), "");
     assert!(found.code == Some(1) && found.stderr.contains("damaged file of an Iceberg table"), "{found:?}");
 }

@@ -9,15 +9,7 @@ use tfr_tests::{Run, Scratch, run, tfr_sql};
 
 use super::written::{File, Table};
 use super::{copied, edit};
-
-/// Runs a query with some directories allowed, and one for temporary files.
-fn confined(scratch: &Scratch, allowed: &[&str], query: &str) -> Run {
-    fs::create_dir_all(scratch.join("temp")).unwrap();
-    let allowed = allowed.iter().chain(&["temp"]).flat_map(|name| ["--allow", *name]);
-    let command = &mut tfr_sql();
-    command.current_dir(scratch.path()).args(["--temp-dir", "temp", "--format", "csv", query]);
-    run(command.args(allowed))
-}
+use crate::lake::confined;
 
 const WAYS_OUT: &[&str] = &[
     "../secret",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
 use serde_json::{Value, json};
 use tfr_tests::Scratch;
@@ -24,6 +24,10 @@ pub struct File {
     pub part: Option<&'static str>,
     /// The columns of keys.
     pub ids: Vec<i32>,
+    /// The path that is both bounds of the paths in a file of positions.
+    pub bound: Option<String>,
+    /// The data file that a file of positions is of.
+    pub referenced: Option<String>,
 }
 
 /// A table that is being written.
@@ -34,6 +38,8 @@ pub struct Table<'a> {
     pub specs: Value,
     pub properties: Value,
     pub files: Vec<File>,
+    /// Whether the manifests are in the metadata file, and not in a list.
+    pub is_unlisted: bool,
 }
 
 impl<'a> Table<'a> {
@@ -44,7 +50,7 @@ impl<'a> Table<'a> {
             {"id": 2, "name": "p", "required": false, "type": "string"},
         ]);
         let specs = json!([{"spec-id": 0, "fields": []}]);
-        Self { scratch, name, fields, specs, properties: json!({}), files: Vec::new() }
+        Self { scratch, name, fields, specs, properties: json!({}), files: Vec::new(), is_unlisted: false }
     }
 
     pub fn directory(&self) -> PathBuf {
@@ -63,27 +69,39 @@ impl<'a> Table<'a> {
             spec: 0,
             part: None,
             ids: Vec::new(),
+            bound: None,
+            referenced: None,
         }
+    }
+
+    /// Writes a Parquet file of positions, each in the data file with a path.
+    pub fn positions(&self, path: &str, rows: &[(&str, i64)]) -> File {
+        let paths: ArrayRef = Arc::new(StringArray::from_iter_values(rows.iter().map(|(path, _)| path)));
+        let positions: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, position)| *position)));
+        let columns = [("file_path", Some(2_147_483_546), paths), ("pos", Some(2_147_483_545), positions)];
+        File { content: 1, ..self.parquet(path, &columns, 50) }
     }
 
     /// Writes the metadata of the table.
     pub fn write(&self) -> PathBuf {
         let directory = self.directory();
         fs::create_dir_all(directory.join("metadata")).unwrap();
-        let mut list = Vec::new();
+        let (mut list, mut paths) = (Vec::new(), Vec::new());
         let specs = self.specs.as_array().unwrap();
         for spec in specs {
             for has_deletes in [false, true] {
                 let is_in = |file: &&File| spec["spec-id"] == file.spec && (file.content > 0) == has_deletes;
                 let files: Vec<_> = self.files.iter().filter(is_in).collect();
                 if !files.is_empty() {
-                    list.push(manifest(&directory, spec, has_deletes, &files));
+                    let (path, record) = manifest(&directory, spec, has_deletes, &files);
+                    list.push(record);
+                    paths.push(path);
                 }
             }
         }
         let path = directory.join("metadata/snap-1-1-x.avro");
         fs::write(&path, avro(LIST, &[("format-version", "2"), ("snapshot-id", "1")], &list)).unwrap();
-        let metadata = json!({
+        let mut metadata = json!({
             "format-version": 2, "table-uuid": "x", "location": format!("file:{}", directory.display()),
             "last-sequence-number": 9, "last-updated-ms": 0, "last-column-id": 9,
             "current-schema-id": 0, "schemas": [{"type": "struct", "schema-id": 0, "fields": self.fields}],
@@ -92,6 +110,11 @@ impl<'a> Table<'a> {
             "snapshots": [{"snapshot-id": 1, "sequence-number": 9, "timestamp-ms": 0, "schema-id": 0,
                 "manifest-list": format!("file:{}", path.display())}],
         });
+        if self.is_unlisted {
+            let snapshot = metadata["snapshots"][0].as_object_mut().unwrap();
+            snapshot.remove("manifest-list");
+            snapshot.insert("manifests".to_owned(), json!(paths));
+        }
         fs::write(directory.join("metadata/v1.metadata.json"), metadata.to_string()).unwrap();
         directory
     }
@@ -118,8 +141,8 @@ const LIST: &str = r#"{"type": "record", "name": "manifest_file", "fields": [
     {"name": "existing_files_count", "type": ["null", "int"], "field-id": 505},
     {"name": "added_rows_count", "type": "long", "field-id": 512}]}"#;
 
-/// Writes a manifest, and returns its record in the list.
-fn manifest(directory: &Path, spec: &Value, has_deletes: bool, files: &[&File]) -> Vec<u8> {
+/// Writes a manifest, and returns its path and its record in the list.
+fn manifest(directory: &Path, spec: &Value, has_deletes: bool, files: &[&File]) -> (String, Vec<u8>) {
     let fields = spec["fields"].as_array().unwrap();
     let parts: Vec<_> = fields
         .iter()
@@ -136,6 +159,9 @@ fn manifest(directory: &Path, spec: &Value, has_deletes: bool, files: &[&File]) 
             {"name": "record_count", "type": "long", "field-id": 103},
             {"name": "file_size_in_bytes", "type": "long", "field-id": 104},
             {"name": "equality_ids", "field-id": 135, "type": ["null", {"type": "array", "items": "int"}]},
+            {"name": "lower_bounds", "field-id": 125, "type": ["null", bounds("k126_v127")]},
+            {"name": "upper_bounds", "field-id": 128, "type": ["null", bounds("k129_v130")]},
+            {"name": "referenced_data_file", "field-id": 143, "type": ["null", "string"]},
         ]}},
     ]});
     let records: Vec<_> = files.iter().map(|file| entry(file, !parts.is_empty())).collect();
@@ -145,8 +171,9 @@ fn manifest(directory: &Path, spec: &Value, has_deletes: bool, files: &[&File]) 
     let header = [("format-version", "2"), ("partition-spec-id", &spec.to_string()), ("content", content)];
     let bytes = avro(&schema.to_string(), &header, &records);
     fs::write(&path, &bytes).unwrap();
+    let path = format!("file:{}", path.display());
     let mut record = Vec::new();
-    text(&mut record, &format!("file:{}", path.display()));
+    text(&mut record, &path);
     long(&mut record, bytes.len() as i64);
     long(&mut record, spec);
     long(&mut record, has_deletes.into());
@@ -155,7 +182,13 @@ fn manifest(directory: &Path, spec: &Value, has_deletes: bool, files: &[&File]) 
     long(&mut record, 1);
     long(&mut record, 0);
     long(&mut record, files.iter().map(|file| file.rows).sum());
-    record
+    (path, record)
+}
+
+/// The type of bounds: pairs of the id of a column and a value.
+fn bounds(name: &str) -> Value {
+    json!({"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": [
+        {"name": "key", "type": "int"}, {"name": "value", "type": "bytes"}]}})
 }
 
 fn entry(file: &File, has_part: bool) -> Vec<u8> {
@@ -185,6 +218,17 @@ fn entry(file: &File, has_part: bool) -> Vec<u8> {
             long(&mut record, 0);
         }
     }
+    for _ in ["lower", "upper"] {
+        long(&mut record, file.bound.is_some().into());
+        if let Some(bound) = &file.bound {
+            long(&mut record, 1);
+            long(&mut record, 2_147_483_546);
+            text(&mut record, bound);
+            long(&mut record, 0);
+        }
+    }
+    long(&mut record, file.referenced.is_some().into());
+    file.referenced.iter().for_each(|path| text(&mut record, path));
     record
 }
 

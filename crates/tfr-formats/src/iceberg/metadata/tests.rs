@@ -77,9 +77,12 @@ fn iceberg_metadata_that_contradicts_itself_is_refused() {
         (r#""current-schema-id": 1"#, r#""current-schema-id": 7"#),
         (r#""current-schema-id": 1,"#, ""),
         (r#""location": "file:/t","#, ""),
+        (r#"{"snapshot-id": 2,"#, r#"{"snapshot-id": 1,"#),
+        (r#""schema-id": 0, "fields""#, r#""schema-id": 1, "fields""#),
+        (r#"[{"spec-id": 0, "fields": []}]"#, r#"[{"spec-id": 0, "fields": []}, {"spec-id": 0, "fields": []}]"#),
     ] {
         let found = edited(from, to);
-        assert!(matches!(found, Err(Unread::Damaged(_))), "{to}: {found:?}");
+        assert!(matches!(found, Err(Unread::Defect(Defect::Damaged(_)))), "{to}: {found:?}");
     }
     for (from, to) in [
         (r#""format-version": 2"#, r#""format-version": 4"#),
@@ -88,7 +91,7 @@ fn iceberg_metadata_that_contradicts_itself_is_refused() {
         (r#""current-schema-id": 1"#, r#""current-schema-id": 1, "properties": {"encryption.key-id": "k"}"#),
     ] {
         let found = edited(from, to);
-        assert!(matches!(found, Err(Unread::Unsupported(_))), "{to}: {found:?}");
+        assert!(matches!(found, Err(Unread::Defect(Defect::Unsupported(_)))), "{to}: {found:?}");
     }
 }
 

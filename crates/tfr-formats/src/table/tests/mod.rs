@@ -140,3 +140,16 @@ async fn table_files_without_ids_are_read_by_names() -> Result<()> {
     assert_eq!(found, ["9 | n2", "0 | n0", "2 | n2"]);
     Ok(())
 }
+
+/// A struct whose fields are all newer than the files is NULL where theirs is.
+#[tokio::test]
+async fn table_files_have_structs_with_none_of_their_fields() -> Result<()> {
+    let seven = ScalarValue::Int32(Some(7));
+    let fields = vec![Column::new("x", 98, DataType::Utf8), Column::new("y", 99, DataType::Int32).or(seven)];
+    let wanted = [Column::new("id", 1, DataType::Int64), Column::structure("s", 9, fields)];
+    let value = "{x: NULL, y: 7}";
+    let expected = [0, 1, 2, 3, 4, 5, 6].map(|id| format!("{id} | {}", if id == 5 { "NULL" } else { value }));
+    assert_eq!(rows(Path::new(FILES), &["orc-1.orc", "orc-2.orc"], &wanted).await?, expected);
+    assert_eq!(rows(Path::new(FILES), &["avro-1.avro", "avro-2.avro"], &wanted).await?, expected);
+    Ok(())
+}

@@ -139,3 +139,16 @@ async fn table_files_refuse_values_that_do_not_fit() -> Result<()> {
     }
     Ok(())
 }
+
+/// A number that is none would leave the column NULL.
+#[tokio::test]
+async fn table_files_of_avro_with_malformed_ids_are_refused() {
+    for id in [r#""1""#, "1.5", "4294967296", "null"] {
+        let fields = format!(r#"{{"name": "a", "type": "int", "field-id": {id}}}"#);
+        let error = avro_rows(&fields, long(7), &[Column::new("a", 1, DataType::Int64)]).await.unwrap_err();
+        let datafusion_common::DataFusionError::External(source) = error.find_root() else { panic!("{error}") };
+        let kind = source.downcast_ref::<Error>().map(|error| error.kind());
+        assert!(matches!(kind, Some(ErrorKind::AvroSchema { .. })), "{id}: {error}");
+        assert!(error.to_string().contains(&format!("has the id {id}")), "{id}: {error}");
+    }
+}

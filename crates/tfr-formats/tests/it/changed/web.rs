@@ -96,7 +96,7 @@ impl ObjectStore for Web {
             Some(GetRange::Suffix(length)) => len.saturating_sub(length)..len,
         };
         if range.is_empty() {
-            let answer = Answer { status: 416, ..Answer::default() };
+            let answer = Answer { status: Some(416), ..Answer::default() };
             let source = Box::new(StoreError::from(ErrorKind::Refused { store: "http://host".to_owned(), answer }));
             return Err(Error::Generic { store: "web", source });
         }

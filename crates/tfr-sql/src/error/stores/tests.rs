@@ -19,7 +19,11 @@ fn store_errors_have_hints() {
         ErrorKind::Denied { store: store(), service: Service::Http, answer: Answer::default() },
         ErrorKind::NoBucket { store: store(), answer: Answer::default() },
         ErrorKind::OtherRegion { store: store(), region: "eu-west-1".to_owned() },
-        ErrorKind::Unreachable { store: store(), reason: "refused".to_owned() },
+        ErrorKind::Unreachable { store: store(), service: Service::S3, reason: "refused".to_owned() },
+        ErrorKind::Unreachable { store: store(), service: Service::Hdfs, reason: "refused".to_owned() },
+        ErrorKind::BeingWritten { store: store(), path: "/a".to_owned() },
+        settings(Service::Hdfs, SettingsProblem::UserOfHdfs),
+        ErrorKind::Denied { store: store(), service: Service::Hdfs, answer: Answer::default() },
         ErrorKind::NoParts { store: store() },
         ErrorKind::NoListing { store: store(), answer: Answer::default() },
     ]
@@ -27,7 +31,7 @@ fn store_errors_have_hints() {
     .into();
     insta::assert_snapshot!(hints.join("\n"), @r#"
     known are file://, s3://, gs://, az://, abfss://, http://, https:// and hdfs://
-    build tfr-sql with --features hdfs
+    build tfr-sql with its default features
     put them into the environment: eval "$(aws configure export-credentials --format env)"
     write it as http://host:9000 or https://host
     set AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY, or AccountKey in the connection string) to all of the key, with the = at its end; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN
@@ -39,6 +43,10 @@ fn store_errors_have_hints() {
     check the name, and the endpoint if it is not the usual one
     set AWS_REGION=eu-west-1
     check the endpoint, the network and the proxy settings
+    check the name and the port of the namenode, and set HADOOP_CONF_DIR if it is the name of a service
+    wait until its writer closes it, or name the other files; hdfs debug recoverLease closes one that was left
+    leave it out, and set HADOOP_USER_NAME to read as another user
+    check that the credentials are the right ones and may do this: set HADOOP_CONF_DIR to the directory of the cluster's core-site.xml and hdfs-site.xml, and HADOOP_USER_NAME or, with Kerberos, run kinit
     download the file and name the copy
     name the files themselves: over http only WebDAV servers list
     "#);
