@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tfr_tests::{Run, S3Server, Scratch, repository, run, tfr_sql};
 
-use crate::delta::copy;
+use crate::lake::copy;
 
 mod damaged;
 
