@@ -174,7 +174,7 @@ fn tool_name_is_not_a_query() {
 /// A new option belongs to one of the two lists: manifests record the first.
 #[test]
 fn rebuild_has_each_option_that_decides_what_is_written() {
-    const OTHERS: [&str; 20] = [
+    const OTHERS: [&str; 21] = [
         "query",
         "file",
         "out",
@@ -187,6 +187,7 @@ fn rebuild_has_each_option_that_decides_what_is_written() {
         "cluster",
         "scratch",
         "map_file",
+        "hive_metastore",
         "s3_endpoint",
         "threads",
         "partitions",

@@ -89,10 +89,10 @@ fn script_rejects_other_statements() {
     -- stderr
     error: only SET and CREATE EXTERNAL TABLE may precede the query, found: CREATE VIEW v AS SELECT 1
     "##);
-    assert_prints!(bench.tell(&["CREATE EXTERNAL TABLE t STORED AS SEQUENCEFILE LOCATION 't'; SELECT * FROM t"]), @r##"
+    assert_prints!(bench.tell(&["CREATE EXTERNAL TABLE t STORED AS XML LOCATION 't'; SELECT * FROM t"]), @r##"
     exit 1
     -- stderr
-    error: CREATE EXTERNAL TABLE: unsupported format: SEQUENCEFILE
+    error: CREATE EXTERNAL TABLE: unsupported format: XML
 
     hint: the formats are STORED AS PARQUET, CSV, TSV, TFRECORD, ORC, AVRO, JSON, ARROW, TEXTFILE, LIBSVM, DELTA, ICEBERG
     "##);
