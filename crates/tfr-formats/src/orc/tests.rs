@@ -153,7 +153,7 @@ async fn orc_attributes_with_malformed_ids_are_refused() -> Result<(), Box<dyn s
     let types = vec![part(kind::STRUCT, &[1]), Type { attributes: vec![pair], ..part(kind::LONG, &[]) }];
     let (store, meta) = stored(file(types, 0, &[], |_| {})).await?;
     let fetch = async |attributes: bool| {
-        let rules = TypeRules { unit: None, attributes };
+        let rules = TypeRules { unit: None, attributes, acid: tfr_files::AcidColumns::default() };
         Tail::fetch(&store, &meta, "f.orc", rules, &CalendarOption::default()).await
     };
     let error = fetch(true).await.err().ok_or("an error")?;
