@@ -58,7 +58,7 @@ fn is_other(class: Class) -> bool {
 }
 
 const TIMESTAMPS: Option<&str> = Some("timestamps are read as yyyy-MM-dd HH:mm:ss.fffffffff only");
-const UTF_8: Option<&str> = Some("Hive's JsonSerDe reads UTF-8, whatever it says");
+const UTF_8: Option<&str> = Some("Hive's JsonSerDe reads UTF-8, whatever the property names");
 const DEFAULTS: Option<&str> = Some("columns are those of the table, and values are never those of a schema");
 
 /// The properties, each with the readers that have it. The first entry that fits counts.
