@@ -98,14 +98,16 @@ impl HiveTable {
             Class::Orc if self.serde.is_some() && !self.columns.is_empty() => {
                 reader.options.retain(|(key, _)| *key != "by_position");
                 reader.options.push(("by_position", "true".to_owned()));
-                // Hive's TIMESTAMP has nanoseconds and all years, ours one of both.
-                reader.options.push(("timestamps", "cut".to_owned()));
             }
             // The metastore has names in lower case only.
             Class::Parquet | Class::Avro if self.serde.is_some() => {
                 reader.options.push(("names", "insensitive".to_owned()));
             }
             _ => {}
+        }
+        if matches!(class, Class::Orc | Class::Parquet) && self.serde.is_some() && !self.columns.is_empty() {
+            // Hive's TIMESTAMP has nanoseconds and all years, ours one of both.
+            reader.options.push(("timestamps", "cut".to_owned()));
         }
         if !self.columns.is_empty() {
             reader.options.push(("schema", self.schema(class, &mut reader.warnings)?));

@@ -57,7 +57,7 @@ fn hive_classes_determine_the_reader() {
             io("parquet.serde.ParquetHiveSerDe"),
             io("parquet.MapredParquetInputFormat"),
             InputFormat::Parquet,
-            vec!["names=insensitive".to_owned(), schema.clone()],
+            vec!["names=insensitive".to_owned(), "timestamps=cut".to_owned(), schema.clone()],
         ),
         (
             io("orc.OrcSerde"),

@@ -21,7 +21,6 @@ use crate::input_format::InputFormat::{
 };
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
-use crate::orc::TimestampUnit;
 
 /// An input option and the formats that have it.
 #[derive(Clone, Copy, Debug)]
@@ -334,27 +333,21 @@ static OWN: [(&[InputFormat], &[Input]); 20] = [
             .excludes(&["bare_files"])],
     ),
     (
-        &[Parquet],
+        &[Parquet, Orc],
         &[Input::new("timestamps", "UNIT", |options, value| {
-            set(&mut options.parquet.timestamps, timestamp_unit(value))
+            let unit = timestamp_unit(value)?;
+            (options.parquet.timestamps, options.orc.timestamps) = (unit, unit);
+            Ok(())
         })
-        .help("`ns`, `us` or `auto`, which is `us` where values are beyond `ns` ([INT96](types.md#parquet))", "`auto`")],
+        .help(
+            "`ns`, `us`, `cut`, which is `us` and cuts finer timestamps with a warning, or `auto`, which is `us` where \
+                 values are beyond `ns` ([INT96](types.md#parquet), [ORC](types.md#orc))",
+            "`auto`",
+        )],
     ),
     (
         &[Orc],
         &[
-            Input::new("timestamps", "UNIT", |options, value| {
-                let unit = match value {
-                    "cut" => Ok(Some(TimestampUnit::MicrosecondCut)),
-                    _ => timestamp_unit(value).map_err(|expected| format!("{expected}, or cut")),
-                };
-                set(&mut options.orc.timestamps, unit)
-            })
-            .help(
-                "`ns`, `us`, `cut`, which is `us` and cuts finer timestamps with a warning, or `auto`, which is `us` where \
-                 values are beyond `ns` ([ORC](types.md#orc))",
-                "`auto`",
-            ),
             Input::new("by_position", "", |options, value| set(&mut options.orc.by_position, boolean(value)))
                 .help("whether declared columns are found by their position, as in Hive, not by their name", "`false`")
                 .aliases(&["orc.force.positional.evolution"]),

@@ -45,8 +45,9 @@ pub(super) fn calendar(value: &str) -> Result<CalendarOption, String> {
 
 /// Parses a unit of timestamps; `None` to determine it from the values.
 pub(super) fn timestamp_unit(value: &str) -> Result<Option<TimestampUnit>, String> {
-    let (ns, us) = (Some(TimestampUnit::Nanosecond), Some(TimestampUnit::Microsecond));
-    one_of(value, &[("auto", None), ("ns", ns), ("us", us)])
+    let [ns, us, cut] =
+        [TimestampUnit::Nanosecond, TimestampUnit::Microsecond, TimestampUnit::MicrosecondCut].map(Some);
+    one_of(value, &[("auto", None), ("ns", ns), ("us", us), ("cut", cut)])
 }
 
 /// Parses a number of lines.

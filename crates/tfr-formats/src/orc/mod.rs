@@ -33,6 +33,7 @@ use crate::error::Result;
 use crate::names::ColumnNames;
 use tfr_files::scan::ReaderFormat;
 
+pub(crate) use types::CUT_TIMESTAMPS;
 pub use types::TimestampUnit;
 use types::TypeRules;
 

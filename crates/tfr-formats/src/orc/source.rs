@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
 use super::tails::Tails;
-use super::types::{Column, Failure, Mismatch, finished, finished_cut};
+use super::types::{CUT_TIMESTAMPS, Column, Failure, Mismatch, finished, finished_cut};
 use crate::calendar::{count, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::mapped::MappedBatches;
@@ -306,7 +306,7 @@ impl OrcPart {
     ) {
         let row = first + first_row(decoded, is_cut).unwrap_or_default();
         let (file, column) = (self.file.to_string(), column.to_owned());
-        let what = "timestamps finer than a microsecond, which are cut".to_owned();
+        let what = CUT_TIMESTAMPS.to_owned();
         let finding = Finding { file, column: Some(column), what, row, value, count };
         match self.opener.tails.findings() {
             Some(findings) => findings.add(finding),

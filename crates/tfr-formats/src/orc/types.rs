@@ -40,9 +40,12 @@ pub enum TimestampUnit {
     Nanosecond,
     /// All years; a more precise timestamp is an error.
     Microsecond,
-    /// All years; digits beyond a microsecond are cut off and counted. Only ORC has this.
+    /// All years; digits beyond a microsecond are cut off and counted.
     MicrosecondCut,
 }
+
+/// What a finding about cut timestamps is about.
+pub(crate) const CUT_TIMESTAMPS: &str = "timestamps finer than a microsecond, which are cut";
 
 impl From<TimestampUnit> for TimeUnit {
     fn from(unit: TimestampUnit) -> Self {

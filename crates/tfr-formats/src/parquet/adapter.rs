@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Fields, Schema, SchemaRef};
-use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-use super::values::{Failure, Mismatch, convert, converted_type};
+use super::rebased::AsStored;
+use super::values::{Failure, Mismatch, convert, convert_cut, converted_type};
 use crate::mapped::MappedFactory;
 use crate::names::ColumnNames;
 
@@ -22,22 +23,25 @@ use crate::names::ColumnNames;
 #[derive(Debug)]
 pub(super) struct ConvertingFactory {
     columns: ColumnNames,
+    cuts: bool,
     inner: Arc<dyn PhysicalExprAdapterFactory>,
 }
 
 impl ConvertingFactory {
-    /// Converts columns for `inner`; `columns` maps their names to the table's.
+    /// Converts columns for `inner`; `columns` maps their names to the table's. With `cuts`, timestamps that are finer
+    /// than their type are cut.
     pub(super) fn around(
         columns: &ColumnNames,
+        cuts: bool,
         inner: Arc<dyn PhysicalExprAdapterFactory>,
     ) -> Arc<dyn PhysicalExprAdapterFactory> {
         match columns.mapped() {
             // Below it all names are those of the file.
             Some(mapped) => {
-                let inner = Arc::new(Self { columns: ColumnNames::default(), inner });
+                let inner = Arc::new(Self { columns: ColumnNames::default(), cuts, inner });
                 Arc::new(MappedFactory { columns: Arc::clone(mapped), inner })
             }
-            None => Arc::new(Self { columns: columns.clone(), inner }),
+            None => Arc::new(Self { columns: columns.clone(), cuts, inner }),
         }
     }
 }
@@ -65,7 +69,7 @@ impl PhysicalExprAdapterFactory for ConvertingFactory {
         }
         let schema = Schema::new_with_metadata(fields, physical_file_schema.metadata().clone());
         let inner = self.inner.create(logical_file_schema, Arc::new(schema))?;
-        Ok(Arc::new(Converting { converted, inner }))
+        Ok(Arc::new(Converting { converted, cuts: self.cuts, inner }))
     }
 }
 
@@ -74,19 +78,25 @@ impl PhysicalExprAdapterFactory for ConvertingFactory {
 struct Converting {
     /// The types of columns after conversion, by index.
     converted: HashMap<usize, DataType>,
+    cuts: bool,
     /// Adapts expressions to a file whose columns have these types.
     inner: Arc<dyn PhysicalExprAdapter>,
 }
 
 impl PhysicalExprAdapter for Converting {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let converted = self.inner.rewrite(expr)?.transform(|expr| {
+        let converted = self.inner.rewrite(expr)?.transform_down(|expr| {
+            if expr.is::<AsStored>() {
+                return Ok(Transformed::new(expr, false, TreeNodeRecursion::Jump));
+            }
             let column = expr.downcast_ref::<Column>();
             let found = column.and_then(|column| Some((column.name(), self.converted.get(&column.index())?)));
             Ok(match found {
                 Some((name, data_type)) => {
-                    let (column, data_type) = (name.to_owned(), data_type.clone());
-                    Transformed::yes(Arc::new(Conversion { input: expr, column, data_type }) as Arc<dyn PhysicalExpr>)
+                    let (column, data_type, cuts) = (name.to_owned(), data_type.clone(), self.cuts);
+                    let conversion: Arc<dyn PhysicalExpr> =
+                        Arc::new(Conversion { input: expr, column, data_type, cuts });
+                    Transformed::new(conversion, true, TreeNodeRecursion::Jump)
                 }
                 None => Transformed::no(expr),
             })
@@ -101,6 +111,8 @@ struct Conversion {
     input: Arc<dyn PhysicalExpr>,
     column: String,
     data_type: DataType,
+    /// Whether timestamps that are finer than the type are cut. Others count them.
+    cuts: bool,
 }
 
 /// A value that is out of range for its column's type.
@@ -123,7 +135,7 @@ impl std::error::Error for Unlocated {}
 
 impl PartialEq for Conversion {
     fn eq(&self, other: &Self) -> bool {
-        self.input.eq(&other.input) && self.data_type == other.data_type
+        self.input.eq(&other.input) && self.data_type == other.data_type && self.cuts == other.cuts
     }
 }
 
@@ -155,7 +167,12 @@ impl PhysicalExpr for Conversion {
         let input = self.input.evaluate(batch)?;
         let is_scalar = matches!(input, ColumnarValue::Scalar(_));
         let rows = if is_scalar { 1 } else { batch.num_rows() };
-        let converted = convert(&input.into_array(rows)?, &self.data_type).map_err(|failure| match failure {
+        let array = input.into_array(rows)?;
+        let converted = match self.cuts {
+            true => convert_cut(&array, &self.data_type).map(|(array, _)| array),
+            false => convert(&array, &self.data_type),
+        };
+        let converted = converted.map_err(|failure| match failure {
             Failure::Arrow(error) => error.into(),
             Failure::Mismatch(mismatch) => {
                 let (column, data_type) = (self.column.clone(), self.data_type.clone());
@@ -175,7 +192,7 @@ impl PhysicalExpr for Conversion {
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let [input] = children.as_slice() else { return internal_err!("a conversion has one input") };
         let (column, data_type) = (self.column.clone(), self.data_type.clone());
-        Ok(Arc::new(Self { input: Arc::clone(input), column, data_type }))
+        Ok(Arc::new(Self { input: Arc::clone(input), column, data_type, cuts: self.cuts }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

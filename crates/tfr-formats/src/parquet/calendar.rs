@@ -1,6 +1,6 @@
 //! [`FileCalendar`]: the calendar of the dates and timestamps in a Parquet file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
@@ -66,11 +66,13 @@ pub(super) struct FileCalendar {
     pub(super) rules: BTreeMap<String, Arc<[Rule]>>,
     /// The columns that may have ambiguous values, by name in the file.
     pub(super) watched: BTreeMap<String, Arc<Watched>>,
+    /// The columns with INT96 timestamps, by name in the file, if these are cut.
+    pub(super) cut: Vec<String>,
 }
 
 impl FileCalendar {
-    /// Determines how a file is read.
-    pub(super) fn of(footer: &Footer, option: &CalendarOption) -> Self {
+    /// Determines how a file is read; with `cuts`, finer timestamps are cut.
+    pub(super) fn of(footer: &Footer, option: &CalendarOption, cuts: bool) -> Self {
         let metadata = footer.metadata.as_ref();
         let calendars = calendars(metadata, option);
         let schema = metadata.file_metadata().schema_descr();
@@ -101,12 +103,16 @@ impl FileCalendar {
                 calendar.watched.insert(column.clone(), Arc::new(Watched { column, leaves }));
             }
         }
+        let int96 = footer.leaves.iter().enumerate().filter(|(_, leaf)| cuts && **leaf == Leaf::Int96);
+        let roots: BTreeSet<_> = int96.map(|(index, _)| schema.get_column_root_idx(index)).collect();
+        let names = roots.into_iter().map(|root| schema.root_schema().get_fields()[root].name().to_owned());
+        calendar.cut = names.collect();
         calendar
     }
 
     /// Whether all columns are read unchanged.
     pub(super) fn is_empty(&self) -> bool {
-        self.rules.is_empty() && self.watched.is_empty()
+        self.rules.is_empty() && self.watched.is_empty() && self.cut.is_empty()
     }
 }
 

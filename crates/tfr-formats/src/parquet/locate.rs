@@ -63,13 +63,17 @@ impl Locator {
         let mut batches = column(&self.store, file, &footer, Projection::Column(index))?;
         let mut before = 0_u64;
         while let Some(array) = batches.try_next().await? {
-            if convert(&array, &unlocated.data_type).is_err() {
-                let mismatch = |row: usize| match convert(&array.slice(row, 1), &unlocated.data_type) {
-                    Err(Failure::Mismatch(mismatch)) => Some((row, mismatch)),
-                    _ => None,
-                };
-                let found = (0..array.len()).find_map(mismatch);
-                return Ok(found.map(|(row, Mismatch { value, expected, reason })| {
+            // Where finer timestamps are cut, the first mismatch can be another one.
+            let mismatch = |row: usize| match convert(&array.slice(row, 1), &unlocated.data_type) {
+                Err(Failure::Mismatch(mismatch)) if mismatch.reason == unlocated.mismatch.reason => {
+                    Some((row, mismatch))
+                }
+                _ => None,
+            };
+            let fails = convert(&array, &unlocated.data_type).is_err();
+            if let Some(found) = (0..array.len()).filter(|_| fails).find_map(mismatch) {
+                return Ok(Some({
+                    let (row, Mismatch { value, expected, reason }) = found;
                     let (file, row) = (self.names.name(&file.location), before + row as u64);
                     let column = self.columns.in_table(&unlocated.column);
                     match reason {

@@ -78,6 +78,7 @@ pub(crate) use table::open as open_table;
 #[non_exhaustive]
 pub struct ParquetOptions {
     /// The unit of INT96 timestamps; `None`: nanoseconds, or microseconds for columns with values beyond their range.
+    /// They are cut only in sessions that have [`Findings`], which are not strict.
     pub timestamps: Option<TimestampUnit>,
     /// The columns whose texts are read as bytes, by name in the table.
     pub binary: BTreeSet<String>,
@@ -150,6 +151,9 @@ pub(crate) async fn format(
         units: Units::new(asked, declared.clone()),
         columns,
         calendar,
+        // Without a place for the count, nothing is cut.
+        cuts: options.timestamps == Some(TimestampUnit::MicrosecondCut)
+            && Findings::of(session.config()).is_some_and(|findings| !findings.is_strict()),
         findings: Findings::of(session.config()),
         planned: None,
     };
@@ -166,7 +170,7 @@ pub(crate) async fn format(
     format.footers = format.footers.with_bytes(as_bytes.clone());
     let used = session.config().get_extension::<UsedColumns>();
     let is_used = |column: &str| used.as_ref().is_none_or(|used| used.contains(column));
-    let of_footers = footers.iter().map(|footer| FileCalendar::of(footer, &format.calendar));
+    let of_footers = footers.iter().map(|footer| FileCalendar::of(footer, &format.calendar, format.cuts));
     let has_plain_dates =
         PlannedTables::of(session.config()).is_some() && of_footers.into_iter().all(|calendar| calendar.is_empty());
     let undecided = listing.files().iter().zip(footers).filter_map(|(file, footer)| {
@@ -222,6 +226,8 @@ struct CheckedParquet {
     units: Units,
     /// The calendar of files that do not record one.
     calendar: CalendarOption,
+    /// Whether timestamps that are finer than their type are cut and counted.
+    cuts: bool,
     findings: Option<Arc<Findings>>,
     /// What the footers of all files have shown, if that is all that planning needs.
     planned: Option<PlannedParquet>,
@@ -286,11 +292,11 @@ impl CheckedParquet {
         let groups = if self.planned.is_some() { &[] } else { config.file_groups.as_slice() };
         for file in groups.iter().flat_map(|group| group.files()) {
             let footer = self.footer(store, &file.object_meta).await?;
-            let calendar = FileCalendar::of(&footer, &self.calendar);
+            let calendar = FileCalendar::of(&footer, &self.calendar, self.cuts);
             files.insert(file.object_meta.location.clone(), Arc::new(calendar));
         }
         let (names, columns, findings) = (self.names.clone(), self.columns.clone(), self.findings.clone());
-        Ok(ScanCalendars { files, names, columns, adapter, findings })
+        Ok(ScanCalendars { files, names, columns, adapter, findings, cuts: self.cuts })
     }
 }
 
@@ -407,7 +413,7 @@ impl FileFormat for CheckedParquet {
         let calendars = self.calendars(&hooks.locator.store, &config, Arc::clone(&adapter)).await?;
         hooks.calendars = calendars.of_source(&source);
         let guarded = GuardedSource::new(source, self.names.clone()).with_hooks(Arc::new(hooks));
-        let converting = ConvertingFactory::around(&self.columns, adapter);
+        let converting = ConvertingFactory::around(&self.columns, self.cuts, adapter);
         Ok(DataSourceExec::from_data_source(
             FileScanConfigBuilder::from(config)
                 .with_source(Arc::new(guarded))

@@ -4,9 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -17,17 +17,32 @@ use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr::expressions::Column;
 use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use tfr_files::Findings;
+use tfr_files::{Finding, Findings};
 
 use super::calendar::FileCalendar;
+use super::values::{Failure, Mismatch, convert, convert_cut};
 use crate::calendar::{Rule, Watched, count, rebased};
+use crate::orc::CUT_TIMESTAMPS;
 
-/// Counts the ambiguous values of a file.
+/// Counts the ambiguous values of a file, and the timestamps that are cut.
 #[derive(Debug, Clone)]
 pub(super) struct Count {
     pub(super) findings: Arc<Findings>,
     pub(super) file: Arc<str>,
     pub(super) watched: Vec<Arc<Watched>>,
+    /// The columns whose timestamps are cut, by name in the file.
+    pub(super) cut: Vec<String>,
+}
+
+/// What is counted in a column.
+#[derive(Debug, Clone)]
+enum Counted {
+    Ambiguous(Arc<Watched>),
+    /// Timestamps that are finer than the type of the column.
+    Finer {
+        column: String,
+        data_type: DataType,
+    },
 }
 
 /// Creates the adapters of one file.
@@ -83,12 +98,17 @@ impl CalendarAdapter {
 
     /// Adds the columns whose values are counted.
     fn counting(&self, counting: &Counting) -> Result<Arc<dyn PhysicalExpr>> {
-        let columns = self.count.iter().flat_map(|count| &count.watched).filter_map(|watched| {
+        let ambiguous = self.count.iter().flat_map(|count| &count.watched).filter_map(|watched| {
             let index = self.file_schema.index_of(&watched.column).ok()?;
             let column = self.rebase(Arc::new(Column::new(&watched.column, index)));
-            Some(column.map(|column| (column, Arc::clone(watched))))
+            Some(column.map(|column| (column, Counted::Ambiguous(Arc::clone(watched)))))
         });
-        let columns = columns.collect::<Result<_>>()?;
+        let finer = self.count.iter().flat_map(|count| &count.cut).filter_map(|column| {
+            let (index, field) = self.file_schema.column_with_name(column)?;
+            let stored: Arc<dyn PhysicalExpr> = Arc::new(AsStored { column: Arc::new(Column::new(column, index)) });
+            Some(Ok((stored, Counted::Finer { column: column.clone(), data_type: field.data_type().clone() })))
+        });
+        let columns = ambiguous.chain(finer).collect::<Result<_>>()?;
         let (value, row) = (self.rebase(Arc::clone(&counting.value))?, Arc::clone(&counting.row));
         Ok(Arc::new(Counting { value, row, columns, count: self.count.clone() }))
     }
@@ -161,6 +181,82 @@ impl PhysicalExpr for Rebased {
     }
 }
 
+/// A column of a file as the library returns it, in bytes. Conversions leave it alone.
+#[derive(Debug)]
+pub(super) struct AsStored {
+    column: Arc<dyn PhysicalExpr>,
+}
+
+impl PartialEq for AsStored {
+    fn eq(&self, other: &Self) -> bool {
+        self.column.eq(&other.column)
+    }
+}
+
+impl Eq for AsStored {}
+
+impl Hash for AsStored {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.column.hash(state);
+    }
+}
+
+impl fmt::Display for AsStored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stored({})", self.column)
+    }
+}
+
+impl PhysicalExpr for AsStored {
+    fn data_type(&self, input_schema: &Schema) -> Result<DataType> {
+        self.column.data_type(input_schema)
+    }
+
+    fn nullable(&self, input_schema: &Schema) -> Result<bool> {
+        self.column.nullable(input_schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        self.column.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.column]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(column), true) => Ok(Arc::new(Self { column })),
+            _ => internal_err!("a stored column has one child"),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.column.fmt_sql(f)
+    }
+}
+
+/// Adds the timestamps of a batch that are cut to `findings`. Values that fit no type fail elsewhere.
+fn count_finer(
+    findings: &Findings,
+    file: &str,
+    column: &str,
+    (stored, data_type): (&ArrayRef, &DataType),
+    row_of: impl Fn(usize) -> u64,
+) {
+    let Err(Failure::Mismatch(Mismatch { value, .. })) = convert(stored, data_type) else { return };
+    let Ok((_, count @ 1..)) = convert_cut(stored, data_type) else { return };
+    let first = (0..stored.len()).find(|row| convert(&stored.slice(*row, 1), data_type).is_err());
+    findings.add(Finding {
+        file: file.to_owned(),
+        column: Some(column.to_owned()),
+        what: CUT_TIMESTAMPS.to_owned(),
+        row: first.map(row_of).unwrap_or_default(),
+        value,
+        count,
+    });
+}
+
 /// An expression that also counts the ambiguous values of each batch.
 #[derive(Debug)]
 pub(super) struct Counting {
@@ -169,7 +265,7 @@ pub(super) struct Counting {
     /// The number of each row in its file.
     row: Arc<dyn PhysicalExpr>,
     /// The columns to count in, without the casts to the table's types.
-    columns: Vec<(Arc<dyn PhysicalExpr>, Arc<Watched>)>,
+    columns: Vec<(Arc<dyn PhysicalExpr>, Counted)>,
     count: Option<Count>,
 }
 
@@ -219,9 +315,14 @@ impl PhysicalExpr for Counting {
             let rows = self.row.evaluate(batch)?.into_array(batch.num_rows())?;
             let rows = rows.as_primitive_opt::<Int64Type>();
             let row_of = |row: usize| rows.and_then(|rows| u64::try_from(rows.value(row)).ok()).unwrap_or_default();
-            for (column, watched) in &self.columns {
-                let column = column.evaluate(batch)?.into_array(batch.num_rows())?;
-                count(findings, file, watched, &column, row_of)?;
+            for (column, counted) in &self.columns {
+                let array = column.evaluate(batch)?.into_array(batch.num_rows())?;
+                match counted {
+                    Counted::Ambiguous(watched) => count(findings, file, watched, &array, row_of)?,
+                    Counted::Finer { column, data_type } => {
+                        count_finer(findings, file, column, (&array, data_type), row_of);
+                    }
+                }
             }
         }
         self.value.evaluate(batch)
@@ -236,7 +337,7 @@ impl PhysicalExpr for Counting {
         let (Some(value), Some(row)) = (children.next(), children.next()) else {
             return internal_err!("an expression that counts has two children");
         };
-        let columns = children.zip(&self.columns).map(|(column, (_, watched))| (column, Arc::clone(watched)));
+        let columns = children.zip(&self.columns).map(|(column, (_, counted))| (column, counted.clone()));
         Ok(Arc::new(Self { value, row, columns: columns.collect(), count: self.count.clone() }))
     }
 

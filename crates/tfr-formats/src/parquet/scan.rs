@@ -49,6 +49,8 @@ pub(super) struct ScanCalendars {
     pub(super) adapter: Arc<dyn PhysicalExprAdapterFactory>,
     /// Collects the counts of ambiguous values.
     pub(super) findings: Option<Arc<Findings>>,
+    /// Whether timestamps that are finer than their type are cut.
+    pub(super) cuts: bool,
 }
 
 impl ScanCalendars {
@@ -83,13 +85,17 @@ impl ScanCalendars {
         }
     }
 
-    /// Returns what is counted in a file: the columns with ambiguous values among those that `source` reads.
+    /// Returns what is counted in a file: the columns with ambiguous values, or with timestamps that may be cut, among those
+    /// that `source` reads.
     fn count(&self, source: &Arc<dyn FileSource>, path: &Path, calendar: &FileCalendar) -> Option<Count> {
         let read = columns_read(source);
         let is_read = |watched: &&Arc<Watched>| read.contains(&self.columns.in_table(&watched.column));
         let watched: Vec<_> = calendar.watched.values().filter(is_read).cloned().collect();
-        let findings = Arc::clone(self.findings.as_ref().filter(|_| !watched.is_empty())?);
-        Some(Count { findings, file: self.names.name(path).into(), watched })
+        let cut = calendar.cut.iter().filter(|column| read.contains(&self.columns.in_table(column)));
+        let cut: Vec<_> = cut.cloned().collect();
+        let is_any = !watched.is_empty() || !cut.is_empty();
+        let findings = Arc::clone(self.findings.as_ref().filter(|_| is_any)?);
+        Some(Count { findings, file: self.names.name(path).into(), watched, cut })
     }
 }
 
@@ -220,7 +226,7 @@ impl Morselizer for CalendarMorselizer {
         };
         let source = counting(&self.source, factory.count.is_some())?;
         // Values are rebased after conversion.
-        let converting = ConvertingFactory::around(&calendars.columns, Arc::new(factory));
+        let converting = ConvertingFactory::around(&calendars.columns, calendars.cuts, Arc::new(factory));
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::clone(&source))
             .with_expr_adapter(Some(converting))

@@ -1,5 +1,6 @@
 //! Converts values that the library returns as bytes: INT96 timestamps and intervals.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -105,18 +106,31 @@ fn converted_fields(fields: &Fields, found: impl Iterator<Item = Option<FieldRef
 
 /// Converts an array to the result of [`converted_type`] for its type.
 pub(super) fn convert(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Failure> {
-    convert_masked(array, wanted, None)
+    convert_masked(array, wanted, None, None)
 }
 
-/// Like [`convert`], but ignores values in rows that are null in `mask`, since they are inside a null.
-fn convert_masked(array: &ArrayRef, wanted: &DataType, mask: Option<&NullBuffer>) -> Result<ArrayRef, Failure> {
+/// As [`convert`], but cuts timestamps that are finer than their type; also returns their number.
+pub(super) fn convert_cut(array: &ArrayRef, wanted: &DataType) -> Result<(ArrayRef, u64), Failure> {
+    let cut = Cell::new(0);
+    let array = convert_masked(array, wanted, None, Some(&cut))?;
+    Ok((array, cut.get()))
+}
+
+/// Like [`convert`], but ignores values in rows that are null in `mask`, since they are inside a null. With `cut`,
+/// timestamps are cut, and counted there.
+fn convert_masked(
+    array: &ArrayRef,
+    wanted: &DataType,
+    mask: Option<&NullBuffer>,
+    cut: Option<&Cell<u64>>,
+) -> Result<ArrayRef, Failure> {
     match (array.data_type(), wanted) {
         (found, wanted) if found == wanted => Ok(Arc::clone(array)),
         (DataType::FixedSizeBinary(WIDE), DataType::Timestamp(unit, None)) => match unit {
-            TimeUnit::Second => timestamps::<TimestampSecondType>(array, 1_000_000_000, mask),
-            TimeUnit::Millisecond => timestamps::<TimestampMillisecondType>(array, 1_000_000, mask),
-            TimeUnit::Microsecond => timestamps::<TimestampMicrosecondType>(array, 1_000, mask),
-            TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, mask),
+            TimeUnit::Second => timestamps::<TimestampSecondType>(array, 1_000_000_000, mask, cut),
+            TimeUnit::Millisecond => timestamps::<TimestampMillisecondType>(array, 1_000_000, mask, cut),
+            TimeUnit::Microsecond => timestamps::<TimestampMicrosecondType>(array, 1_000, mask, cut),
+            TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(array, 1, mask, cut),
         },
         (DataType::FixedSizeBinary(WIDE), DataType::Interval(IntervalUnit::MonthDayNano)) => intervals(array, mask),
         (found, wanted) if found.is_nested() && wanted.is_nested() => {
@@ -126,7 +140,7 @@ fn convert_masked(array: &ArrayRef, wanted: &DataType, mask: Option<&NullBuffer>
                 None => nulls,
             };
             let parts = child_arrays(array).into_iter().zip(children(wanted));
-            let parts = parts.map(|(part, wanted)| convert_masked(&part, wanted, mask.as_ref()));
+            let parts = parts.map(|(part, wanted)| convert_masked(&part, wanted, mask.as_ref(), cut));
             Ok(with_children(array, wanted, &parts.collect::<Result<Vec<_>, _>>()?)?)
         }
         (found, wanted) => Err(ArrowError::CastError(format!("{found} is not stored for {wanted}")).into()),
@@ -156,6 +170,7 @@ fn timestamps<T: ArrowTimestampType>(
     array: &ArrayRef,
     nanoseconds: i128,
     mask: Option<&NullBuffer>,
+    cut: Option<&Cell<u64>>,
 ) -> Result<ArrayRef, Failure> {
     let mismatch = |value: String, reason| Mismatch { value, expected: T::DATA_TYPE, reason };
     let (found, nulls) = values(array, mask, |bytes| {
@@ -165,12 +180,15 @@ fn timestamps<T: ArrowTimestampType>(
             return Err(mismatch(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
         }
         let since_1970 = nanoseconds_since_1970(bytes);
-        let exact = (since_1970 % nanoseconds == 0).then(|| i64::try_from(since_1970 / nanoseconds).ok()).flatten();
-        exact.ok_or_else(|| {
+        let is_finer = since_1970 % nanoseconds != 0;
+        let whole = i64::try_from(since_1970.div_euclid(nanoseconds)).ok();
+        if let (true, Some(_), Some(cut)) = (is_finer, whole, cut) {
+            cut.set(cut.get() + 1);
+        }
+        whole.filter(|_| !is_finer || cut.is_some()).ok_or_else(|| {
             let (seconds, fraction) = (since_1970 / 1_000_000_000, (since_1970 % 1_000_000_000).abs());
             let sign = if since_1970 < 0 && seconds == 0 { "-" } else { "" };
-            let is_beyond = i64::try_from(since_1970.div_euclid(nanoseconds)).is_err();
-            let reason = if is_beyond { Reason::Beyond } else { Reason::Finer };
+            let reason = if whole.is_none() { Reason::Beyond } else { Reason::Finer };
             mismatch(format!("{sign}{seconds}.{fraction:09} seconds since 1970"), reason)
         })
     })?;

@@ -17,7 +17,9 @@ use datafusion::parquet::file::properties::{WriterProperties, WriterPropertiesBu
 use datafusion::parquet::file::writer::SerializedFileWriter;
 use datafusion::parquet::schema::parser::parse_message_type;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
+use tfr_files::Findings;
 use tfr_formats::TableSpec;
 
 use crate::support::{chain, read, row_count, rows, session, texts, write};
@@ -43,22 +45,79 @@ async fn refused(spec: &str) -> String {
     chain(&read(spec).await.expect_err(spec))
 }
 
+/// Writes a column `t` of INT96: nanoseconds of a day, and the Julian day.
+fn write_int96(path: &Path, values: &[(u32, u32)]) -> Result<()> {
+    let schema = Arc::new(parse_message_type("message m { required int96 t; }")?);
+    let mut writer = SerializedFileWriter::new(File::create(path)?, schema, Arc::default())?;
+    let mut group = writer.next_row_group()?;
+    let mut column = group.next_column()?.expect("one column");
+    let values = values.iter().map(|(nanoseconds, day)| {
+        let mut value = Int96::new();
+        value.set_data(*nanoseconds, 0, *day);
+        value
+    });
+    column.typed::<Int96Type>().write_batch(&values.collect::<Vec<_>>(), None, None)?;
+    column.close()?;
+    group.close()?;
+    writer.close()?;
+    Ok(())
+}
+
+/// The Julian days of 0001-01-01, 2024-01-31 and 9999-12-31.
+const DAYS: [u32; 3] = [1_721_426, 2_460_341, 5_373_484];
+
+/// Nanoseconds beside the year 1, which no unit holds.
+#[tokio::test]
+async fn int96_timestamps_are_cut_on_request() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    write_int96(&path, &[(0, DAYS[0]), (123_456_789, DAYS[1]), (999_999_999, DAYS[2]), (5_000, DAYS[1])])?;
+    let message = refused(&path.display().to_string()).await;
+    assert!(message.contains("row 1: column \"t\": 1706659200.123456789 seconds since 1970"), "{message}");
+    let spec: TableSpec = format!("t=\"{}\",timestamps=cut", path.display()).parse()?;
+    for is_strict in [false, true] {
+        let findings = Arc::new(Findings::default());
+        findings.set_strict(is_strict);
+        let config = SessionConfig::new().with_target_partitions(1).with_extension(Arc::clone(&findings));
+        let ctx = SessionContext::new_with_config(config);
+        let table = tfr_formats::open_table(&ctx.state(), &spec).await?;
+        ctx.register_table("t", table)?;
+        let found = ctx.sql("SELECT t, t > '2200-01-01' AS late FROM t").await?.collect().await;
+        if is_strict {
+            let message = chain(&found.expect_err("strict"));
+            assert!(message.contains("row 1: column \"t\": 1706659200.123456789 seconds since 1970"), "{message}");
+            continue;
+        }
+        let found = found?;
+        assert_eq!(*found[0].column(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
+        assert_eq!(
+            texts(&found)?,
+            [
+                ["0001-01-01T00:00:00", "false"],
+                ["2024-01-31T00:00:00.123456", "false"],
+                ["9999-12-31T00:00:00.999999", "true"],
+                ["2024-01-31T00:00:00.000005", "false"],
+            ]
+        );
+        let [finding] = &findings.all()[..] else { panic!("{:?}", findings.all()) };
+        assert_eq!((finding.count, finding.row, finding.column.as_deref()), (2, 1, Some("t")));
+        assert_eq!(finding.value, "1706659200.123456789 seconds since 1970");
+    }
+    // A filter leaves rows out before they are counted, and their numbers stay.
+    let findings = Arc::new(Findings::default());
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_extension(Arc::clone(&findings)));
+    ctx.register_table("t", tfr_formats::open_table(&ctx.state(), &spec).await?)?;
+    let found = ctx.sql("SELECT t FROM t WHERE t > '2200-01-01'").await?.collect().await?;
+    assert_eq!(texts(&found)?, [["9999-12-31T00:00:00.999999"]]);
+    assert!(findings.all().iter().all(|finding| finding.row == 1 || finding.row == 2), "{:?}", findings.all());
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_int96_of_the_year_9999_survives() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("000000_0");
-    let schema = Arc::new(parse_message_type("message m { required int96 t; }")?);
-    let mut writer = SerializedFileWriter::new(File::create(&path)?, schema, Arc::default())?;
-    let mut group = writer.next_row_group()?;
-    let mut column = group.next_column()?.expect("one column");
-    // Nanoseconds of the day, then the Julian day of 9999-12-31.
-    let mut last_day = Int96::new();
-    last_day.set_data(1000, 0, 5_373_484);
-    column.typed::<Int96Type>().write_batch(&[last_day], None, None)?;
-    column.close()?;
-    group.close()?;
-    writer.close()?;
-
+    write_int96(&path, &[(1000, DAYS[2])])?;
     let batches = read(&path.display().to_string()).await?;
     assert_eq!(batches[0].column(0).data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
     assert_eq!(texts(&batches)?, [["9999-12-31T00:00:00.000001"]]);

@@ -129,7 +129,7 @@ pub fn hint(error: &Error) -> Option<String> {
             Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
         }
         ErrorKind::Timestamp { .. } => {
-            Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns; in ORC, timestamps=cut cuts it off with a warning".to_owned())
+            Some("it is finer than a microsecond or beyond the year 294246; if no value of the column is before 1677 or after 2262, read the table with timestamps=ns; timestamps=cut cuts finer digits of ORC and of INT96 in Parquet off, with a warning".to_owned())
         }
         ErrorKind::DoubtfulDate { .. } => Some(
             "declare the calendar: --table NAME=PATH,calendar=proleptic or calendar=hybrid, or OPTIONS (calendar \
