@@ -28,6 +28,10 @@ struct Server {
 impl Server {
     /// Starts a server of this version of Hive; `None` if it does not start within a minute.
     fn start(version: &str) -> Option<Self> {
+        Self::start_with(version, &[])
+    }
+
+    fn start_with(version: &str, environment: &[(&str, &str)]) -> Option<Self> {
         let scratch = Scratch::default();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let server = Self { scratch, port };
@@ -37,7 +41,7 @@ impl Server {
         if std::env::var_os("METASTORE_CACHE").is_none() {
             command.env("METASTORE_CACHE", cache);
         }
-        let started = run(command.env("METASTORE_VERSION", version));
+        let started = run(command.env("METASTORE_VERSION", version).envs(environment.iter().copied()));
         if started.code != Some(0) {
             println!("skipped: no metastore of Hive {version}: {}", started.stderr.trim());
             return None;
@@ -292,4 +296,84 @@ fn metastore_of_hive_4_gives_tables_by_name() {
 #[test]
 fn metastore_of_hive_3_gives_tables_by_name() {
     tables_of_a_server("3");
+}
+
+/// Compiles classes by the names of those of Hive's that a server must find to take a transactional table of ORC. `None`
+/// without a compiler.
+fn acid_classes(scratch: &Scratch) -> Option<PathBuf> {
+    let package = "org.apache.hadoop.hive.ql.io";
+    let sources = ["Input", "Output"].into_iter().flat_map(|way| {
+        let interface =
+            (format!("Acid{way}Format"), format!("package {package}; public interface Acid{way}Format {{}}"));
+        let class =
+            format!("package {package}.orc; public class Orc{way}Format implements {package}.Acid{way}Format {{}}");
+        [interface, (format!("Orc{way}Format"), class)]
+    });
+    let files: Vec<_> = sources.map(|(name, source)| scratch.text(&format!("{name}.java"), &source)).collect();
+    let classes = scratch.join("classes");
+    let compiled = Command::new("javac").arg("-d").arg(&classes).args(files).status();
+    match compiled {
+        Ok(status) if status.success() => Some(classes),
+        compiled => {
+            println!("skipped: javac: {compiled:?}");
+            None
+        }
+    }
+}
+
+/// Tables of a real Hive 4.0.1. This server says which of their transactions were committed.
+#[test]
+fn metastore_of_hive_4_gives_transactional_tables() {
+    let compiled = Scratch::default();
+    let Some(classes) = acid_classes(&compiled) else { return };
+    let environment = [("METASTORE_TXN", "1"), ("METASTORE_CLASSPATH", classes.to_str().unwrap())];
+    let Some(server) = Server::start_with("4", &environment) else { return };
+    let data = repository().join("tests/data/hive_acid");
+    // The server takes tables of its own in its warehouse alone.
+    let warehouse = |name: &str| server.directory().join("warehouse").join(name);
+    let url = |name: &str| format!("file:{}", warehouse(name).display());
+    let table = |name: &str, columns: Value, kind: Value, transactions: Value| {
+        copy(&data.join(name).join("table"), &warehouse(name));
+        let mut table = json!({"db": "acid", "table": name, "columns": columns, "location": url(name), "format": "orc",
+            "type": "MANAGED_TABLE", "properties": {"transactional": "true"}, "transactions": transactions});
+        table.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+        table
+    };
+    let columns = json!([["id", "int"], ["name", "string"]]);
+    let partition = |table: &str, directory: &str, value: &str| json!({"values": [value], "location": url(&format!("{table}/p={directory}"))});
+    let texts = json!({"format": "text", "partition_keys": [["p", "int"]],
+        "properties": {"transactional": "true", "transactional_properties": "insert_only"},
+        "partitions": [partition("io_text", "1", "1"), partition("io_text", "2", "2")]});
+    let parts = ["x", "y", "a/b", "__HIVE_DEFAULT_PARTITION__", "absent"];
+    let parts = parts.map(|value| partition("full_part", &value.replace('/', "%2F"), value));
+    let parts = json!({"partition_keys": [["p", "string"]], "partitions": parts});
+    let three = json!(["committed", "committed", "committed"]);
+    server.fill(&json!([
+        table("full_open", columns.clone(), json!({}), json!(["committed", "open"])),
+        table("full_aborted", columns.clone(), json!({}), json!(["committed", "aborted", "committed"])),
+        table("io_text", columns.clone(), texts, three.clone()),
+        table("full_part", columns, parts, three),
+    ]));
+    // The server makes it.
+    fs::remove_dir(warehouse("full_part/p=absent")).unwrap();
+    for (name, names) in [
+        ("full_open", &["id", "name"][..]),
+        ("full_aborted", &["id", "name"]),
+        ("io_text", &["id", "name", "p"]),
+        ("full_part", &["id", "name", "p"]),
+    ] {
+        let expected = fs::read_to_string(data.join(name).join("rows.jsonl")).unwrap();
+        let expected = expected.lines().map(|line| {
+            // Hive prints the null of a partition by the name of its directory.
+            let values: Vec<Value> =
+                serde_json::from_str(&line.replace("\"__HIVE_DEFAULT_PARTITION__\"", "null")).unwrap();
+            Value::Object(names.iter().map(|name| (*name).to_owned()).zip(values).collect())
+        });
+        let found = server.rows(&format!("SELECT * FROM hive.acid.{name}"));
+        assert_eq!(sorted(found), sorted(expected.collect()), "{name}");
+    }
+    let warned = server.run(&["SELECT count(*) FROM hive.acid.full_part"]).success();
+    assert!(warned.stderr.contains("full_part/p=absent") && warned.stderr.contains("no rows"), "{}", warned.stderr);
+    let strict = server.run(&["SELECT * FROM hive.acid.full_part", "--out", "strict", "--strict"]).exits_with(1);
+    assert!(strict.stderr.contains("full_part/p=absent"), "{}", strict.stderr);
 }

@@ -153,6 +153,13 @@ pub(crate) async fn open_recorded(
     schema: &SchemaRef,
 ) -> Result<Option<Opened>> {
     let [location, ..] = locations else { return Ok(None) };
+    // A directory that does not exist has a warning, or is an error.
+    let absent = roots.iter().zip(locations).zip(&values).filter(|((root, _), _)| root.is_empty);
+    let (absent, of_absent): (Vec<_>, Vec<_>) =
+        absent.map(|((_, location), values)| (location.clone(), values.clone())).unzip();
+    if !absent.is_empty() {
+        Listing::of_partitions(session, &absent, fields, of_absent).await?;
+    }
     if roots.iter().all(|root| root.data.is_empty()) {
         return Ok(None);
     }

@@ -29,6 +29,8 @@ pub(super) const REQUESTS: usize = 16;
 pub(super) struct Root {
     pub(super) place: Arc<Place>,
     pub(super) directory: Path,
+    /// Whether nothing was found there, as in a directory that does not exist.
+    pub(super) is_empty: bool,
     /// Its files with rows, in the order in which they are read.
     pub(super) data: Vec<AcidFile>,
     /// Its files with deleted rows.
@@ -133,7 +135,8 @@ impl Root {
         if snapshot.is_none_or(|snapshot| snapshot.transactions.is_none()) {
             warn_of_compactions(&place, &directory, &directories, &state);
         }
-        let mut root = Self { place, directory, data: Vec::new(), deletes: Vec::new(), state };
+        let is_empty = listed.objects.is_empty() && listed.common_prefixes.is_empty();
+        let mut root = Self { place, directory, is_empty, data: Vec::new(), deletes: Vec::new(), state };
         if root.state.has_originals {
             root.add_originals(&listed).await?;
         }
