@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._inspect import Finding, Verification, manifest, schema, verify
     from ._loader import Loader
     from ._manifest import Manifest, Plan
+    from ._mix import Mix
     from ._query import Query, read_tfrecord, sql, write_tfrecord
     from ._ragged import Ragged
     from ._records import RecordScan, RecordSource, scan_records
@@ -49,6 +50,7 @@ __all__ = [
     "Manifest",
     "MissingError",
     "MissingFilesWarning",
+    "Mix",
     "Plan",
     "Progress",
     "Query",
@@ -84,6 +86,7 @@ _LAZY = {
     "Finding": "._inspect",
     "Loader": "._loader",
     "Manifest": "._manifest",
+    "Mix": "._mix",
     "Plan": "._manifest",
     "Progress": "._command",
     "Query": "._query",
