@@ -204,3 +204,16 @@ fn libraries_do_not_name_the_command() {
     messages.retain(|_, messages| !messages.is_empty());
     assert_eq!(messages, BTreeMap::new(), "messages that name options or tools of the command");
 }
+
+/// The level of the last crate is that of the whole program's link-time optimization, which vectorizes no loop for size.
+#[test]
+fn programs_are_not_linked_for_size() {
+    let manifest = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    let (_, levels) = manifest.split_once("[profile.release.package]").unwrap();
+    let small = levels.lines().take_while(|line| !line.starts_with('[')).filter(|line| line.contains("opt-level"));
+    let small: BTreeSet<_> = small.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(small.contains("sqlparser"), "{small:?}");
+    for program in ["tfr-sql", "tfr-python"] {
+        assert!(!small.contains(program), "{program}");
+    }
+}
