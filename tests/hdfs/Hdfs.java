@@ -1,19 +1,24 @@
 import java.io.BufferedReader;
 import java.io.File;
+import java.io.FileNotFoundException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 
 /**
@@ -25,6 +30,7 @@ public class Hdfs {
   private static final Map<String, FSDataOutputStream> open = new HashMap<>();
   private static MiniDFSCluster.DataNodeProperties stopped;
   private static MiniDFSCluster cluster;
+  private static Watcher watcher;
 
   public static void main(String[] args) throws Exception {
     PrintStream out = System.out;
@@ -34,6 +40,9 @@ public class Hdfs {
     conf.setInt("dfs.replication", 2);
     conf.setInt("dfs.namenode.fs-limits.min-block-size", 1024);
     conf.setInt("dfs.heartbeat.interval", 1);
+    // A datanode that is away is known after 12 s.
+    conf.setInt("dfs.namenode.heartbeat.recheck-interval", 1000);
+    conf.setLong("dfs.blocksize", 1 << 20);
     cluster = new MiniDFSCluster.Builder(conf).numDataNodes(2).format(true).build();
     cluster.waitActive();
     out.println(cluster.getURI());
@@ -78,6 +87,29 @@ public class Hdfs {
       case "mode":
         files().setPermission(new Path(words[1]), new FsPermission(words[2]));
         return "";
+      case "get": // a directory, a local one
+        files().copyToLocalFile(false, new Path(words[1]), new Path(words[2]), true);
+        return "";
+      case "list": // the names in a directory, with hidden ones; `absent`
+        return state(words[1], true);
+      case "version": { // of a file: its modification time and its length
+        FileStatus file = files().getFileStatus(new Path(words[1]));
+        return Long.toHexString(file.getModificationTime()) + "-" + Long.toHexString(file.getLen());
+      }
+      case "make":
+        files().mkdirs(new Path(words[1]));
+        return "";
+      case "quota": // a directory, the most bytes with all replicas
+        files().setQuota(new Path(words[1]), HdfsConstants.QUOTA_DONT_SET, Long.parseLong(words[2]));
+        return "";
+      case "watch": // a directory, until `seen`
+        watcher = new Watcher(words[1]);
+        watcher.start();
+        return "";
+      case "seen": // the different listings, and how often a directory was listed
+        watcher.done = true;
+        watcher.join();
+        return watcher.looks + "\t" + String.join("\t", watcher.seen);
       case "replica": { // the local file of the first replica of the first block
         LocatedBlock block = files().getClient().getLocatedBlocks(words[1], 0, 1).get(0);
         File file = cluster.getBlockFile(0, block.getBlock());
@@ -99,6 +131,44 @@ public class Hdfs {
       default:
         throw new IllegalArgumentException(words[0]);
     }
+  }
+
+  /** Looks at a directory all the time, as a reader does that lists it. */
+  private static class Watcher extends Thread {
+    private final String path;
+    private final Set<String> seen = new LinkedHashSet<>();
+    private volatile boolean done;
+    private int looks;
+
+    Watcher(String path) {
+      this.path = path;
+    }
+
+    @Override
+    public void run() {
+      try {
+        while (!done) {
+          seen.add(state(path, false));
+          looks++;
+        }
+      } catch (Exception e) {
+        seen.add(e.toString().split("\n")[0]);
+      }
+    }
+  }
+
+  private static String state(String path, boolean all) throws Exception {
+    StringBuilder found = new StringBuilder();
+    try {
+      for (FileStatus file : files().listStatus(new Path(path))) {
+        if (all || !file.getPath().getName().startsWith(".")) {
+          found.append(file.getPath().getName()).append(all ? " " : ":" + file.getLen() + " ");
+        }
+      }
+    } catch (FileNotFoundException e) {
+      return "absent";
+    }
+    return found.toString().trim();
   }
 
   private static DistributedFileSystem files() throws Exception {

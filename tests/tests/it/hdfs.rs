@@ -1,5 +1,7 @@
 //! HDFS with faults: a real namenode and two datanodes (`tests/hdfs/run`), and servers that are none.
 
+mod writing;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;

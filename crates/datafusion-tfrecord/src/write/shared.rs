@@ -91,6 +91,8 @@ impl SharedWrite {
 pub(super) fn control_area(out: &WriteTarget, at: &SharedUploads, context: &TaskContext) -> Result<ControlArea> {
     let WriteTarget::Store(location) = out else { return exec_err!("{out} is not in an object store") };
     let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
+    // A set that is added to changes in place.
+    let place = if at.current.is_none() { place.shared(&at.run)? } else { place };
     Ok(ControlArea::new(place, at.run.clone()))
 }
 

@@ -1,6 +1,7 @@
 //! Sets in object stores: they contain what a directory would. Whatever fails, and whenever, readers see the old set,
 //! the new one, or nothing.
 
+mod directories;
 mod faulty;
 
 use std::sync::Arc;
@@ -38,6 +39,9 @@ fn with_store(context: &SessionContext, store: &FaultyStore) -> Result<SessionCo
     let uploads = Arc::new(UploadStores::default());
     let url = ObjectStoreUrl::parse("memory://")?;
     uploads.register(url.clone(), Arc::new(store.clone()));
+    if store.has_directories() {
+        uploads.register_directories(url.clone(), Arc::new(store.clone()));
+    }
     let mut state = context.state();
     *state.config_mut() = state.config().clone().with_extension(uploads);
     let context = SessionContext::new_with_state(state);

@@ -32,6 +32,8 @@ use crate::error::{ErrorKind, Result};
 use crate::listing::location::Location;
 use crate::stores::service::Service;
 
+#[cfg(feature = "hdfs")]
+pub(crate) use store::DoorDirectories;
 pub(crate) use store::{DoorStore, DoorUploads};
 
 use open::open_resolved;

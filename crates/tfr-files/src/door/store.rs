@@ -24,6 +24,8 @@ use super::Door;
 use super::open::open_resolved;
 use crate::LocationText;
 use crate::listing::local::meta;
+#[cfg(feature = "hdfs")]
+use crate::stores::{DirectoryStore, Found};
 use crate::unchanged::store::range_of;
 
 /// A store that refuses requests for objects that are not allowed, and leaves out none of a listing without a word.
@@ -237,5 +239,56 @@ impl MultipartStore for DoorUploads {
     async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
         self.gate.check(path)?;
         self.inner.abort_multipart(path, id).await
+    }
+}
+
+/// The directories of a store behind a door.
+#[cfg(feature = "hdfs")]
+pub(crate) struct DoorDirectories {
+    inner: Arc<dyn DirectoryStore>,
+    gate: Gate,
+}
+
+#[cfg(feature = "hdfs")]
+impl DoorDirectories {
+    /// Creates the directories of the store at `url`, behind a door.
+    pub(crate) fn new(inner: Arc<dyn DirectoryStore>, door: Door, url: &Url) -> Self {
+        Self { inner, gate: Gate::new(door, url) }
+    }
+}
+
+#[cfg(feature = "hdfs")]
+#[async_trait]
+impl DirectoryStore for DoorDirectories {
+    async fn found(&self, path: &Path) -> Result<Option<Found>> {
+        self.gate.check(path)?;
+        self.inner.found(path).await
+    }
+
+    async fn directories(&self, path: &Path) -> Result<Vec<ObjectMeta>> {
+        self.gate.check(path)?;
+        self.inner.directories(path).await
+    }
+
+    async fn make_directory(&self, path: &Path) -> Result<()> {
+        self.gate.check(path)?;
+        self.inner.make_directory(path).await
+    }
+
+    async fn rename_directory(&self, from: &Path, to: &Path) -> Result<()> {
+        self.gate.check(from)?;
+        self.gate.check(to)?;
+        self.inner.rename_directory(from, to).await
+    }
+
+    async fn keep_permissions(&self, of: &Path, to: &Path) -> Result<()> {
+        self.gate.check(of)?;
+        self.gate.check(to)?;
+        self.inner.keep_permissions(of, to).await
+    }
+
+    async fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.gate.check(path)?;
+        self.inner.remove_directory(path).await
     }
 }

@@ -31,6 +31,7 @@
 mod checked_client;
 mod cloud;
 mod connection;
+mod directories;
 mod environment;
 mod error;
 #[cfg(feature = "hdfs")]
@@ -48,6 +49,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::LocationText;
+#[cfg(feature = "hdfs")]
+use crate::door::DoorDirectories;
 use crate::door::{Door, DoorStore, DoorUploads};
 use datafusion_common::DataFusionError;
 use datafusion_execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
@@ -56,6 +59,7 @@ use object_store::local::LocalFileSystem;
 use object_store::multipart::MultipartStore;
 use url::{Position, Url};
 
+pub use directories::{DirectoryStore, Found, UNFINISHED};
 pub use environment::Environment;
 pub use error::{Answer, Error, ErrorKind, Result, SettingsProblem};
 pub use service::Service;
@@ -130,7 +134,7 @@ impl Stores {
             Service::Http => web::web(url, door).map(|built| self.behind_door(remote(&origin, built), url)),
             #[cfg(feature = "hdfs")]
             Service::Hdfs => hdfs::hdfs(url, environment, Patience::default())
-                .map(|built| self.behind_door(remote(&origin, built), url)),
+                .map(|built| self.with_directories(url, &origin, built)),
             #[cfg(not(feature = "hdfs"))]
             Service::Hdfs => return Err(ErrorKind::LeftOut { store }.into()),
         };
@@ -142,19 +146,46 @@ impl Stores {
         S: ObjectStore + MultipartStore,
     {
         let store = remote(origin, built);
-        // The key was made from such a URL.
+        self.register_uploads(url, &store);
+        self.behind_door(store, url)
+    }
+
+    #[cfg(feature = "hdfs")]
+    fn with_directories<S>(&self, url: &Url, origin: &Origin, built: Built<S>) -> Arc<dyn ObjectStore>
+    where
+        S: ObjectStore + MultipartStore + DirectoryStore,
+    {
+        let store = remote(origin, built);
+        self.register_uploads(url, &store);
         if let Ok(key) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) {
-            let uploads: Arc<dyn MultipartStore> = Arc::clone(&store) as _;
+            let directories: Arc<dyn DirectoryStore> = Arc::clone(&store) as _;
             let door = &self.options.door;
-            self.uploads.register(
+            self.uploads.register_directories(
                 key,
                 match door.is_limited() {
-                    true => Arc::new(DoorUploads::new(uploads, door.clone(), url)),
-                    false => uploads,
+                    true => Arc::new(DoorDirectories::new(directories, door.clone(), url)),
+                    false => directories,
                 },
             );
         }
         self.behind_door(store, url)
+    }
+
+    fn register_uploads<S>(&self, url: &Url, store: &Arc<Remote<S>>)
+    where
+        S: ObjectStore + MultipartStore,
+    {
+        // The key was made from such a URL.
+        let Ok(key) = ObjectStoreUrl::parse(&url[..Position::BeforePath]) else { return };
+        let uploads: Arc<dyn MultipartStore> = Arc::clone(store) as _;
+        let door = &self.options.door;
+        self.uploads.register(
+            key,
+            match door.is_limited() {
+                true => Arc::new(DoorUploads::new(uploads, door.clone(), url)),
+                false => uploads,
+            },
+        );
     }
 
     /// Returns the store at `url`, of which only what is allowed can be reached.

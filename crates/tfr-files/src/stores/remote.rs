@@ -16,6 +16,7 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
 
+use super::directories::{DirectoryStore, Found};
 use super::error::{Answer, Error, ErrorKind};
 use super::parts::{PART, in_parts};
 use super::service::Service;
@@ -188,6 +189,33 @@ impl<S: MultipartStore> MultipartStore for Remote<S> {
 
     async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
         self.inner.abort_multipart(path, id).await.map_err(|error| self.origin.explain(error))
+    }
+}
+
+#[async_trait]
+impl<S: DirectoryStore> DirectoryStore for Remote<S> {
+    async fn found(&self, path: &Path) -> Result<Option<Found>> {
+        self.inner.found(path).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn directories(&self, path: &Path) -> Result<Vec<ObjectMeta>> {
+        self.inner.directories(path).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn make_directory(&self, path: &Path) -> Result<()> {
+        self.inner.make_directory(path).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn rename_directory(&self, from: &Path, to: &Path) -> Result<()> {
+        self.inner.rename_directory(from, to).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn keep_permissions(&self, of: &Path, to: &Path) -> Result<()> {
+        self.inner.keep_permissions(of, to).await.map_err(|error| self.origin.explain(error))
+    }
+
+    async fn remove_directory(&self, path: &Path) -> Result<()> {
+        self.inner.remove_directory(path).await.map_err(|error| self.origin.explain(error))
     }
 }
 

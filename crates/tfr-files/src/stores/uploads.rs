@@ -7,6 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use object_store::multipart::MultipartStore;
 
+use super::directories::DirectoryStore;
+
 /// The stores of a session, by URL, whose multipart uploads can be completed by another component than the one that
 /// sent the parts.
 ///
@@ -37,6 +39,7 @@ use object_store::multipart::MultipartStore;
 #[derive(Default)]
 pub struct UploadStores {
     stores: RwLock<HashMap<ObjectStoreUrl, Arc<dyn MultipartStore>>>,
+    directories: RwLock<HashMap<ObjectStoreUrl, Arc<dyn DirectoryStore>>>,
 }
 
 impl UploadStores {
@@ -48,6 +51,17 @@ impl UploadStores {
     /// Returns the uploads of the store at `url`, if it supports them.
     pub fn get(&self, url: &ObjectStoreUrl) -> Option<Arc<dyn MultipartStore>> {
         self.stores.read().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
+    }
+
+    /// Registers the directories of the store at `url`, which is [registered](Self::register), too. Sets are staged next to
+    /// their targets then.
+    pub fn register_directories(&self, url: ObjectStoreUrl, store: Arc<dyn DirectoryStore>) {
+        self.directories.write().unwrap_or_else(PoisonError::into_inner).insert(url, store);
+    }
+
+    /// Returns the directories of the store at `url`, if it has any.
+    pub fn directories(&self, url: &ObjectStoreUrl) -> Option<Arc<dyn DirectoryStore>> {
+        self.directories.read().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
     }
 }
 

@@ -89,8 +89,8 @@ pub struct Output {
     ///
     /// Shards can also be written to s3://, gs://, az:// and abfss://, as uploads that are completed at the end.
     /// Beyond a quarter of the memory, open uploads are buffered in --temp-dir, up to 8 MiB for each open shard. Set a
-    /// lifecycle rule for the bucket to abort the uploads of killed processes. A table file can be written there, too:
-    /// it is uploaded from --temp-dir when complete.
+    /// lifecycle rule for the bucket to abort the uploads of killed processes. In hdfs://, a set is written beside the
+    /// target and renamed. A table file can be written to all of them: it is uploaded from --temp-dir when complete.
     #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(values::target))]
     out: Option<WriteTarget>,
 

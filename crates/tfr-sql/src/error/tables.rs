@@ -20,13 +20,8 @@ pub fn hint(error: &Error) -> Option<String> {
             false => format!("an input has changed since, the query gives other rows each time, or {tool} wrote other bytes"),
         }),
         ErrorKind::RejectColumn { column } => Some(format!("give {column} another name with AS")),
-        ErrorKind::NoUploads { url } if url.starts_with("hdfs:") || url.starts_with("viewfs:") => Some(
-            "write to a local directory, copy it with hdfs dfs -put to a name beside the target, and rename it with \
-             hdfs dfs -mv"
-                .to_owned(),
-        ),
         ErrorKind::NoUploads { .. } => Some(
-            "write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole"
+            "write to S3, Google Cloud Storage, Azure, HDFS or a local directory, and copy the directory as a whole"
                 .to_owned(),
         ),
         ErrorKind::NoColumn { column, known, .. } => similar(column, known.iter().map(String::as_str))

@@ -21,7 +21,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::ErrorKind;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tfr_files::Location;
-use tfr_files::stores::UploadStores;
+use tfr_files::stores::{Found, UploadStores};
 use tfrecord_shards::{ErrorKind as ShardsErrorKind, RunId, SaveMode, Settling};
 use tokio::task::spawn_blocking;
 
@@ -67,9 +67,25 @@ impl TableUpload {
             DataFusionError::External(Box::new(datafusion_tfrecord::Error::from(no_uploads)))
         })?;
         let key = location.key().clone();
-        let before = match store.head(&key).await {
-            Ok(found) => Some(found),
-            Err(object_store::Error::NotFound { .. }) => None,
+        let inspected = async {
+            let directories = config.get_extension::<UploadStores>().and_then(|uploads| uploads.directories(url));
+            if let Some(directories) = directories
+                && directories.found(&key).await? == Some(Found::Directory)
+            {
+                return Ok(Err(ShardsErrorKind::OtherKind {
+                    path: shown.clone(),
+                    expected: "a file",
+                    found: "a directory",
+                }));
+            }
+            match store.head(&key).await {
+                Ok(found) => Ok(Ok(Some(found))),
+                Err(object_store::Error::NotFound { .. }) => Ok(Ok(None)),
+                Err(error) => Err(error),
+            }
+        };
+        let before = match inspected.await {
+            Ok(before) => before.map_err(shards_error)?,
             Err(error) => {
                 let source = io::Error::other(error);
                 return Err(shards_error(ShardsErrorKind::Io { action: "inspect", path: shown, source }));

@@ -31,7 +31,13 @@
 //! | after that | old shards, which the manifest lists as [`replaced`](Manifest::replaced) | sees the new set | removes them if it changes the set |
 //!
 //! A reader that matches names by patterns and ignores the manifest sees shards as their uploads are completed.
+//!
+//! # Stores that rename directories
+//! In HDFS a reader must not see a part of a set. There a new set is written in a directory [beside](Beside) the target by the
+//! steps for an empty prefix, and that directory is then renamed: onto nothing, or once the old set is moved aside. A set that
+//! is added to is changed in place, as in an object store.
 
+mod beside;
 mod control;
 mod prefix_scan;
 
@@ -41,6 +47,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+pub use self::beside::Beside;
 pub use self::control::{
     AttemptChoice, ControlName, ParseControlNameError, SharedUploads, UploadIntent, control_directory, control_object,
     may_be_live, withdrawal,

@@ -78,11 +78,17 @@ impl ControlArea {
 
     /// Returns the manifest of the run, if its set is published, complete or not, and whether it is complete.
     pub(crate) async fn published(&self) -> Result<Option<(StoredManifest, bool)>> {
-        let Some(current) = self.place.manifest().await? else { return Ok(None) };
+        self.place.unstaged().mend().await?;
+        self.begun(&self.place.unstaged()).await
+    }
+
+    /// As [`published`](Self::published), of a set that may still be beside the target.
+    pub(super) async fn begun(&self, set: &UploadTarget) -> Result<Option<(StoredManifest, bool)>> {
+        let Some(current) = set.manifest().await? else { return Ok(None) };
         if current.manifest.last_run() != self.run.as_str() {
             return Ok(None);
         }
-        let is_complete = match self.place.inspect(SaveMode::Append).await {
+        let is_complete = match set.inspect(SaveMode::Append).await {
             Ok(found) => matches!(found, Occupant::Set { .. }),
             Err(error) if is_incomplete(&error) => false,
             Err(error) => return Err(error),
@@ -98,6 +104,16 @@ impl ControlArea {
     pub(crate) async fn end(&self, completed: &BTreeSet<String>) -> Result<()> {
         // First: an attempt that finds it has put its uploads into the list.
         self.remove([ControlName::Open]).await?;
+        if self.place.is_staged() {
+            // Everything of the run is in one directory. What it has moved aside stays unless its set is there.
+            let target = self.place.unstaged();
+            target.mend().await?;
+            match target.is_of(&self.run).await {
+                true => target.clear(&self.run).await,
+                false => target.clear_staging(&self.run).await,
+            }
+            return Ok(());
+        }
         let names = self.list().await?;
         let of_upload = |name: &ControlName| matches!(name, ControlName::Upload { .. });
         let uploads = stream::iter(names.iter().copied().filter(of_upload));
@@ -130,7 +146,9 @@ impl ControlArea {
         // Those that name uploads last, so that the run can be ended again if this fails.
         let (uploads, others): (Vec<_>, Vec<_>) = names.into_iter().partition(of_upload);
         self.remove(others).await?;
-        self.remove(uploads).await
+        self.remove(uploads).await?;
+        // An object store has no directories.
+        self.place.remove_empty(&control_directory(&self.run)).await
     }
 }
 
@@ -176,7 +194,7 @@ fn is_incomplete(error: &DataFusionError) -> bool {
 /// # Errors
 /// A request fails.
 pub(crate) async fn end_dead_runs(place: &UploadTarget) -> Result<Vec<Leftover>> {
-    let mut ended = Vec::new();
+    let mut ended = place.clear_dead().await?;
     for (run, newest) in place.controlled_runs().await? {
         if !may_be_live(newest) {
             let area = ControlArea::new(place.clone(), run);

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod control;
+mod install;
 mod shard;
 mod spool;
 mod target;
@@ -42,6 +43,7 @@ use tfrecord_sidecars::SidecarKind;
 use tokio::runtime::Handle;
 
 use self::buffer::PartBuffers;
+use self::install::Uninstalled;
 use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::{Begun, Running};
@@ -65,6 +67,8 @@ pub(crate) struct UploadSet {
     mode: SaveMode,
     /// The existing set that shards are appended to.
     current: Option<StoredManifest>,
+    /// The existing set that is replaced, in a store that renames directories.
+    before: Option<Manifest>,
     run: RunId,
     names: ObjectNames,
     buffers: Arc<PartBuffers>,
@@ -74,6 +78,8 @@ pub(crate) struct UploadSet {
     open: Mutex<Vec<(Path, MultipartId)>>,
     /// `None` if one process writes the set.
     attempt: Option<UploadAttempt>,
+    /// Whether what is beside the target stays when this is dropped.
+    keeps_staged: AtomicBool,
     runtime: Handle,
     /// Dropped when there is nothing left to abort.
     running: Mutex<Option<Running>>,
@@ -106,6 +112,11 @@ impl UploadSet {
         running: Running,
     ) -> Result<Begun<Arc<Self>>> {
         let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
+        place.mend().await?;
+        let before = match options.mode {
+            SaveMode::Overwrite if place.directories.is_some() => place.manifest().await?,
+            _ => None,
+        };
         let occupant = place.inspect(options.mode).await?;
         let is_vacant = occupant == Occupant::Vacant;
         let current = match occupant {
@@ -116,10 +127,15 @@ impl UploadSet {
             }
             Occupant::Vacant | Occupant::Ours { .. } => None,
         };
-        // Old and new files exist next to each other for a while.
-        let identity = (RunId::new(), !is_vacant, current);
+        let run = RunId::new();
+        let place = if current.is_none() { place.staged(&run)? } else { place };
+        place.make_staging().await?;
+        // Old and new files exist next to each other for a while, unless they are in two directories.
+        let identity = (run, !is_vacant && !place.is_staged(), current);
         let suffix = suffix(identity.2.as_ref(), options);
-        Ok(Begun::Run(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
+        let mut set = Self::new(place, identity, suffix, None, options, context, running);
+        set.before = before.map(|stored| stored.manifest);
+        Ok(Begun::Run(Arc::new(set)))
     }
 
     fn new(
@@ -141,6 +157,7 @@ impl UploadSet {
             place,
             mode: options.mode,
             current,
+            before: None,
             run,
             names,
             buffers: Arc::new(PartBuffers::new(context)),
@@ -150,6 +167,7 @@ impl UploadSet {
                 .then(|| IndexFiles { disk: Arc::clone(&context.runtime_env().disk_manager), files: Mutex::default() }),
             open: Mutex::default(),
             attempt,
+            keeps_staged: AtomicBool::new(false),
             runtime: Handle::current(),
             running: Mutex::new(Some(running)),
         }
@@ -157,7 +175,10 @@ impl UploadSet {
 
     /// Leaves the set to tasks, before anything is uploaded.
     async fn share(&self) -> Result<SharedUploads> {
-        ControlArea::new(self.place.clone(), self.run.clone()).put(ControlName::Open, Vec::new()).await?;
+        let control = if self.place.is_staged() { self.place.shared(&self.run)? } else { self.place.clone() };
+        ControlArea::new(control, self.run.clone()).put(ControlName::Open, Vec::new()).await?;
+        // What is staged is left to the tasks.
+        self.keeps_staged.store(true, Ordering::Relaxed);
         let current = self.current.as_ref().map(|current| current.version.clone());
         Ok(SharedUploads::new(self.run.clone(), self.names.run.is_some(), current))
     }
@@ -191,7 +212,8 @@ impl UploadSet {
         }
         let suffix = suffix(current.as_ref(), options);
         let current = current.filter(|_| created.is_some());
-        let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, current));
+        let place = if control.place.is_staged() { control.place.staged(&at.run)? } else { control.place.clone() };
+        let identity = (at.run.clone(), at.own_names, current);
         let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));
         let attempt = UploadAttempt { control, id, created, objects, reported };
         Ok(Arc::new(Self::new(place, identity, suffix, Some(attempt), options, context, running)))
@@ -264,8 +286,15 @@ impl UploadSet {
             publication.and_then(|publication| publication.with_sidecars(sidecars)).map_err(shards_error)?;
         if let Some(UploadAttempt { control, created: Some(created), .. }) = &self.attempt {
             publication = publication.created(*created);
-            if let Some((current, false)) = control.published().await? {
-                publication = publication.resume(current.manifest, &self.place.out()).map_err(shards_error)?;
+            match control.begun(&self.place).await? {
+                Some((current, false)) => {
+                    publication = publication.resume(current.manifest, &self.place.out()).map_err(shards_error)?;
+                }
+                Some((current, true)) if self.place.is_staged() => {
+                    self.install().await?;
+                    return Ok(current.manifest);
+                }
+                _ => {}
             }
         }
         while let Some(step) = publication.next_step() {
@@ -289,7 +318,37 @@ impl UploadSet {
                 }
             }
         }
+        if self.place.is_staged() {
+            self.install().await?;
+        }
         Ok(publication.manifest().clone())
+    }
+
+    /// Renames the set, which is complete beside the target.
+    async fn install(&self) -> Result<()> {
+        let target = self.place.unstaged();
+        // Of attempts of tasks that do not count.
+        self.place.remove_unfinished().await?;
+        // Lengths too.
+        if !matches!(self.place.inspect(SaveMode::Append).await?, Occupant::Set { .. }) {
+            return internal_err!("the set that is complete is not there");
+        }
+        if let Err(Uninstalled { error, keeps }) = target.install(&self.run, self.mode, self.before.as_ref()).await {
+            self.keeps_staged.store(keeps, Ordering::Relaxed);
+            return Err(error);
+        }
+        self.keeps_staged.store(true, Ordering::Relaxed);
+        target.clear(&self.run).await;
+        if self.mode == SaveMode::Overwrite
+            && let Err(error) = target.clear_dead().await
+        {
+            log::warn!(
+                "{}: what other runs have left beside it is not removed: {}",
+                target.out().display(),
+                describe(&error)
+            );
+        }
+        Ok(())
     }
 
     async fn perform(
@@ -319,9 +378,9 @@ impl UploadSet {
     /// Uploads the sidecar files, several at a time.
     async fn put_sidecars(&self, indexes: &[(StagedIndex, String)], sidecars: &[Sidecar]) -> Result<()> {
         let put_index = async |(staged, path): &(StagedIndex, String)| {
-            if self.attempt.is_some() {
+            if let Some(attempt) = &self.attempt {
                 let from = format!("{}/{}", control_directory(&self.run), staged.path.display());
-                return self.place.copy_file(&from, path, staged.file_bytes).await;
+                return self.place.copy_file(&attempt.control.place, &from, path, staged.file_bytes).await;
             }
             self.place.put_file(path, read_file(staged.path.clone()).await?).await
         };
@@ -470,7 +529,15 @@ impl Drop for UploadSet {
         if attempt.as_ref().is_some_and(|attempt| attempt.reported.load(Ordering::Relaxed)) {
             return;
         }
-        if !open.is_empty() || attempt.is_some() {
+        if self.place.is_staged() && attempt.is_none() {
+            if !self.keeps_staged.load(Ordering::Relaxed) {
+                let (target, run, settling) = (self.place.unstaged(), self.run.clone(), Settling::begin());
+                self.runtime.spawn(async move {
+                    target.clear_staging(&run).await;
+                    drop((settling, running));
+                });
+            }
+        } else if !open.is_empty() || attempt.is_some() {
             let (place, settling) = (self.place.clone(), Settling::begin());
             self.runtime.spawn(async move {
                 // What cannot be removed now is removed with the others when the run ends.

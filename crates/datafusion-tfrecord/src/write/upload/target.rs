@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use datafusion_common::Result;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::runtime_env::RuntimeEnv;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future, stream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
@@ -20,7 +20,7 @@ use tfrecord_shards::{MANIFEST_NAME, Manifest, RunId, SUCCESS_NAME, SaveMode, St
 
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::Location;
-use tfr_files::stores::UploadStores;
+use tfr_files::stores::{DirectoryStore, UNFINISHED, UploadStores};
 
 /// Milliseconds to wait each time before looking for a file whose upload could not be completed.
 const COMPLETION_WAITS: [u64; 5] = [0, 100, 300, 600, 1000];
@@ -36,7 +36,11 @@ const ABORT_TRIES: usize = 2;
 pub(crate) struct UploadTarget {
     store: Arc<dyn ObjectStore>,
     uploads: Arc<dyn MultipartStore>,
-    location: Location,
+    /// In a store that renames directories.
+    pub(super) directories: Option<Arc<dyn DirectoryStore>>,
+    pub(super) location: Location,
+    /// Where the files go: the target, or a directory that will be renamed to the target.
+    pub(super) prefix: Path,
 }
 
 impl UploadTarget {
@@ -49,9 +53,17 @@ impl UploadTarget {
         // First, since a registry may build both on first use.
         let store =
             runtime.object_store(url).map_err(|source| ErrorKind::NoStore { url: location.to_string(), source })?;
-        let uploads = config.get_extension::<UploadStores>().and_then(|uploads| uploads.get(url));
+        let registered = config.get_extension::<UploadStores>();
+        let uploads = registered.as_ref().and_then(|uploads| uploads.get(url));
         let uploads = uploads.ok_or_else(|| ErrorKind::NoUploads { url: location.to_string() })?;
-        Ok(Self { store, uploads, location: location.clone() })
+        let directories = registered.and_then(|uploads| uploads.directories(url));
+        let (location, prefix) = (location.clone(), location.key().clone());
+        Ok(Self { store, uploads, directories, location, prefix })
+    }
+
+    /// Returns the same target, whose files go to another directory.
+    pub(super) fn at(&self, prefix: Path) -> Self {
+        Self { prefix, ..self.clone() }
     }
 
     /// Returns the target's name for messages.
@@ -64,7 +76,7 @@ impl UploadTarget {
     /// # Errors
     /// The path has segments that are not valid in a key.
     pub(super) fn key(&self, path: &str) -> tfrecord_shards::Result<Path> {
-        let prefix = self.location.key();
+        let prefix = &self.prefix;
         let separator = if prefix.as_ref().is_empty() { "" } else { "/" };
         Path::parse(format!("{prefix}{separator}{path}")).map_err(|error| {
             let (action, path) = ("name", self.out().join(path));
@@ -72,7 +84,7 @@ impl UploadTarget {
         })
     }
 
-    fn error(&self, action: &'static str, key: &Path, source: object_store::Error) -> ErrorKind {
+    pub(super) fn error(&self, action: &'static str, key: &Path, source: object_store::Error) -> ErrorKind {
         ErrorKind::Store { action, file: self.location.file_names().name(key), source }
     }
 
@@ -82,9 +94,12 @@ impl UploadTarget {
         let needs_manifest = mode == SaveMode::Overwrite || mode.keeps_set();
         let manifest = if needs_manifest { self.manifest().await? } else { None };
         let mut scan = PrefixScan::new(mode, manifest.as_ref());
-        let prefix = self.location.key();
+        let prefix = &self.prefix;
         let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
         while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
+            if file.location.filename().is_some_and(|name| name.starts_with(UNFINISHED)) {
+                continue;
+            }
             let Some(parts) = file.location.prefix_match(prefix) else { continue };
             let parts: Vec<_> = parts.collect();
             let path = parts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("/");
@@ -203,9 +218,9 @@ impl UploadTarget {
         }
     }
 
-    /// Copies a file to another path, both relative to the prefix.
-    pub(super) async fn copy_file(&self, from: &str, to: &str, file_bytes: u64) -> Result<()> {
-        let (from_key, to_key) = (self.key(from).map_err(shards_error)?, self.key(to).map_err(shards_error)?);
+    /// Copies a file of `place` to another path, both relative to their prefixes.
+    pub(super) async fn copy_file(&self, place: &Self, from: &str, to: &str, file_bytes: u64) -> Result<()> {
+        let (from_key, to_key) = (place.key(from).map_err(shards_error)?, self.key(to).map_err(shards_error)?);
         let Err(error) = self.store.copy(&from_key, &to_key).await else { return Ok(()) };
         // Another process of the run may have copied it, and then removed it.
         match error {
@@ -216,7 +231,7 @@ impl UploadTarget {
 
     /// Lists the files in a directory, by their paths relative to the prefix, with the time when each was put.
     pub(super) async fn list_directory(&self, directory: &str) -> Result<Vec<(String, DateTime<Utc>)>> {
-        let (prefix, directory) = (self.location.key(), self.key(directory).map_err(shards_error)?);
+        let (prefix, directory) = (&self.prefix, self.key(directory).map_err(shards_error)?);
         let mut files = self.store.list(Some(&directory));
         let mut found = Vec::new();
         while let Some(file) = files.try_next().await.map_err(|error| self.error("list", &directory, error))? {
@@ -230,7 +245,7 @@ impl UploadTarget {
 
     /// Returns the runs that have control objects below the prefix, each with the time when the newest was put.
     pub(super) async fn controlled_runs(&self) -> Result<BTreeMap<RunId, DateTime<Utc>>> {
-        let prefix = self.location.key();
+        let prefix = &self.prefix;
         let mut files = self.store.list((!prefix.as_ref().is_empty()).then_some(prefix));
         let mut found = BTreeMap::new();
         while let Some(file) = files.try_next().await.map_err(|error| self.error("list", prefix, error))? {
@@ -242,6 +257,13 @@ impl UploadTarget {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the time when the newest file below a path was written.
+    pub(super) async fn newest_below(&self, path: &Path) -> Result<Option<DateTime<Utc>>> {
+        let times = self.store.list(Some(path)).map_ok(|file| file.last_modified);
+        let newest = times.try_fold(None, async |newest, time| Ok(newest.max(Some(time)))).await;
+        Ok(newest.map_err(|error| self.error("list", path, error))?)
     }
 
     /// Starts the upload of a file.
@@ -305,19 +327,32 @@ impl UploadTarget {
         stream::iter(uploads).map(abort).buffer_unordered(MOST_AT_ONCE).fold(true, async |all, one| all && one).await
     }
 
+    /// Removes the files of uploads that are not completed.
+    pub(super) async fn remove_unfinished(&self) -> Result<()> {
+        let prefix = &self.prefix;
+        let is_unfinished = |key: &Path| key.filename().is_some_and(|name| name.starts_with(UNFINISHED));
+        let files = self.store.list(Some(prefix)).map_ok(|file| file.location);
+        let keys = files.try_filter(|key| future::ready(is_unfinished(key))).try_collect().await;
+        let keys: Vec<_> = keys.map_err(|error| self.error("list", prefix, error))?;
+        self.remove_keys(keys).await
+    }
+
     /// Removes existing files, given their paths relative to the prefix.
     ///
     /// # Errors
     /// The first failure. The other files are removed if possible.
     pub(super) async fn remove(&self, files: &[String]) -> Result<()> {
-        let keys: Vec<_> = files.iter().map(|file| self.key(file)).collect::<Result<_, _>>().map_err(shards_error)?;
+        self.remove_keys(files.iter().map(|file| self.key(file)).collect::<Result<_, _>>().map_err(shards_error)?).await
+    }
+
+    async fn remove_keys(&self, keys: Vec<Path>) -> Result<()> {
         let mut removed = self.store.delete_stream(stream::iter(keys.into_iter().map(Ok)).boxed());
         let mut result = Ok(());
         while let Some(key) = removed.next().await {
             match key {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) if result.is_ok() => {
-                    result = Err(self.error("remove files under", self.location.key(), error).into());
+                    result = Err(self.error("remove files under", &self.prefix, error).into());
                 }
                 Err(_) => {}
             }

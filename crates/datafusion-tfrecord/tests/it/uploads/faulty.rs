@@ -9,10 +9,12 @@ use datafusion::object_store::multipart::{MultipartStore, PartId};
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+use tfr_files::stores::{DirectoryStore, Found};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 /// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +27,18 @@ pub(crate) enum Request {
     PutPart,
     CompleteUpload,
     AbortUpload,
+    Find,
+    Make,
+    Rename,
+    Permit,
+    RemoveDirectory,
 }
 
 impl Request {
+    /// Those to a store that renames directories, too.
+    pub(crate) const OF_DIRECTORIES: [Self; 5] =
+        [Self::Find, Self::Make, Self::Rename, Self::Permit, Self::RemoveDirectory];
+
     pub(crate) const ALL: [Self; 8] = [
         Self::List,
         Self::Get,
@@ -61,6 +72,8 @@ pub(crate) enum Fault {
 pub(crate) struct FaultyStore {
     inner: InMemory,
     seen: Arc<Mutex<Seen>>,
+    /// Whether directories are renamed. The lock makes that one step for other requests.
+    directories: Option<Arc<RwLock<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +97,52 @@ impl FaultyStore {
     /// Creates a store with the same files and another fault.
     pub(crate) fn fork(&self, fault: Option<Fault>) -> Self {
         let seen = Seen { fault, ..Seen::default() };
-        Self { inner: self.inner.fork(), seen: Arc::new(Mutex::new(seen)) }
+        let directories = self.directories.as_ref().map(|_| Arc::default());
+        Self { inner: self.inner.fork(), seen: Arc::new(Mutex::new(seen)), directories }
+    }
+
+    /// Creates a store that renames directories.
+    pub(crate) fn of_directories() -> Self {
+        Self { directories: Some(Arc::default()), ..Self::default() }
+    }
+
+    pub(crate) fn has_directories(&self) -> bool {
+        self.directories.is_some()
+    }
+
+    /// Returns the keys that are not hidden, in order.
+    pub(crate) async fn visible_keys(&self) -> Result<Vec<String>> {
+        let is_visible = |key: &String| !key.split('/').any(|name| name.starts_with('.'));
+        Ok(self.keys().await?.into_iter().filter(is_visible).collect())
+    }
+
+    /// Waits until no directory is being renamed.
+    async fn at_rest(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        Some(Arc::clone(self.directories.as_ref()?).read_owned().await)
+    }
+
+    async fn below(&self, path: &Path) -> Result<Vec<ObjectMeta>> {
+        self.inner.list(Some(path)).try_collect().await
+    }
+
+    async fn rename_all(&self, from: &Path, to: &Path) -> Result<()> {
+        let lock = self.directories.as_ref().expect("a store of directories");
+        let _alone = lock.write().await;
+        let error = |path: &Path| (path.to_string(), "renamed".into());
+        if !self.below(to).await?.is_empty() {
+            let (path, source) = error(to);
+            return Err(Error::AlreadyExists { path, source });
+        }
+        let files = self.below(from).await?;
+        if files.is_empty() {
+            let (path, source) = error(from);
+            return Err(Error::NotFound { path, source });
+        }
+        for file in files {
+            let rest = file.location.as_ref().strip_prefix(from.as_ref()).expect("a file below it");
+            self.inner.rename(&file.location, &Path::parse(format!("{to}{rest}"))?).await?;
+        }
+        Ok(())
     }
 
     /// Creates a store over these files.
@@ -180,6 +238,7 @@ impl ObjectStore for FaultyStore {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let _at_rest = self.at_rest().await;
         self.meet(Request::Get, self.inner.get_opts(path, options)).await
     }
 
@@ -200,6 +259,14 @@ impl ObjectStore for FaultyStore {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         match self.fate(Request::List) {
+            Fate::Answered if self.has_directories() => {
+                let (store, prefix) = (self.clone(), prefix.cloned().unwrap_or_default());
+                let list = async move {
+                    let _at_rest = store.at_rest().await;
+                    Ok::<_, Error>(stream::iter(store.below(&prefix).await?.into_iter().map(Ok)))
+                };
+                stream::once(list).try_flatten().boxed()
+            }
             Fate::Answered => self.inner.list(prefix),
             _ => stream::once(async { Err(failure(Request::List)) }).boxed(),
         }
@@ -253,5 +320,58 @@ impl MultipartStore for FaultyStore {
             Ok(())
         };
         self.meet(Request::AbortUpload, abort).await
+    }
+}
+
+#[async_trait::async_trait]
+impl DirectoryStore for FaultyStore {
+    async fn found(&self, path: &Path) -> Result<Option<Found>> {
+        let found = async {
+            let _at_rest = self.at_rest().await;
+            if self.inner.head(path).await.is_ok() {
+                return Ok(Some(Found::File));
+            }
+            Ok((!self.below(path).await?.is_empty()).then_some(Found::Directory))
+        };
+        self.meet(Request::Find, found).await
+    }
+
+    async fn directories(&self, path: &Path) -> Result<Vec<ObjectMeta>> {
+        let listed = async {
+            let _at_rest = self.at_rest().await;
+            let mut found = Vec::new();
+            for location in self.inner.list_with_delimiter(Some(path)).await?.common_prefixes {
+                let below = self.below(&location).await?;
+                found.extend(below.into_iter().next().map(|file| ObjectMeta { location, ..file }));
+            }
+            Ok(found)
+        };
+        self.meet(Request::List, listed).await
+    }
+
+    /// A directory is there as soon as a file is in it.
+    async fn make_directory(&self, _: &Path) -> Result<()> {
+        self.meet(Request::Make, async { Ok(()) }).await
+    }
+
+    async fn rename_directory(&self, from: &Path, to: &Path) -> Result<()> {
+        self.meet(Request::Rename, self.rename_all(from, to)).await
+    }
+
+    async fn keep_permissions(&self, of: &Path, to: &Path) -> Result<()> {
+        let keep = async {
+            assert!(!self.below(to).await?.is_empty(), "{of}: the permissions are those of nothing");
+            Ok(())
+        };
+        self.meet(Request::Permit, keep).await
+    }
+
+    async fn remove_directory(&self, path: &Path) -> Result<()> {
+        let remove = async {
+            let files = self.below(path).await?.into_iter().map(|file| Ok(file.location));
+            self.inner.delete_stream(stream::iter(files.collect::<Vec<_>>()).boxed()).try_collect::<Vec<_>>().await?;
+            Ok(())
+        };
+        self.meet(Request::RemoveDirectory, remove).await
     }
 }

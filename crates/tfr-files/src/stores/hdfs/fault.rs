@@ -13,6 +13,8 @@ use crate::stores::wire::Refusal;
 pub(super) enum Fault {
     /// There is no such file or directory.
     NotFound,
+    /// There is such a file or directory already.
+    Exists,
     /// The user may not do this.
     Denied(Answer),
     /// The namenode requires credentials, and these could not be obtained.
@@ -45,6 +47,7 @@ impl Fault {
         let path = path.to_owned();
         match self {
             Self::NotFound => Client::NotFound { path, source: "it does not exist".into() },
+            Self::Exists => Client::AlreadyExists { path, source: "it exists".into() },
             Self::Changed => Client::Precondition { path, source: "the file changed".into() },
             fault => Client::Generic { store: "HDFS", source: Box::new(Refusal::from(fault)) },
         }
@@ -62,6 +65,8 @@ impl Fault {
         };
         match name {
             "FileNotFoundException" | "ParentNotDirectoryException" => Self::NotFound,
+            "FileAlreadyExistsException" => Self::Exists,
+            _ if line.contains("destination directory is not empty") => Self::Exists,
             "AccessControlException" | "AuthorizationException" | "InvalidToken" | "SnapshotAccessControlException" => {
                 Self::Denied(answer())
             }
@@ -71,6 +76,10 @@ impl Fault {
             | "SafeModeException"
             | "ObserverRetryOnActiveException"
             | "NoNamenodesAvailableException"
+            // Of a file that is being closed for another writer.
+            | "AlreadyBeingCreatedException"
+            | "RecoveryInProgressException"
+            | "NotReplicatedYetException"
             | "ServerNotRunningYetException" => Self::NotReady(answer()),
             _ => Self::Failed(answer().to_string()),
         }
@@ -107,6 +116,9 @@ impl From<HdfsError> for Fault {
             HdfsError::UnsupportedFeature(text) if text.contains("encryption zone") => {
                 Self::Failed("the file is in an encryption zone, which is not supported".to_owned())
             }
+            HdfsError::AlreadyExists(_) => Self::Exists,
+            // No datanode has confirmed the last block in time.
+            HdfsError::OperationFailed(text) if text.contains("complete file") => Self::Lost(text),
             HdfsError::InvalidRPCResponse(error) => {
                 Self::Failed(format!("the answer is not one of a namenode: {error}"))
             }
@@ -132,7 +144,7 @@ impl From<Fault> for Refusal {
             Fault::NotReady(answer) => Self::Answer(answer),
             Fault::Unreachable(reason) | Fault::Unknown(reason) => Self::Unreachable(reason),
             Fault::BeingWritten(path) => Self::BeingWritten(path),
-            fault @ (Fault::NotFound | Fault::Changed | Fault::Lost(_) | Fault::Failed(_)) => {
+            fault @ (Fault::NotFound | Fault::Exists | Fault::Changed | Fault::Lost(_) | Fault::Failed(_)) => {
                 Self::Failed(fault.to_string())
             }
         }
@@ -143,6 +155,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound => f.write_str("it does not exist"),
+            Self::Exists => f.write_str("it exists already"),
             Self::Changed => f.write_str("the file changed"),
             Self::BeingWritten(path) => write!(f, "{path} is still being written"),
             Self::Denied(answer) | Self::NotReady(answer) => answer.fmt(f),

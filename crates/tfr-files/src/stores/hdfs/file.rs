@@ -26,7 +26,7 @@ pub(super) struct OpenFile {
 
 /// Returns the version of a file. The client does not pass on its number in the namenode: the modification time, in
 /// milliseconds, and the length distinguish it.
-fn tag_of(status: &FileStatus) -> String {
+pub(super) fn tag_of(status: &FileStatus) -> String {
     format!("{:x}-{:x}", status.modification_time, status.length)
 }
 
@@ -36,11 +36,16 @@ pub(super) fn meta_of(status: &FileStatus, location: Path) -> Result<ObjectMeta,
     if status.blocksize == Some(0) {
         return Err(Fault::Failed(format!("{} is a symbolic link, which is not supported", status.path)));
     }
+    Ok(ObjectMeta { e_tag: Some(tag_of(status)), ..directory_meta(status, location)? })
+}
+
+/// Returns the description of a directory.
+pub(super) fn directory_meta(status: &FileStatus, location: Path) -> Result<ObjectMeta, Fault> {
     let modified = i64::try_from(status.modification_time).ok().and_then(DateTime::from_timestamp_millis);
     let last_modified = modified.ok_or_else(|| {
         Fault::Failed(format!("{} was modified at {}, which is not a time", status.path, status.modification_time))
     })?;
-    Ok(ObjectMeta { location, last_modified, size: status.length as u64, e_tag: Some(tag_of(status)), version: None })
+    Ok(ObjectMeta { location, last_modified, size: status.length as u64, e_tag: None, version: None })
 }
 
 /// The data units and parity units of Hadoop's policies of erasure coding, which all have the same size of cells.

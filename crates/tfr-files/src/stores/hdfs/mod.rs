@@ -1,9 +1,9 @@
 //! HDFS, with a client that implements the protocols itself: it needs neither Java nor native libraries.
 //!
-//! [`Hdfs`] reads; nothing is written. It takes from the client nothing on trust that can be compared: the length of
+//! [`Hdfs`] takes from the client nothing on trust that can be compared: the length of
 //! a file as its status, its blocks and the sum of its answers have it, and its version from the listing to the last
 //! byte. Settings are in [`configuration`], limits and retries in [`namespace`], directories in [`mounts`], and an open
-//! file in [`file`].
+//! file in [`file`]. What writes is in [`write`] and [`uploads`].
 
 mod configuration;
 mod fault;
@@ -11,8 +11,10 @@ mod file;
 mod mounts;
 mod namespace;
 mod place;
+mod uploads;
+mod write;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +25,9 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, Result, coalesce_ranges,
+    Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartId,
+    MultipartUpload, OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, coalesce_ranges,
 };
 use url::Url;
 
@@ -34,6 +36,7 @@ use self::fault::Fault;
 use self::file::{OpenFile, meta_of};
 use self::mounts::{Mount, Mounts};
 use self::namespace::Namespace;
+use self::uploads::Sent;
 use super::cloud::Built;
 use super::connection::Patience;
 use super::environment::Environment;
@@ -43,12 +46,17 @@ use crate::unchanged::store::range_of;
 /// Number of files that stay open, each with the list of its blocks: some hundred bytes for a block.
 const MOST_OPEN: usize = 1024;
 
+/// Number of files that are removed at the same time.
+const REMOVALS: usize = 16;
+
 /// A file system of HDFS, or one of mounts (`viewfs`).
 pub(super) struct Hdfs {
     url: String,
     mounts: Arc<Mounts>,
     /// The files that were opened last, with their locations.
     open: Mutex<VecDeque<(Path, Arc<OpenFile>)>>,
+    /// The uploads of this process, by their ids.
+    uploads: Mutex<HashMap<MultipartId, Arc<Sent>>>,
 }
 
 /// Creates the file system of an `hdfs` or `viewfs` URL.
@@ -90,7 +98,9 @@ pub(super) fn hdfs(url: &Url, environment: &Environment, patience: Patience) -> 
     let user = user.map(|user| format!(" as {user}")).unwrap_or_default();
     let summary = format!("namenodes {}, {method}{user}", addresses.join(" "));
     let shown = url.as_str().trim_end_matches('/').to_owned();
-    Ok(Built { store: Hdfs { url: shown, mounts: Arc::new(Mounts(mounts)), open: Mutex::default() }, summary })
+    let store =
+        Hdfs { url: shown, mounts: Arc::new(Mounts(mounts)), open: Mutex::default(), uploads: Mutex::default() };
+    Ok(Built { store, summary })
 }
 
 /// Returns the path of a URL, without a slash at its end.
@@ -192,20 +202,34 @@ impl ObjectStore for Hdfs {
         self.mounts.list(&directory).await.map_err(|fault| fault.at(directory.as_ref()))
     }
 
-    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        not_implemented("put")
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.put(location, payload, options.mode).await.map_err(|fault| fault.at(location.as_ref()))
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
         not_implemented("put_multipart")
     }
 
-    fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        stream::once(async { not_implemented("delete") }).boxed()
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let mounts = Arc::clone(&self.mounts);
+        let remove = move |location: Result<Path>| {
+            let mounts = Arc::clone(&mounts);
+            async move {
+                let location = location?;
+                let removed = match mounts.place(&location) {
+                    Ok(place) => place.remove(false).await,
+                    Err(fault) => Err(fault),
+                };
+                removed.map(|()| location.clone()).map_err(|fault| fault.at(location.as_ref()))
+            }
+        };
+        locations.map(remove).buffered(REMOVALS).boxed()
     }
 
-    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        not_implemented("copy")
+    /// Copies a small file.
+    async fn copy_opts(&self, from: &Path, to: &Path, _: CopyOptions) -> Result<()> {
+        let content = self.get(from).await?.bytes().await?;
+        self.put(to, content.into(), PutMode::Overwrite).await.map(drop).map_err(|fault| fault.at(to.as_ref()))
     }
 
     async fn rename_opts(&self, _: &Path, _: &Path, _: RenameOptions) -> Result<()> {

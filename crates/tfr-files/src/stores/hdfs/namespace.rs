@@ -47,6 +47,12 @@ impl Namespace {
         &self.patience
     }
 
+    /// Returns the permissions that new files and directories do not get.
+    pub(super) fn umask(&self) -> u32 {
+        let mode = self.configuration.get("fs.permissions.umask-mode");
+        mode.and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or(0o022)
+    }
+
     /// Sends a request, and repeats it if the reason of its failure may pass.
     pub(super) async fn request<T, A>(&self, ask: impl Fn(Client) -> A) -> Result<T, Fault>
     where
@@ -104,7 +110,7 @@ impl Namespace {
         }
     }
 
-    async fn client(&self) -> Result<Client, Fault> {
+    pub(super) async fn client(&self) -> Result<Client, Fault> {
         let mut client = self.client.lock().await;
         if let Some(client) = &*client {
             return Ok(client.clone());

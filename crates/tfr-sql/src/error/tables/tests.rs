@@ -29,12 +29,7 @@ fn table_errors_have_hints() {
     insta::assert_snapshot!(shown(ErrorKind::NoUploads { url: "https://host/shards/".to_owned() }), @r"
     cannot write to https://host/shards/: readers would see shards before the set is complete
 
-    hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
-    ");
-    insta::assert_snapshot!(shown(ErrorKind::NoUploads { url: "hdfs://node/shards/".to_owned() }), @r"
-    cannot write to hdfs://node/shards/: readers would see shards before the set is complete
-
-    hint: write to a local directory, copy it with hdfs dfs -put to a name beside the target, and rename it with hdfs dfs -mv
+    hint: write to S3, Google Cloud Storage, Azure, HDFS or a local directory, and copy the directory as a whole
     ");
     let instead = "write a new set with COPY (query) TO 'directory' STORED AS TFRECORD";
     insta::assert_snapshot!(shown(ErrorKind::Unsupported { what: "INSERT INTO", instead }), @r"
