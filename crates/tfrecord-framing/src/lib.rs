@@ -24,6 +24,7 @@
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //! | checksum a file | [`crc32c()`], [`crc32c_append`] |
+//! | the layout of ArrayRecord files | [`array_record`] |
 //!
 //! This crate does not interpret records, starts no thread and opens no file.
 //!
@@ -49,6 +50,7 @@
 //! # }
 //! ```
 
+pub mod array_record;
 mod boxed_error;
 mod compression;
 mod crc;
