@@ -17,11 +17,14 @@
 //! | part | where |
 //! |---|---|
 //! | constants, hash, headers, positions, varints, messages | `layout` |
+//! | [`ArrayRecordWriter`], and [`ChunkEncoder`] for chunks that are compressed on other threads | `writer` |
 
 mod layout;
+mod writer;
 
 pub use layout::{
     BLOCK_HEADER_LEN, BLOCK_LEN, BlockHeader, CHUNK_HEADER_LEN, ChunkEntry, ChunkHeader, ChunkKind, CodecMark,
     FooterMetadata, LayoutError, MAGIC, Postscript, SIGNATURE, add_block_headers, chunk_end, hash, is_chunk_boundary,
     push_varint, split_varint,
 };
+pub use writer::{ArrayRecordWriter, ChunkCodec, ChunkEncoder, ChunkOptions, EncodedChunk, UnknownChunkCodec};
