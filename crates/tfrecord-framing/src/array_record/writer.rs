@@ -74,6 +74,9 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
+    /// The most records of a chunk that an option takes, 65,536: a reader decodes a chunk as a whole.
+    pub const MAX_GROUP_SIZE: NonZeroU32 = NonZeroU32::MIN.saturating_add((1 << 16) - 1);
+
     /// Returns the options as Google's writer records them in the footer.
     fn text(&self) -> String {
         let codec = match self.codec {
@@ -107,33 +110,34 @@ impl Group {
     }
 }
 
-/// Encodes chunks, on any thread.
-struct Encoder(Option<Compressor<'static>>);
+/// Encodes chunks.
+struct Encoder {
+    codec: ChunkCodec,
+    /// Created for the first chunk.
+    zstd: Option<Compressor<'static>>,
+}
 
 impl Encoder {
-    fn new(codec: ChunkCodec) -> io::Result<Self> {
-        Ok(Self(match codec {
-            ChunkCodec::None => None,
-            ChunkCodec::Zstd => {
-                let mut compressor = Compressor::new(ZSTD.0)?;
-                compressor.set_parameter(CParameter::WindowLog(ZSTD.1))?;
-                Some(compressor)
-            }
-        }))
+    const fn new(codec: ChunkCodec) -> Self {
+        Self { codec, zstd: None }
     }
 
     /// Replaces `chunk` by the header and the data of a chunk.
     fn encode(&mut self, records: u64, sizes: &[u8], values: &[u8], chunk: &mut Vec<u8>) -> io::Result<ChunkHeader> {
         chunk.clear();
         chunk.extend_from_slice(&[0; CHUNK_HEADER_LEN]);
-        match &mut self.0 {
-            None => {
+        match self.codec {
+            ChunkCodec::None => {
                 chunk.push(CodecMark::None.mark());
                 push_varint(chunk, sizes.len() as u64);
                 chunk.extend_from_slice(sizes);
                 chunk.extend_from_slice(values);
             }
-            Some(compressor) => {
+            ChunkCodec::Zstd => {
+                let compressor = match &mut self.zstd {
+                    Some(compressor) => compressor,
+                    none => none.insert(compressor()?),
+                };
                 chunk.push(CodecMark::Zstd.mark());
                 let mut prefixed = Vec::new();
                 push_varint(&mut prefixed, sizes.len() as u64);
@@ -148,6 +152,12 @@ impl Encoder {
         chunk[..CHUNK_HEADER_LEN].copy_from_slice(&header.encode());
         Ok(header)
     }
+}
+
+fn compressor() -> io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(ZSTD.0)?;
+    compressor.set_parameter(CParameter::WindowLog(ZSTD.1))?;
+    Ok(compressor)
 }
 
 /// Encodes chunks of records, on any thread, for [`ArrayRecordWriter::write_chunk`].
@@ -166,11 +176,8 @@ pub struct EncodedChunk {
 
 impl ChunkEncoder {
     /// Creates an encoder of chunks that are compressed in this way.
-    ///
-    /// # Errors
-    /// If there is no memory for the codec.
-    pub fn new(codec: ChunkCodec) -> io::Result<Self> {
-        Ok(Self { encoder: Encoder::new(codec)?, group: Group::default() })
+    pub fn new(codec: ChunkCodec) -> Self {
+        Self { encoder: Encoder::new(codec), group: Group::default() }
     }
 
     /// Encodes records as a chunk.
@@ -203,7 +210,7 @@ impl fmt::Debug for ChunkEncoder {
 /// use tfrecord_framing::array_record::{ArrayRecordWriter, ChunkOptions, SIGNATURE};
 ///
 /// # fn main() -> std::io::Result<()> {
-/// let mut writer = ArrayRecordWriter::new(Vec::new(), ChunkOptions::default())?;
+/// let mut writer = ArrayRecordWriter::new(Vec::new(), ChunkOptions::default());
 /// writer.write_record(b"a record")?;
 /// let file = writer.finish()?;
 /// assert_eq!(file.len(), 128 << 10);
@@ -232,14 +239,11 @@ pub struct ArrayRecordWriter<W: Write> {
 
 impl<W: Write> ArrayRecordWriter<W> {
     /// Creates a writer of a file.
-    ///
-    /// # Errors
-    /// If there is no memory for the codec.
-    pub fn new(inner: W, options: ChunkOptions) -> io::Result<Self> {
+    pub fn new(inner: W, options: ChunkOptions) -> Self {
         let mut writer = Self {
             inner,
             options,
-            encoder: Encoder::new(options.codec)?,
+            encoder: Encoder::new(options.codec),
             buffer: Vec::new(),
             position: 0,
             group: Group::default(),
@@ -250,8 +254,8 @@ impl<W: Write> ArrayRecordWriter<W> {
         };
         let signature = ChunkHeader::of(ChunkKind::Signature, 0, 0, &[]);
         writer.chunk.extend_from_slice(&signature.encode());
-        writer.put(&signature)?;
-        Ok(writer)
+        writer.buffer(&signature);
+        writer
     }
 
     /// Returns the options.
@@ -314,7 +318,8 @@ impl<W: Write> ArrayRecordWriter<W> {
         group.clear();
         let postscript = Postscript { footer }.encode();
         (0..Postscript::COPIES).for_each(|_| group.push(&postscript));
-        let header = Encoder(None).encode(group.records, &group.sizes, &group.values, &mut self.chunk)?;
+        let header =
+            Encoder::new(ChunkCodec::None).encode(group.records, &group.sizes, &group.values, &mut self.chunk)?;
         self.put(&header)?;
         self.pad_to_block()?;
         self.inner.write_all(&self.buffer)?;
@@ -361,8 +366,18 @@ impl<W: Write> ArrayRecordWriter<W> {
         self.put(&header)
     }
 
-    /// Puts the chunk that was encoded last, with the headers of the blocks that it is in, and its padding.
+    /// Writes the chunk that was encoded last.
     fn put(&mut self, header: &ChunkHeader) -> io::Result<()> {
+        self.buffer(header);
+        if self.buffer.len() >= BUFFER_LEN {
+            self.inner.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Buffers the chunk that was encoded last, with the headers of the blocks that it is in, and its padding.
+    fn buffer(&mut self, header: &ChunkHeader) {
         let begin = self.position;
         let end = chunk_end(header, begin);
         let mut bytes = self.chunk.as_slice();
@@ -383,11 +398,6 @@ impl<W: Write> ArrayRecordWriter<W> {
                 bytes = later;
             }
         }
-        if self.buffer.len() >= BUFFER_LEN {
-            self.inner.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
-        Ok(())
     }
 }
 

@@ -45,7 +45,7 @@ use self::buffer::PartBuffers;
 use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::{Begun, Running};
-use crate::error::{outside_error, shards_error};
+use crate::error::{self, outside_error, shards_error};
 use tfr_files::Location;
 
 pub(crate) use self::control::{ControlArea, end_dead_runs};
@@ -92,8 +92,11 @@ struct UploadAttempt {
 }
 
 /// Returns the suffix of shards that are written next to a set, or to a new one.
-fn suffix(current: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
-    current.map_or(options.compression.suffix(), |current| current.manifest.suffix())
+fn suffix(current: Option<&StoredManifest>, options: &WriteOptions) -> Result<&'static str> {
+    match current {
+        Some(current) => Ok(current.manifest.suffix()),
+        None => Ok(options.framing().map_err(error::ErrorKind::from)?.suffix()),
+    }
 }
 
 impl UploadSet {
@@ -118,7 +121,7 @@ impl UploadSet {
         };
         // Old and new files exist next to each other for a while.
         let identity = (RunId::new(), !is_vacant, current);
-        let suffix = suffix(identity.2.as_ref(), options);
+        let suffix = suffix(identity.2.as_ref(), options)?;
         Ok(Begun::Run(Arc::new(Self::new(place, identity, suffix, None, options, context, running))))
     }
 
@@ -189,7 +192,7 @@ impl UploadSet {
                 return Err(shards_error(ErrorKind::Superseded { path: control.place.out() }.into()));
             }
         }
-        let suffix = suffix(current.as_ref(), options);
+        let suffix = suffix(current.as_ref(), options)?;
         let current = current.filter(|_| created.is_some());
         let (place, identity) = (control.place.clone(), (at.run.clone(), at.own_names, current));
         let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));

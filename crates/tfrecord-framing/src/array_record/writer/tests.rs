@@ -13,7 +13,7 @@ fn options(group_size: u32, codec: ChunkCodec) -> ChunkOptions {
 }
 
 fn written(records: &[Vec<u8>], options: ChunkOptions) -> Vec<u8> {
-    let mut writer = ArrayRecordWriter::new(Vec::new(), options).expect("a writer");
+    let mut writer = ArrayRecordWriter::new(Vec::new(), options);
     records.iter().try_for_each(|record| writer.write_record(record)).expect("a Vec takes every byte");
     writer.finish().expect("a Vec takes every byte")
 }
@@ -180,8 +180,8 @@ fn array_record_chunks_may_be_encoded_elsewhere() {
     let all: Vec<_> = (0..100).map(|at| record(at, at * 50)).collect();
     for codec in [ChunkCodec::None, ChunkCodec::Zstd] {
         let options = options(10, codec);
-        let mut writer = ArrayRecordWriter::new(Vec::new(), options).expect("a writer");
-        let mut encoder = ChunkEncoder::new(codec).expect("an encoder");
+        let mut writer = ArrayRecordWriter::new(Vec::new(), options);
+        let mut encoder = ChunkEncoder::new(codec);
         all[..20].iter().try_for_each(|record| writer.write_record(record)).expect("written");
         assert!(writer.is_at_chunk());
         for group in all[20..90].chunks(10) {

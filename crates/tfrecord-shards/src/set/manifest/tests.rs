@@ -23,7 +23,7 @@ fn description() -> SetDescription {
     let mut description = SetDescription::new(&mapping, &options).unwrap();
     description.query = Some("SELECT * FROM t".to_owned());
     description.inputs = vec!["t.parquet".to_owned()];
-    description.compression = Compression::Gzip;
+    description.framing = Compression::Gzip.into();
     description.options.insert("level".to_owned(), json!(6));
     description
 }
