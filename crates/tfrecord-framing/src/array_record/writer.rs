@@ -382,7 +382,7 @@ impl<W: Write> ArrayRecordWriter<W> {
         let end = chunk_end(header, begin);
         let mut bytes = self.chunk.as_slice();
         while self.position < end {
-            if self.position % BLOCK_LEN == 0 {
+            if self.position.is_multiple_of(BLOCK_LEN) {
                 let block = BlockHeader { previous: self.position - begin, next: end - self.position };
                 self.buffer.extend_from_slice(&block.encode());
                 self.position += BLOCK_HEADER_LEN as u64;

@@ -83,7 +83,7 @@ fn array_record_positions_match_a_walk() {
         for len in (1..200).chain(BLOCK_LEN - 200..BLOCK_LEN + 200).chain([3 * BLOCK_LEN]) {
             let (mut position, mut left) = (begin, len);
             while left > 0 {
-                if position % BLOCK_LEN == 0 {
+                if position.is_multiple_of(BLOCK_LEN) {
                     position += BLOCK_HEADER_LEN as u64;
                 }
                 let step = left.min(BLOCK_LEN - position % BLOCK_LEN);

@@ -70,7 +70,7 @@ fn read(file: &[u8]) -> Vec<Found> {
         let mut take = |len: usize| {
             let mut bytes = Vec::with_capacity(len);
             while bytes.len() < len {
-                if position % (1 << 16) == 0 {
+                if position.is_multiple_of(1 << 16) {
                     let header = file[position..].first_chunk().expect("a block header");
                     blocks.push((position as u64, BlockHeader::decode(header).expect("sound")));
                     position += 24;
@@ -99,7 +99,7 @@ fn read(file: &[u8]) -> Vec<Found> {
 
 /// Takes a byte of padding.
 fn take_one(file: &[u8], position: &mut usize, blocks: &mut Vec<(u64, BlockHeader)>) {
-    if *position % (1 << 16) == 0 {
+    if position.is_multiple_of(1 << 16) {
         let header = file[*position..].first_chunk().expect("a block header");
         blocks.push((*position as u64, BlockHeader::decode(header).expect("sound")));
         *position += 24;
