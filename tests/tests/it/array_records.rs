@@ -144,7 +144,22 @@ fn array_record_rejects_what_it_does_not_have() {
         refused(&["--group-size", "2"]),
         refused(&["--record-format", "tfrecord", "--group-size", "2"]),
         refused(&["--record-format", "riegeli"]),
-    ], @"");
+    ], @r#"
+    [
+        "error: --compression gzip cannot be used with --record-format array_record, which has none or zstd",
+        "error: invalid value 'brotli' for '--compression <NAME>': expected none, gzip or zlib, or zstd with array_record",
+        "error: --level needs --compression gzip or --compression zlib",
+        "error: invalid value '0' for '--group-size <N>': expected a number from 1 to 65536",
+        "error: invalid value '65537' for '--group-size <N>': expected a number from 1 to 65536",
+        "error: --emit index cannot be used with --record-format array_record: its files have an index themselves",
+        "error: --emit parse-fn cannot be used with --record-format array_record: the module reads TFRecord",
+        "error: the argument '--record-format <FORMAT>' is for shards of records and cannot be used with '--layout snapshot'",
+        "error: --compression zstd cannot be used with --record-format tfrecord, which has none, gzip or zlib",
+        "error: the following required arguments were not provided:",
+        "error: --group-size needs --record-format array_record: only its files have groups of records",
+        "error: invalid value 'riegeli' for '--record-format <FORMAT>': expected tfrecord or array_record",
+    ]
+    "#);
 }
 
 #[test]

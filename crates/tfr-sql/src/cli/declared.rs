@@ -251,7 +251,7 @@ const MORE: [(&str, &str); 14] = [
         "compression",
         "The name of the files ends in .gz for gzip and in .deflate for zlib, which is what Hadoop and Spark call it. Their \
          names are accepted too: --codec, deflate, GzipCodec, org.apache.hadoop.io.compress.DefaultCodec. With \
-         --record-format array_record, zstd compresses each chunk.",
+         --record-format array_record: none, or zstd, which compresses each chunk.",
     ),
     (
         "mode",

@@ -297,6 +297,15 @@ fn newer_minor_versions_are_read_and_newer_major_ones_refused() {
 }
 
 #[test]
+fn manifest_rejects_unknown_record_formats() {
+    let mut json: Value = serde_json::to_value(manifest()).unwrap();
+    json["record_format"] = json!("parquet");
+    let error = read(&json).unwrap_err();
+    let ErrorKind::ManifestSyntax { source, .. } = error.kind() else { panic!("{error}") };
+    assert!(source.to_string().contains("unknown record format \"parquet\""), "{source}");
+}
+
+#[test]
 fn manifest_rejects_contradictions() {
     let spoiled = |pointer: &str, value: Value| {
         let mut json = serde_json::to_value(manifest()).unwrap();
