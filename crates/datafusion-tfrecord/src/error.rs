@@ -4,7 +4,7 @@ use std::io;
 
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
-use tfrecord_framing::Position;
+use tfrecord_framing::{FramingConflict, Position};
 use tfrecord_shards::{Disagreement, MissingParts, NULL_PARTITION};
 
 use crate::read::similar::listed;
@@ -221,6 +221,9 @@ pub enum ErrorKind {
         /// The number of rows already in the set.
         rows: u64,
     },
+    /// The record format does not have the compression or the group size.
+    #[error(transparent)]
+    Framing(#[from] FramingConflict),
     /// The options do not permit a saved dataset.
     #[error("a saved dataset of tf.data {problem}")]
     SnapshotOptions {

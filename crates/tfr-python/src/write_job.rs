@@ -1,7 +1,7 @@
 //! `WriteJob` and `TaskWriter`: a shard set that tasks in several processes write.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,8 @@ use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
 use rayon::ThreadPoolBuilder;
 use serde::{Deserialize, Serialize};
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::array_record::{ChunkCodec, ChunkOptions};
+use tfrecord_framing::{Compression, Framing, Level, RecordFormat};
 use tfrecord_shards::{
     AttemptId, ErrorKind, LocalCommit, RunId, SaveMode, SchemaDescription, ShardedWriterBuilder, Sharding,
     SharedStaging, TaskWriter,
@@ -39,6 +40,8 @@ struct Settings {
     schema: SchemaDescription,
     mapping: MappingOptions,
     sharding: Sharding,
+    record_format: String,
+    group_size: Option<NonZeroU32>,
     compression: String,
     level: Option<u32>,
     prefix: String,
@@ -61,7 +64,8 @@ impl PyWriteJob {
     #[classmethod]
     #[pyo3(signature = (
         out, schema, *, shard_rows=None, shard_size=None, compression=None, level=None, prefix="part", mode="error",
-        mapping=None, null=None, record_type=None, sequence=Vec::new(), separator=None, strict=false, index=false
+        mapping=None, null=None, record_type=None, sequence=Vec::new(), separator=None, strict=false, index=false,
+        record_format="tfrecord", group_size=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments")]
     fn start(
@@ -82,6 +86,8 @@ impl PyWriteJob {
         separator: Option<&str>,
         strict: bool,
         index: bool,
+        record_format: &str,
+        group_size: Option<u32>,
     ) -> PyResult<Self> {
         let mut options = MappingOptions::default().with_strict(strict);
         for (column, rule) in mapping.unwrap_or_default() {
@@ -105,6 +111,8 @@ impl PyWriteJob {
             schema,
             mapping: options,
             sharding: sharding(shard_rows, shard_size)?,
+            record_format: record_format.to_owned(),
+            group_size: group_size.map(size_of_groups).transpose()?,
             compression: compression.unwrap_or("none").to_owned(),
             level,
             prefix: prefix.to_owned(),
@@ -232,7 +240,11 @@ impl PyTaskWriter {
 
 impl Settings {
     fn builder(&self) -> Result<ShardedWriterBuilder> {
-        let compression: Compression = self.compression.parse().map_err(|error| usage("compression", &error))?;
+        let format: RecordFormat = self.record_format.parse().map_err(|error| usage("record_format", &error))?;
+        let (compression, codec) = match self.compression.parse::<Compression>() {
+            Ok(compression) => (compression, ChunkCodec::None),
+            Err(error) => (Compression::None, self.compression.parse().map_err(|_| usage("compression", &error))?),
+        };
         let level = match self.level {
             Some(_) if compression == Compression::None => {
                 return Err(Failure::usage("level needs compression".to_owned()));
@@ -240,6 +252,12 @@ impl Settings {
             Some(level) => Level::try_from(level).map_err(|error| usage("level", &error))?,
             None => Level::default(),
         };
+        let of_chunks = (codec, self.group_size);
+        let framing = Framing::try_new(format, (compression, level), of_chunks);
+        let framing = framing.map_err(|conflict| Failure::usage(conflict.to_string()))?;
+        if self.indexed && format != RecordFormat::TfRecord {
+            return Err(Failure::usage(format!("an index is for shards of record format tfrecord, found {format}")));
+        }
         if self.indexed && compression != Compression::None {
             let found = format!("an index is for uncompressed shards, found compression {compression}");
             return Err(Failure::usage(found));
@@ -247,11 +265,18 @@ impl Settings {
         Ok(ShardedWriterBuilder::new(self.schema.to_schema()?)
             .with_mapping(self.mapping.clone())
             .with_sharding(self.sharding)
-            .with_compression(compression, level)
+            .with_framing(framing)
             .with_prefix(&self.prefix)
             .with_mode(self.mode)
             .with_indexes(self.indexed))
     }
+}
+
+/// Returns the number of records of a chunk.
+fn size_of_groups(records: u32) -> Result<NonZeroU32> {
+    let most = ChunkOptions::MAX_GROUP_SIZE;
+    let size = NonZeroU32::new(records).filter(|size| *size <= most);
+    size.ok_or_else(|| Failure::usage(format!("group_size is {records}, expected 1 to {most}")))
 }
 
 /// Returns how a task assigns its rows to shards.

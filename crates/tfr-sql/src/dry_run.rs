@@ -226,18 +226,20 @@ impl Group<'_> {
     }
 
     fn first_shard(&self) -> String {
-        let WriteOptions { out, compression, partition_by, .. } = &self.plan.options;
-        let (prefix, compression) = (self.prefix.to_owned(), *compression);
+        let WriteOptions { out, partition_by, .. } = &self.plan.options;
+        // A conflict was reported when the write was planned.
+        let framing = self.plan.options.framing().unwrap_or_default();
+        let (prefix, format, compression) = (self.prefix.to_owned(), framing.format(), framing.compression());
         let name = match self.sharding {
             Sharding::Count(total) if partition_by.is_empty() => {
-                ShardName { prefix, index: 0, total: total.get(), compression }.to_string()
+                ShardName { prefix, index: 0, total: total.get(), format, compression }.to_string()
             }
             // In an object store, names are final before the number of shards is known, unless all rows are sorted
             // first.
             _ if out.local().is_none() && !self.plan.is_sorted() => {
-                ObjectNames { prefix, total: None, suffix: compression.suffix(), run: None }.name(0, 0)
+                ObjectNames { prefix, total: None, suffix: framing.suffix(), run: None }.name(0, 0)
             }
-            _ => format!("{prefix}-00000-of-?????.tfrecord{}", compression.suffix()),
+            _ => format!("{prefix}-00000-of-?????{}", framing.suffix()),
         };
         partition_by.iter().map(|column| format!("{column}=.../")).chain([name]).collect()
     }

@@ -68,8 +68,8 @@ fn rewrite_options(shards: &Declared<Moving>) -> RewriteOptions {
     let write = shards.options();
     let mut options = RewriteOptions::default();
     options.sharding = write.sharding;
-    options.compression = write.compression;
-    options.level = write.level;
+    // A conflict was reported with the arguments.
+    options.framing = write.framing().unwrap_or_default();
     options.prefix = write.prefix;
     options.mode = write.mode;
     options

@@ -1,4 +1,4 @@
-//! Reads and writes TFRecord files.
+//! Reads and writes TFRecord files, and writes ArrayRecord files.
 //!
 //! A TFRecord file is a sequence of frames, with nothing before, between or after them. A frame is a record (any
 //! bytes; usually a serialized `tf.train.Example`) with 16 bytes around it. All integers are little-endian:
@@ -24,6 +24,8 @@
 //! | frame a record in a buffer, its payload written in place | [`append_record`], [`seal_record`] |
 //! | compress framed records on another thread | [`gzip_member`] |
 //! | checksum a file | [`crc32c()`], [`crc32c_append`] |
+//! | choose between TFRecord and ArrayRecord | [`Framing`], [`RecordFormat`] |
+//! | write records to an ArrayRecord file | [`ArrayRecordWriter`](array_record::ArrayRecordWriter) |
 //!
 //! This crate does not interpret records, starts no thread and opens no file.
 //!
@@ -49,12 +51,14 @@
 //! # }
 //! ```
 
+pub mod array_record;
 mod boxed_error;
 mod compression;
 mod crc;
 mod decoder;
 mod error;
 mod frame;
+mod framing;
 mod inflate;
 mod reader;
 mod records;
@@ -67,6 +71,7 @@ pub use crc::{CrcPolicy, UnknownCrcPolicy, crc32c, crc32c_append, mask_crc, mask
 pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};
 pub use frame::{FOOTER_LEN, HEADER_LEN, MAX_RECORD_LEN, append_record, frame_header, frame_len, seal_record};
+pub use framing::{Framing, FramingConflict, RecordFormat, UnknownRecordFormat};
 pub use reader::RecordReader;
 pub use records::{Frames, Records};
 pub use scanner::{Damage, DamageKind, RecordScanner};

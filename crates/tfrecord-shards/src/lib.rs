@@ -83,8 +83,8 @@ pub use set::file_names::{is_hidden, is_record_file, is_sidecar, is_sidecar_of_t
 pub use set::format_version::{FORMAT_VERSION, FormatVersion};
 pub use set::group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use set::manifest::{
-    AppendedRun, Disagreement, Manifest, OFFSET_INTERVAL, RecordOffset, RejectedRows, SNAPSHOT_RUN, SetDescription,
-    SetLayout, ShardEntry, SplitDescription, Totals,
+    AppendedRun, ChunkDescription, Disagreement, Manifest, OFFSET_INTERVAL, RecordOffset, RejectedRows, SNAPSHOT_RUN,
+    SetDescription, SetLayout, ShardEntry, SplitDescription, Totals,
 };
 pub use set::names::{ObjectNames, ParseRunIdError, ParseShardNameError, RunId, ShardName};
 pub use set::parts::MissingParts;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use arrow_tfrecord::Mapping;
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Framing, RecordFormat};
 use tfrecord_shards::Sidecar;
 
 use crate::describe::SCHEMA_NAME;
@@ -46,6 +46,11 @@ impl SidecarKind {
             Self::Stats => "stats",
             Self::Index => "index",
         }
+    }
+
+    /// Whether its files describe the frames of TFRecord, or read them.
+    pub fn needs_frames(self) -> bool {
+        matches!(self, Self::ParseFn | Self::Index)
     }
 
     /// The names of its files, except those that depend on the rows or the shards: label files and indexes.
@@ -152,12 +157,19 @@ impl Emit {
         }
     }
 
-    /// Rejects kinds that do not support this mapping or compression, before any record is written.
+    /// Rejects kinds that do not support this mapping, format or compression, before any record is written.
     ///
     /// # Errors
-    /// Fails on a record type that a format cannot describe, or on compressed shards for a reader that does not support
-    /// them.
-    pub fn check(&self, mapping: &Mapping, compression: Compression) -> Result<()> {
+    /// Fails on a record type that a format cannot describe, or on shards for a reader that does not support their
+    /// format or compression.
+    pub fn check(&self, mapping: &Mapping, framing: impl Into<Framing>) -> Result<()> {
+        let framing = framing.into();
+        let compression = framing.compression();
+        if let (RecordFormat::ArrayRecord, Some(kind)) =
+            (framing.format(), self.kinds().find(|kind| kind.needs_frames()))
+        {
+            return Err(ErrorKind::OtherFormat { kind: kind.to_string(), format: framing.format() }.into());
+        }
         if self.has(SidecarKind::Tfds) {
             expect_uncompressed(Some(compression))?;
             tfds::features_json(mapping, None)?;

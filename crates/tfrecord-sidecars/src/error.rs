@@ -7,7 +7,7 @@ use arrow_tfrecord::RecordType;
 use prost_reflect::DescriptorError;
 use prost_reflect::prost::DecodeError;
 use prost_reflect::text_format::ParseError;
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, RecordFormat};
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -85,6 +85,14 @@ pub enum ErrorKind {
     CompressedIndex {
         /// Their compression.
         compression: Compression,
+    },
+    /// A kind of sidecar files is for shards of another format.
+    #[error("{kind} is not for shards of record format {format}")]
+    OtherFormat {
+        /// The name of the kind.
+        kind: String,
+        /// The format of the shards.
+        format: RecordFormat,
     },
     /// A table cannot be written as a saved dataset of tf.data.
     #[error("column {column:?}: {problem}")]

@@ -30,7 +30,7 @@ use std::path::Path;
 
 use arrow_tfrecord::Mapping;
 use serde_json::{Map, Value, json};
-use tfrecord_framing::{Compression, FOOTER_LEN, HEADER_LEN};
+use tfrecord_framing::{Compression, FOOTER_LEN, HEADER_LEN, RecordFormat};
 use tfrecord_shards::{Manifest, ShardEntry};
 
 use crate::error::{Error, Result, TfdsProblem};
@@ -95,6 +95,7 @@ pub struct DatasetInfo {
     name: String,
     version: String,
     description: String,
+    format: RecordFormat,
     splits: Vec<Split>,
 }
 
@@ -113,15 +114,21 @@ pub struct Split {
 
 impl DatasetInfo {
     /// Describes a data set by its files. The split of a shard is the specified one, else the prefix of its name, or
-    /// `train` if the prefix implies none. The name is converted to one that TensorFlow Datasets accepts: a letter,
+    /// `train` if the prefix implies none. Files with `.array_record` in their names are ArrayRecord. The name is converted to one that TensorFlow Datasets accepts: a letter,
     /// then letters, digits and `_`.
     ///
     /// # Errors
-    /// Fails on names without `00000-of-00016` or with different prefixes, missing shards, files in subdirectories, or
-    /// no files.
+    /// Fails on names without `00000-of-00016` or with different prefixes, files of two formats, missing shards, files in
+    /// subdirectories, or no files.
     pub fn try_new(name: &str, shards: impl IntoIterator<Item = ShardFile>) -> Result<Self> {
         let mut groups: Vec<(Pattern, Vec<(Place, ShardFile)>)> = Vec::new();
+        let mut format = None;
         for shard in shards {
+            let found = format_of(&shard.path);
+            if *format.get_or_insert(found) != found {
+                let problem = "other shards are files of another format".to_owned();
+                return Err(TfdsProblem::Shard { path: shard.path, problem }.into());
+            }
             let (pattern, place) = Pattern::of(&shard)?;
             match groups.iter_mut().find(|(known, _)| *known == pattern) {
                 Some((_, members)) => members.push((place, shard)),
@@ -140,7 +147,8 @@ impl DatasetInfo {
             }
             splits.push(split);
         }
-        Ok(Self { name: dataset_name(name), version: "1.0.0".to_owned(), description: String::new(), splits })
+        let (name, version) = (dataset_name(name), "1.0.0".to_owned());
+        Ok(Self { name, version, description: String::new(), format: format.unwrap_or_default(), splits })
     }
 
     /// Describes a shard set by its manifest.
@@ -194,7 +202,7 @@ impl DatasetInfo {
         let mut info = json!({
             "name": self.name,
             "version": self.version,
-            "fileFormat": "tfrecord",
+            "fileFormat": self.format.to_string(),
             "splits": self.splits.iter().map(split).collect::<Vec<_>>(),
         });
         if let (Value::Object(info), false) = (&mut info, self.description.is_empty()) {
@@ -295,7 +303,7 @@ impl Pattern {
             _ => self.before,
         };
         let after = match self.after.as_str() {
-            ".tfrecord" => ".{FILEFORMAT}",
+            ".tfrecord" | ".array_record" => ".{FILEFORMAT}",
             after => after,
         };
         Ok(Split {
@@ -305,6 +313,12 @@ impl Pattern {
             name,
         })
     }
+}
+
+/// The format of a file, by its name.
+fn format_of(path: &str) -> RecordFormat {
+    let has = |format: RecordFormat| path.contains(format.extension());
+    if has(RecordFormat::ArrayRecord) { RecordFormat::ArrayRecord } else { RecordFormat::TfRecord }
 }
 
 /// The split of a file by its name, if that is one of TensorFlow Datasets: `train` of
@@ -317,7 +331,10 @@ pub fn split_of_file(name: &str) -> Option<String> {
 /// `val` of `val-` and of `mnist-val.tfrecord-`.
 fn split_of(before: &str) -> String {
     let stem = before.trim_end_matches(['-', '_', '.']);
-    let stem = [".tfrecords", ".tfrecord"].iter().find_map(|ending| stem.strip_suffix(ending)).unwrap_or(stem);
+    let stem = [".tfrecords", ".tfrecord", ".array_record"]
+        .iter()
+        .find_map(|ending| stem.strip_suffix(ending))
+        .unwrap_or(stem);
     let word = stem.rsplit('-').next().unwrap_or_default();
     match NO_SPLITS.contains(&word) || !word.contains(char::is_alphanumeric) {
         true => DEFAULT_SPLIT.to_owned(),

@@ -11,13 +11,15 @@ use tfr_examples::trips_path;
 use tfr_tests::{Fault, Operation, Run, S3Server, SECRET_KEY, Scratch, finish, run};
 
 /// Ways to arrange the rows, and whether the tasks sort them first.
-const ARRANGEMENTS: [(&str, &[&str], bool); 6] = [
+const ARRANGEMENTS: [(&str, &[&str], bool); 8] = [
     ("rows", &["--shard-rows", "300", "--compression", "gzip"], false),
     ("size", &["--shard-size", "40kB", "--emit", "stats,index"], false),
     ("ordered", &["--shards", "3"], false),
     ("shuffle", &["--shuffle", "--seed", "3", "--shards", "6"], true),
     ("count", &["--shards", "5", "--emit", "index"], true),
     ("split", &["--split", "train=0.8,val=0.2", "--split-by", "zone_id", "--partition-by", "city"], true),
+    ("arrays", &["--shard-rows", "300", "--record-format", "array_record", "--emit", "stats"], false),
+    ("array groups", &["--shuffle", "--shards", "3", "--record-format", "array_record", "--compression", "zstd"], true),
 ];
 
 /// Files of trips, a server, and a directory for sorted rows.

@@ -12,7 +12,7 @@ use tfr_tests::{Run, Scratch, read_shards, run, tfr_sql};
 const PARTITIONS: &str = "4";
 
 /// Ways to arrange the rows, and whether the tasks sort them first.
-const ARRANGEMENTS: [(&str, &[&str], bool); 7] = [
+const ARRANGEMENTS: [(&str, &[&str], bool); 9] = [
     ("rows", &["--shard-rows", "300", "--compression", "gzip"], false),
     ("count", &["--shards", "5", "--emit", "stats,index"], true),
     ("shuffle", &["--shuffle", "--seed", "3", "--shards", "6"], true),
@@ -20,6 +20,8 @@ const ARRANGEMENTS: [(&str, &[&str], bool); 7] = [
     ("row splits", &["--split", "train=rest,val=300rows", "--shuffle", "--shards", "train=3,val=2"], true),
     ("directories", &["--partition-by", "city", "--shard-rows", "200"], true),
     ("ordered", &["--shards", "3"], false),
+    ("arrays", &["--shard-rows", "300", "--record-format", "array_record", "--emit", "stats"], false),
+    ("array groups", &["--shuffle", "--shards", "3", "--record-format", "array_record", "--compression", "zstd"], true),
 ];
 
 /// Files of trips, a table of zones to join them with, and directories for plans and sets.

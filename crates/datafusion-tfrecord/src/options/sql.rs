@@ -107,9 +107,10 @@ fn invalid(option: &str, found: &str, expected: String) -> ErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroUsize;
+    use std::num::{NonZeroU32, NonZeroUsize};
 
-    use tfrecord_framing::Compression;
+    use tfrecord_framing::array_record::{ChunkCodec, ChunkOptions};
+    use tfrecord_framing::{Compression, FramingConflict};
     use tfrecord_shards::{SaveMode, Sharding};
 
     use super::super::DEFAULT_SEED;
@@ -141,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn options_of_array_record_are_found_in_any_order() -> Result<()> {
+        let format = ("tfrecord.record_format", "array_record");
+        let options = parsed(&[("tfrecord.compression", "zstd"), ("tfrecord.group_size", "7"), format])?;
+        let expected = ChunkOptions { group_size: NonZeroU32::MIN.saturating_add(6), codec: ChunkCodec::Zstd };
+        assert_eq!(options.framing(), Ok(expected.into()));
+        let conflict = parsed(&[("tfrecord.compression", "gzip"), format])?.framing();
+        assert!(matches!(conflict, Err(FramingConflict::Compression { .. })));
+        assert_eq!(
+            parsed(&[("tfrecord.compression", "uncompressed"), format])?.framing(),
+            Ok(ChunkOptions::default().into())
+        );
+        Ok(())
+    }
+
+    #[test]
     fn options_parse_arrangement_of_rows() -> Result<()> {
         let options = parsed(&[
             ("tfrecord.shuffle", "true"),
@@ -163,7 +179,7 @@ mod tests {
 
     #[test]
     fn options_errors_suggest_corrections() {
-        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.add_columns, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.split_column, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.damaged, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
+        insta::assert_snapshot!(message(&[("tfrecord.shard", "4")]), @r##"External error: unknown option "tfrecord.shard": the options are tfrecord.shards, tfrecord.shard_size, tfrecord.shard_rows, tfrecord.hosts, tfrecord.prefix, tfrecord.record_format, tfrecord.group_size, tfrecord.compression, tfrecord.level, tfrecord.mode, tfrecord.add_columns, tfrecord.shuffle, tfrecord.seed, tfrecord.split, tfrecord.split_by, tfrecord.split_column, tfrecord.partition_by, tfrecord.keep_partition_columns, tfrecord.expected_rows, tfrecord.map, tfrecord.null, tfrecord.record_type, tfrecord.sequence, tfrecord.separator, tfrecord.vocabulary, tfrecord.strict, tfrecord.crc, tfrecord.damaged, tfrecord.infer_files, tfrecord.infer_records, tfrecord.fixed_size_lists"##);
         insta::assert_snapshot!(message(&[("tfrecord.shards", "0")]), @r#"External error: option tfrecord.shards: found "0", expected a whole number, 1 or more, or train=256,val=16"#);
         insta::assert_snapshot!(message(&[("tfrecord.level", "10")]), @r#"External error: option tfrecord.level: found "10", expected a number from 0 to 9"#);
         insta::assert_snapshot!(message(&[("tfrecord.map", "price")]), @r##"External error: option tfrecord.map: found "price", expected 'column: rule, ...', where a rule is one of wrap, bits, string, tensor, unscaled, seconds, millis, micros, index, or null=POLICY, or both"##);

@@ -1,7 +1,8 @@
 //! The TFRecord options: for writing shards, mapping columns and reading records.
 
 use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
-use tfrecord_framing::{CrcPolicy, Level};
+use tfrecord_framing::array_record::ChunkOptions;
+use tfrecord_framing::{Compression, CrcPolicy, Level, RecordFormat};
 use tfrecord_shards::{RowSplits, SaveMode, Sharding, check_prefix};
 
 use super::OptionDeclaration;
@@ -15,7 +16,7 @@ type Mapping = OptionDeclaration<MappingOptions>;
 type Reading = OptionDeclaration<ReadOptions>;
 
 /// Options for writing shards. `split` must be set before `split_by`.
-pub static WRITING: [Writing; 17] = [
+pub static WRITING: [Writing; 19] = [
     Writing::new("shards", "N", |write, value| {
         if value.contains('=') {
             write.split_shards = parse_split_shards(value)?;
@@ -47,8 +48,26 @@ pub static WRITING: [Writing; 17] = [
         Ok(())
     })
     .help("start the names of shards with this: `PREFIX-00003-of-00016.tfrecord`", "`part`"),
+    Writing::new("record_format", "FORMAT", |write, value| {
+        set(&mut write.record_format, value.parse().map_err(|_| words(RecordFormat::ALL)))
+    })
+    .help("the format of shards: `tfrecord`, or [`array_record`](writing-shards.md#arrayrecord)", "`tfrecord`"),
+    Writing::new("group_size", "N", |write, value| {
+        let most = ChunkOptions::MAX_GROUP_SIZE;
+        let size = value.trim().parse().ok().filter(|size| *size <= most);
+        write.group_size = Some(size.ok_or_else(|| format!("a number from 1 to {most}"))?);
+        Ok(())
+    })
+    .help("with `array_record`, put N records into a chunk, which is read as a whole", "1")
+    .needs("record_format"),
     Writing::new("compression", "NAME", |write, value| {
-        set(&mut write.compression, value.trim().parse().map_err(|_| "none, gzip or zlib".to_owned()))
+        // Whether the format has it is checked when all options are known.
+        (write.compression, write.chunk_codec) = match (value.trim().parse(), value.trim().parse()) {
+            (Ok(compression), codec) => (compression, codec.unwrap_or_default()),
+            (Err(_), Ok(codec)) => (Compression::None, codec),
+            (Err(_), Err(_)) => return Err("none, gzip or zlib, or zstd with array_record".to_owned()),
+        };
+        Ok(())
     })
     .help("compress shards: `none`, `gzip` or `zlib`", "`none`"),
     Writing::new("level", "LEVEL", |write, value| {

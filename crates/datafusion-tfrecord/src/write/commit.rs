@@ -413,7 +413,7 @@ impl CommitTask {
             return Ok(Vec::new());
         }
         let mut sealing = Sealing::new(run, 1);
-        let mut empty = OpenShards::new(sealing.destination(), 0, run.compression, run.level);
+        let mut empty = OpenShards::new(sealing.destination(), 0, run.framing);
         for MissingShard { sequence, group, index, total } in missing_shards(&self.options, staged) {
             let place = ShardPlace { group: &group, index, total };
             empty.open_at(sequence, place).map_err(shards_error)?;

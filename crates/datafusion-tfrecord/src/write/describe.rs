@@ -4,13 +4,12 @@ use arrow_schema::Schema;
 use arrow_tfrecord::Mapping;
 use datafusion_common::{Result, internal_datafusion_err};
 use serde_json::json;
-use tfrecord_framing::Compression;
 use tfrecord_shards::{SaveMode, SchemaDescription, SetDescription, SplitDescription};
 
 use super::observe::snapshot;
 use super::options::{Layout, SplitOptions, WriteOptions};
 use super::sorted::Arrangement;
-use crate::error::shards_error;
+use crate::error::{ErrorKind, shards_error};
 
 /// The properties of a set known at planning.
 pub(super) struct SetForm<'a> {
@@ -34,7 +33,7 @@ impl SetForm<'_> {
         description.add_columns = options.add_columns;
         description.replace_partitions = options.mode == SaveMode::OverwritePartitions;
         description.prefix.clone_from(&options.prefix);
-        description.compression = options.compression;
+        description.set_framing(options.framing().map_err(ErrorKind::from)?);
         description.sharding = options.sharding;
         description.query.clone_from(&options.query);
         description.inputs.clone_from(&options.inputs);
@@ -68,9 +67,6 @@ impl SetForm<'_> {
         }
         if !options.emit.is_empty() {
             description.options.insert("emit".to_owned(), json!(options.emit.to_string()));
-        }
-        if options.compression != Compression::None {
-            description.options.insert("level".to_owned(), json!(options.level.get()));
         }
         Ok(description)
     }

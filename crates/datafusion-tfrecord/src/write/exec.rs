@@ -194,7 +194,7 @@ impl DisplayAs for TfRecordWriteExec {
                 if let ShardAssignment::Sorted { arrangement, .. } = &self.assignment {
                     write!(f, ", {arrangement}")?;
                 }
-                write!(f, ", compression={}", self.options.compression)
+                write!(f, ", compression={}", self.options.framing().unwrap_or_default())
             }
             DisplayFormatType::TreeRender => write!(f, "{sharding}"),
         }

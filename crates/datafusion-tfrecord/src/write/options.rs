@@ -1,12 +1,13 @@
 //! [`WriteOptions`]: where a query's rows go, in which format, and how they are distributed over shards.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use arrow_tfrecord::MappingOptions;
 use serde::{Deserialize, Serialize};
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::array_record::ChunkCodec;
+use tfrecord_framing::{Compression, Framing, FramingConflict, Level, RecordFormat};
 use tfrecord_shards::{RowSplits, SaveMode, Sharding, Splits};
 use tfrecord_sidecars::Emit;
 use tfrecord_sidecars::snapshot::SnapshotNulls;
@@ -21,7 +22,7 @@ use super::target::WriteTarget;
 /// is then one of shards.
 ///
 /// ```
-/// use std::num::NonZeroUsize;
+/// use std::num::{NonZeroU32, NonZeroUsize};
 /// use datafusion_tfrecord::WriteOptions;
 /// use datafusion_tfrecord::write::WriteTarget;
 /// use tfrecord_framing::Compression;
@@ -59,7 +60,15 @@ pub struct WriteOptions {
     pub keep_partition_columns: bool,
     /// Prefix of shard names, unless there are splits.
     pub prefix: String,
-    /// Compression of the shards.
+    /// The format of the shards.
+    #[serde(with = "text")]
+    pub record_format: RecordFormat,
+    /// Number of records of a chunk of ArrayRecord shards, 1 if unset.
+    pub group_size: Option<NonZeroU32>,
+    /// Compression of the chunks of ArrayRecord shards.
+    #[serde(with = "text")]
+    pub chunk_codec: ChunkCodec,
+    /// Compression of TFRecord shards.
     #[serde(with = "text")]
     pub compression: Compression,
     /// Compression level.
@@ -171,6 +180,9 @@ impl WriteOptions {
             partition_by: Vec::new(),
             keep_partition_columns: false,
             prefix: "part".to_owned(),
+            record_format: RecordFormat::default(),
+            group_size: None,
+            chunk_codec: ChunkCodec::default(),
             compression: Compression::default(),
             level: Level::default(),
             mode: SaveMode::Error,
@@ -188,6 +200,15 @@ impl WriteOptions {
             inputs: Vec::new(),
             recorded: BTreeMap::new(),
         }
+    }
+
+    /// Returns how records become shards.
+    ///
+    /// # Errors
+    /// If the [format](Self::record_format) does not have the compression or the group size.
+    pub fn framing(&self) -> Result<Framing, FramingConflict> {
+        let of_chunks = (self.chunk_codec, self.group_size);
+        Framing::try_new(self.record_format, (self.compression, self.level), of_chunks)
     }
 }
 

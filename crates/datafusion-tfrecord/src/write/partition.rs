@@ -91,9 +91,9 @@ impl SharedShards {
     ) -> Self {
         let writers = metrics.len();
         let sealing = Sealing::new(run, run.partitions_here(partitions).div_ceil(writers.max(1)));
-        let shard_bytes = run.staging.shards.memory_per_shard(run.compression);
+        let shard_bytes = run.staging.shards.memory_per_shard(run.framing);
         let listener = Listener { metrics, reservation, shard_bytes, advanced: watch::Sender::new(()) };
-        let open = |space| OpenShards::new(sealing.destination(), space, run.compression, run.level);
+        let open = |space| OpenShards::new(sealing.destination(), space, run.framing);
         let writer = match rule {
             RowRule::Single { rule, shard_space } => SetWriter::new(open(shard_space), rule, listener),
             RowRule::RoundRobin { shards, partitions } => SetWriter::round_robin(open(0), shards, partitions, listener),

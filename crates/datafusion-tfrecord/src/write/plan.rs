@@ -20,7 +20,7 @@ use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_session::Session;
 use rlimit::Resource;
 use tfr_arrow::labels::without_labels;
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, RecordFormat};
 use tfrecord_shards::{Preflight, SaveMode, Sharding, check_prefix, preflight};
 use tfrecord_sidecars::SidecarKind;
 
@@ -163,7 +163,7 @@ fn plan(
 
 /// Rejects sidecar files that are not possible for this set.
 fn check_emit(mapping: &Mapping, options: &WriteOptions, order: Option<RecordOrder>) -> Result<()> {
-    options.emit.check(mapping, options.compression).map_err(sidecar_error)?;
+    options.emit.check(mapping, options.framing().map_err(ErrorKind::from)?).map_err(sidecar_error)?;
     if !options.emit.has(SidecarKind::Tfds) {
         return Ok(());
     }
@@ -194,6 +194,7 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
         () if options.mode.keeps_set() => "cannot be appended to",
         () if !options.emit.is_empty() => "has no sidecar files",
         () if options.rejects.is_some() => "rejects no rows",
+        () if options.record_format != RecordFormat::TfRecord => "has files of TFRecord",
         () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
         () => return Ok(()),
     };
@@ -234,7 +235,9 @@ const OTHER_FILES: u64 = 128;
 /// Whether this many shards can be open at the same time. The answer does not affect the output.
 fn can_be_open(shards: NonZeroUsize, options: &WriteOptions, session: &dyn Session) -> bool {
     let is_local = options.out.local().is_some();
-    let memory = memory_per_shard(is_local, options.compression).saturating_mul(shards.get());
+    // A conflict was reported before.
+    let framing = options.framing().unwrap_or_default();
+    let memory = memory_per_shard(is_local, framing).saturating_mul(shards.get());
     let fits = match session.runtime_env().memory_pool.memory_limit() {
         MemoryLimit::Finite(limit) => memory <= limit / SHARE_OF_MEMORY,
         _ => true,

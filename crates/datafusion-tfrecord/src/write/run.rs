@@ -12,7 +12,7 @@ use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use futures::Future;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::Framing;
 use tokio::sync::oneshot;
 
 use super::options::WriteOptions;
@@ -27,8 +27,7 @@ use crate::error::{ErrorKind, shards_error};
 pub(crate) struct Run {
     /// The staged set. Removed when the last reference is dropped, unless it has been published.
     pub(crate) staging: Staging,
-    pub(crate) compression: Compression,
-    pub(crate) level: Level,
+    pub(crate) framing: Framing,
     /// The target, for messages.
     out: PathBuf,
     pool: ThreadPool,
@@ -50,10 +49,10 @@ impl Run {
             .thread_name(|thread| format!("tfrecord-{thread}"))
             .build()
             .map_err(|error| shards_error(error.into()))?;
-        let (compression, level, out) = (options.compression, options.level, options.out.named());
+        let (framing, out) = (options.framing().map_err(ErrorKind::from)?, options.out.named());
         let (reports, rejects, shared) = Default::default();
         let _running = running;
-        Ok(Arc::new(Self { staging, compression, level, out, pool, reports, rejects, shared, _running }))
+        Ok(Arc::new(Self { staging, framing, out, pool, reports, rejects, shared, _running }))
     }
 
     /// Converts the error of a shard that could not be written.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Framing};
 use tfrecord_shards::{Destination, ShardSink, ShardWriter};
 
 use super::upload::UploadSet;
@@ -16,16 +16,16 @@ pub(super) enum Shards {
 
 impl Shards {
     /// See [`memory_per_shard`].
-    pub(super) fn memory_per_shard(&self, compression: Compression) -> usize {
-        memory_per_shard(matches!(self, Self::Files(_)), compression)
+    pub(super) fn memory_per_shard(&self, framing: Framing) -> usize {
+        memory_per_shard(matches!(self, Self::Files(_)), framing)
     }
 }
 
 /// Returns the approximate maximum number of bytes that a shard buffers before it passes them on, for local files or
 /// object stores. Memory for uploads is reserved separately.
-pub(super) fn memory_per_shard(is_local: bool, compression: Compression) -> usize {
-    match compression {
-        Compression::None if !is_local => 0,
-        _ => ShardWriter::<Box<dyn ShardSink>>::memory(compression),
+pub(super) fn memory_per_shard(is_local: bool, framing: Framing) -> usize {
+    match framing {
+        Framing::TfRecord(Compression::None, _) if !is_local => 0,
+        _ => ShardWriter::<Box<dyn ShardSink>>::memory(framing),
     }
 }

@@ -188,6 +188,8 @@ class WriteJob:
         separator: str | None = None,
         strict: bool = False,
         index: bool = False,
+        record_format: str = "tfrecord",
+        group_size: int | None = None,
     ) -> WriteJob: ...
     @classmethod
     def from_json(cls, json: str) -> WriteJob: ...

@@ -51,6 +51,7 @@ WRITING: dict[str, str] = {
     "allow": "repeat",
     "compression": "value",
     "emit": "repeat",
+    "group_size": "value",
     "hive_metastore": "value",
     "hosts": "value",
     "infer_files": "value",
@@ -67,6 +68,7 @@ WRITING: dict[str, str] = {
     "partition_by": "value",
     "partitions": "value",
     "prefix": "value",
+    "record_format": "value",
     "record_type": "value",
     "rejects": "value",
     "s3_endpoint": "value",
@@ -96,6 +98,8 @@ class WriteOptions(TypedDict, total=False):
     compression: Values | None
     #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index
     emit: Values | None
+    #: With array_record, put N records into a chunk, which is read as a whole [default: 1]
+    group_size: Values | None
     #: Read tables named hive.DATABASE.TABLE as this metastore records them: thrift://host:9083
     hive_metastore: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
@@ -128,6 +132,8 @@ class WriteOptions(TypedDict, total=False):
     partitions: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
+    #: The format of shards: tfrecord, or array_record [default: tfrecord]
+    record_format: Values | None
     #: What a record is: example, sequence-example or bytes [default: example]
     record_type: Values | None
     #: Write rows that do not fit to this directory, as a Parquet table
@@ -237,10 +243,12 @@ class ReadOptions(TypedDict, total=False):
 RESHARD: dict[str, str] = {
     "allow": "repeat",
     "compression": "value",
+    "group_size": "value",
     "hosts": "value",
     "level": "value",
     "mode": "value",
     "prefix": "value",
+    "record_format": "value",
     "s3_endpoint": "value",
     "shard_rows": "value",
     "shard_size": "value",
@@ -255,6 +263,8 @@ class ReshardOptions(TypedDict, total=False):
     allow: Values | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
+    #: With array_record, put N records into a chunk, which is read as a whole [default: 1]
+    group_size: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
     hosts: Values | None
     #: The compression level, from 0 (fast) to 9 (small) [default: 6]
@@ -263,6 +273,8 @@ class ReshardOptions(TypedDict, total=False):
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
+    #: The format of shards: tfrecord, or array_record [default: tfrecord]
+    record_format: Values | None
     #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: Close a shard at this many rows
@@ -279,10 +291,12 @@ class ReshardOptions(TypedDict, total=False):
 SALVAGE: dict[str, str] = {
     "allow": "repeat",
     "compression": "value",
+    "group_size": "value",
     "hosts": "value",
     "level": "value",
     "mode": "value",
     "prefix": "value",
+    "record_format": "value",
     "s3_endpoint": "value",
     "shard_rows": "value",
     "shard_size": "value",
@@ -297,6 +311,8 @@ class SalvageOptions(TypedDict, total=False):
     allow: Values | None
     #: Compress shards: none, gzip or zlib [default: none]
     compression: Values | None
+    #: With array_record, put N records into a chunk, which is read as a whole [default: 1]
+    group_size: Values | None
     #: Cut shards for N hosts that read them: 10 a host, none under 100 MiB
     hosts: Values | None
     #: The compression level, from 0 (fast) to 9 (small) [default: 6]
@@ -305,6 +321,8 @@ class SalvageOptions(TypedDict, total=False):
     mode: Values | None
     #: Start the names of shards with this: PREFIX-00003-of-00016.tfrecord [default: part]
     prefix: Values | None
+    #: The format of shards: tfrecord, or array_record [default: tfrecord]
+    record_format: Values | None
     #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
     #: Close a shard at this many rows

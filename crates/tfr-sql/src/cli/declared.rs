@@ -58,8 +58,18 @@ impl Table for Moving {
     const HEADING: &'static str = Writing::HEADING;
 
     fn options() -> Vec<&'static OptionDeclaration<WriteOptions>> {
-        const KEYS: [&str; 8] =
-            ["shards", "shard_size", "shard_rows", "hosts", "prefix", "compression", "level", "mode"];
+        const KEYS: [&str; 10] = [
+            "shards",
+            "shard_size",
+            "shard_rows",
+            "hosts",
+            "prefix",
+            "record_format",
+            "group_size",
+            "compression",
+            "level",
+            "mode",
+        ];
         WRITING.iter().filter(|option| KEYS.contains(&option.text.key)).collect()
     }
 
@@ -201,7 +211,9 @@ fn capitalized(text: &str) -> String {
 const ALIASES: [(&str, &str); 1] = [("codec", "compression")];
 
 /// Options that the short help omits.
-const RARE: [&str; 14] = [
+const RARE: [&str; 16] = [
+    "record_format",
+    "group_size",
     "add_columns",
     "hosts",
     "prefix",
@@ -219,15 +231,27 @@ const RARE: [&str; 14] = [
 ];
 
 /// Paragraphs that the long help adds.
-const MORE: [(&str, &str); 12] = [
+const MORE: [(&str, &str); 14] = [
     (
         "hosts",
         "This follows the guideline in TensorFlow's guides. Records of less than 100 MiB in total become one shard.",
     ),
     (
+        "record_format",
+        "array_record is the format that grain and TensorFlow Datasets read by number, for a global shuffle: each file ends \
+         in an index of its records. The records, their order and their shards are the same in both formats. Files end in \
+         .array_record.",
+    ),
+    (
+        "group_size",
+        "1 is best for reading single records in any order. More than 1 makes smaller files, above all with --compression \
+         zstd, and is for reading in order.",
+    ),
+    (
         "compression",
         "The name of the files ends in .gz for gzip and in .deflate for zlib, which is what Hadoop and Spark call it. Their \
-         names are accepted too: --codec, deflate, GzipCodec, org.apache.hadoop.io.compress.DefaultCodec.",
+         names are accepted too: --codec, deflate, GzipCodec, org.apache.hadoop.io.compress.DefaultCodec. With \
+         --record-format array_record: none, or zstd, which compresses each chunk.",
     ),
     (
         "mode",

@@ -4,7 +4,7 @@ use arrow_tfrecord::NullPolicy;
 use clap::{Args, ValueEnum};
 use datafusion_tfrecord::WriteOptions;
 use datafusion_tfrecord::write::{Emit, Layout, SidecarKind, SnapshotNulls};
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, RecordFormat};
 use tfrecord_shards::SaveMode;
 
 use super::declared::{Declared, Mapping};
@@ -26,7 +26,8 @@ pub struct EmitArgs {
     /// and others.
     ///
     /// All files are made in the pass that writes the shards, and published with them. tfds and index require
-    /// --compression none. After appending with --mode append, describe the whole set: tfr-sql describe DIR.
+    /// --compression none, except that tfds takes every --record-format array_record; index and parse-fn are for
+    /// --record-format tfrecord. After appending with --mode append, describe the whole set: tfr-sql describe DIR.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 
@@ -110,6 +111,16 @@ impl EmitArgs {
     }
 
     pub(super) fn check(&self, write: &WriteOptions) -> Result<(), Misuse> {
+        let format = write.record_format;
+        if let Some(kind) = self.emit.iter().find(|kind| format != RecordFormat::TfRecord && kind.needs_frames()) {
+            let instead = match kind {
+                SidecarKind::Index => "its files have an index themselves",
+                _ => "the module reads TFRecord",
+            };
+            return Err(Misuse::conflict(format!(
+                "--emit {kind} cannot be used with --record-format {format}: {instead}"
+            )));
+        }
         let of_plain_files = [SidecarKind::Tfds, SidecarKind::Index];
         if let Some(kind) = self.emit.iter().find(|kind| of_plain_files.contains(kind))
             && write.compression != Compression::None

@@ -56,7 +56,7 @@ pub struct RebuildArgs {
 
 /// The options of a query that decide which bytes a set has. The manifest records these and --partitions, and `rebuild` accepts no
 /// others from it.
-pub(super) const DECIDING_OPTIONS: [&str; 25] = [
+pub(super) const DECIDING_OPTIONS: [&str; 27] = [
     "tables",
     "infer_files",
     "infer_records",
@@ -65,6 +65,8 @@ pub(super) const DECIDING_OPTIONS: [&str; 25] = [
     "shard_rows",
     "hosts",
     "prefix",
+    "record_format",
+    "group_size",
     "compression",
     "level",
     "shuffle",

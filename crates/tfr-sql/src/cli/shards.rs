@@ -2,7 +2,7 @@
 
 use clap::Arg;
 use datafusion_tfrecord::{SplitOptions, WriteOptions};
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, FramingConflict};
 use tfrecord_shards::SaveMode;
 
 use super::Misuse;
@@ -27,7 +27,7 @@ pub(super) fn writing_needs_a_target(option: Arg) -> Arg {
 /// Checks the options of a query.
 pub(super) fn check(given: &Declared<Writing>) -> Result<(), Misuse> {
     let write = given.options();
-    check_level(given.has("level"), &write)?;
+    check_framing(given.has("level"), &write)?;
     if write.add_columns && !write.mode.keeps_set() {
         return Err(Misuse::missing("--add-columns needs --mode append or --mode overwrite-partitions"));
     }
@@ -64,12 +64,25 @@ pub(super) fn check_tool(given: &Declared<Moving>) -> Result<(), Misuse> {
     }
     match write.split_shards.keys().next() {
         Some(split) => Err(Misuse::value(format!("--shards {split}=… is for a query with --split"))),
-        None => check_level(given.has("level"), &write),
+        None => check_framing(given.has("level"), &write),
     }
 }
 
-fn check_level(is_given: bool, write: &WriteOptions) -> Result<(), Misuse> {
-    match is_given && write.compression == Compression::None {
+/// Checks the format of shards, its compression and the level of that.
+fn check_framing(has_level: bool, write: &WriteOptions) -> Result<(), Misuse> {
+    if let Err(conflict) = write.framing() {
+        let format = &write.record_format;
+        return Err(match conflict {
+            FramingConflict::Compression { compression, expected, .. } => Misuse::conflict(format!(
+                "--compression {compression} cannot be used with --record-format {format}, which has {expected}"
+            )),
+            FramingConflict::GroupSize { .. } => Misuse::missing(
+                "--group-size needs --record-format array_record: only its files have groups of records",
+            ),
+            other => Misuse::conflict(other.to_string()),
+        });
+    }
+    match has_level && write.compression == Compression::None {
         true => Err(Misuse::missing("--level needs --compression gzip or --compression zlib")),
         false => Ok(()),
     }

@@ -12,6 +12,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::SnapshotNull { .. } => "fill it with coalesce(), leave such rows out, or use --null mask",
         ErrorKind::Tfds(problem) => tfds_hint(problem)?,
         ErrorKind::CompressedIndex { .. } => "use --compression none",
+        ErrorKind::OtherFormat { .. } => "leave it out of --emit",
         ErrorKind::NoFile { .. } => "name the directory that the shards are in",
         ErrorKind::NotWhole { .. } => "write the set again, or salvage the existing files",
         ErrorKind::RecordType { .. } => "ask for another form: arrow, ddl and json have all records",

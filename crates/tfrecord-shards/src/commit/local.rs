@@ -52,7 +52,7 @@ use crate::write::index_writer::IndexFile;
 /// let mapping = Mapping::try_new(&schema, &options)?;
 ///
 /// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
-/// let shard = ShardWriter::new(commit.create_shard(0, 0)?, Compression::None, Level::default());
+/// let shard = ShardWriter::new(commit.create_shard(0, 0)?, (Compression::None, Level::default()));
 /// let (file, stats) = shard.finish()?;
 /// let shards = vec![file.seal(stats)?];
 /// let manifest = commit.publish(shards, SetDescription::new(&mapping, &options)?)?;

@@ -286,7 +286,7 @@ impl Publication {
         let names = ObjectNames {
             prefix: description.prefix.clone(),
             total: None,
-            suffix: adds_to.map_or(description.compression.suffix(), Manifest::suffix),
+            suffix: adds_to.map_or(description.framing.suffix(), Manifest::suffix),
             run: adds_to.map(|_| run.clone()),
         };
         check_description(&description)?;

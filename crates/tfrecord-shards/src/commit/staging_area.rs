@@ -53,7 +53,7 @@ use crate::write::index_writer::IndexFile;
 /// // Other processes stage shards.
 /// let shared: SharedStaging = serde_json::from_str(&message)?;
 /// let area = StagingArea::join(&shared, AttemptId::new())?;
-/// let mut shard = ShardWriter::new(area.create_shard(0, 0)?, Compression::None, Level::default());
+/// let mut shard = ShardWriter::new(area.create_shard(0, 0)?, (Compression::None, Level::default()));
 /// shard.append(&records, 0..2)?;
 /// let (file, stats) = shard.finish()?;
 /// let shards = vec![file.seal(stats)?];

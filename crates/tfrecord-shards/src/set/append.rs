@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tfrecord_framing::Framing;
+
 use crate::error::{ErrorKind, Result};
 use crate::set::difference::FormDifference;
 use crate::set::form::plain;
@@ -77,8 +79,8 @@ impl Manifest {
             let why = "a saved dataset cannot be appended to".to_owned();
             return Err(ErrorKind::NotAppendable { path: path(), why }.into());
         }
-        if self.compression != description.compression {
-            return differs("the compression", self.compression.to_string(), description.compression.to_string());
+        if let Some((part, expected, found)) = framing_difference(self.framing(), description.framing) {
+            return differs(part, expected, found);
         }
         if self.splits.iter().chain(&description.splits).any(|split| split.rows.is_some()) {
             let why = "its splits have exact numbers of rows".to_owned();
@@ -92,10 +94,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Returns the suffix that the names of its shards have for their compression, which shards that are appended get
-    /// too. Earlier releases wrote `.zlib` for [`Compression::suffix`](tfrecord_framing::Compression::suffix).
+    /// Returns the suffix that the names of its shards have, which shards that are appended get too. Earlier releases
+    /// wrote `.tfrecord.zlib` for the [`suffix`](Framing::suffix) of zlib.
     pub fn suffix(&self) -> &'static str {
-        suffix_of(self.shards.iter().map(|shard| shard.path.as_str()), self.compression)
+        suffix_of(self.shards.iter().map(|shard| shard.path.as_str()), self.framing())
     }
 
     /// Whether a row gets the same split in both sets. Fractions are rounded in a manifest.
@@ -110,6 +112,22 @@ impl Manifest {
             && self.splits.len() == description.splits.len()
             && self.splits.iter().zip(&description.splits).all(same)
     }
+}
+
+/// Returns what differs between the shards of a set and those to append: the part, and both values. The level may.
+fn framing_difference(expected: Framing, found: Framing) -> Option<(&'static str, String, String)> {
+    if expected.format() != found.format() {
+        return Some(("the record format", expected.format().to_string(), found.format().to_string()));
+    }
+    if expected.compression() != found.compression() {
+        return Some(("the compression", expected.compression().to_string(), found.compression().to_string()));
+    }
+    let (expected, found) = (expected.chunks()?, found.chunks()?);
+    if expected.codec != found.codec {
+        return Some(("the compression", expected.codec.to_string(), found.codec.to_string()));
+    }
+    let differs = expected.group_size != found.group_size;
+    differs.then(|| ("the group size", expected.group_size.to_string(), found.group_size.to_string()))
 }
 
 /// Formats partition columns, for a comparison and a message. The memory layout of a type is not in the names of directories.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The format version that this release writes.
-pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 5 };
+pub const FORMAT_VERSION: FormatVersion = FormatVersion { major: 1, minor: 6 };
 
 /// Version of the manifest's format: `1.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Framing, RecordFormat};
 use uuid::Uuid;
 
 use crate::set::SUCCESS_NAME;
@@ -18,10 +18,11 @@ const DIGITS: usize = 5;
 /// Names of a set sort in the order of the shards.
 ///
 /// ```
-/// use tfrecord_framing::Compression;
+/// use tfrecord_framing::{Compression, RecordFormat};
 /// use tfrecord_shards::ShardName;
 ///
-/// let name = ShardName { prefix: "train".to_owned(), index: 3, total: 16, compression: Compression::Gzip };
+/// let (prefix, format, compression) = ("train".to_owned(), RecordFormat::TfRecord, Compression::Gzip);
+/// let name = ShardName { prefix, index: 3, total: 16, format, compression };
 /// assert_eq!(name.to_string(), "train-00003-of-00016.tfrecord.gz");
 /// assert_eq!("train-00003-of-00016.tfrecord.gz".parse(), Ok(name));
 /// ```
@@ -33,31 +34,34 @@ pub struct ShardName {
     pub index: usize,
     /// Number of shards in the set.
     pub total: usize,
-    /// The compression, which determines the suffix.
+    /// The format, which determines the extension.
+    pub format: RecordFormat,
+    /// The compression of the file as a whole, which determines the suffix.
     pub compression: Compression,
 }
 
 impl fmt::Display for ShardName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prefix, index, total, compression } = self;
-        write!(f, "{}{}", numbered(prefix, *index, *total), compression.suffix())
+        let Self { prefix, index, total, format, compression } = self;
+        write!(f, "{}{}{}", numbered(prefix, *index, *total), format.extension(), compression.suffix())
     }
 }
 
 /// The suffix of shards compressed with zlib in sets that earlier releases wrote.
-const EARLIER_ZLIB_SUFFIX: &str = ".zlib";
+const EARLIER_ZLIB_SUFFIX: &str = ".tfrecord.zlib";
 
-/// Returns the name of a shard without the suffix of its compression.
+/// Returns the name of a shard without its suffix.
 fn numbered(prefix: &str, index: usize, total: usize) -> String {
     // The index has as many digits as the total, so that names sort in the order of the shards.
     let digits = DIGITS.max(total.checked_ilog10().unwrap_or(0) as usize + 1);
-    format!("{prefix}-{index:0digits$}-of-{total:0digits$}.tfrecord")
+    format!("{prefix}-{index:0digits$}-of-{total:0digits$}")
 }
 
-/// Returns the suffix of shards that are appended to these shards: theirs, or that of the compression.
-pub(crate) fn suffix_of<'a>(mut shards: impl Iterator<Item = &'a str>, compression: Compression) -> &'static str {
-    let is_earlier = compression == Compression::Zlib && shards.any(|shard| shard.ends_with(EARLIER_ZLIB_SUFFIX));
-    if is_earlier { EARLIER_ZLIB_SUFFIX } else { compression.suffix() }
+/// Returns the suffix of shards that are appended to these shards: theirs, or that of the framing.
+pub(crate) fn suffix_of<'a>(mut shards: impl Iterator<Item = &'a str>, framing: Framing) -> &'static str {
+    let is_zlib = matches!(framing, Framing::TfRecord(Compression::Zlib, _));
+    let is_earlier = is_zlib && shards.any(|shard| shard.ends_with(EARLIER_ZLIB_SUFFIX));
+    if is_earlier { EARLIER_ZLIB_SUFFIX } else { framing.suffix() }
 }
 
 /// Names of shards whose number is not known when they are named. Object stores need final names from the start,
@@ -68,10 +72,10 @@ pub(crate) fn suffix_of<'a>(mut shards: impl Iterator<Item = &'a str>, compressi
 /// the run, so that old and new files can coexist. Names of a set sort in the order of the shards.
 ///
 /// ```
-/// use tfrecord_framing::Compression;
+/// use tfrecord_framing::Framing;
 /// use tfrecord_shards::ObjectNames;
 ///
-/// let suffix = Compression::None.suffix();
+/// let suffix = Framing::default().suffix();
 /// let names = ObjectNames { prefix: "part".to_owned(), total: Some(16), suffix, run: None };
 /// assert_eq!(names.name(0, 3), "part-00003-of-00016.tfrecord");
 /// let names = ObjectNames { total: None, run: Some("nightly7".parse()?), ..names };
@@ -84,8 +88,7 @@ pub struct ObjectNames {
     pub prefix: String,
     /// Number of shards, if known. Their sequence numbers then count over all write partitions.
     pub total: Option<usize>,
-    /// The suffix of the compression: [`Compression::suffix`], or that of the [set](crate::Manifest::suffix) that is
-    /// appended to.
+    /// The end of names: [`Framing::suffix`], or that of the [set](crate::Manifest::suffix) that is appended to.
     pub suffix: &'static str,
     /// The run, if names must include it.
     pub run: Option<RunId>,
@@ -97,7 +100,7 @@ impl ObjectNames {
         let prefix = self.tagged(&self.prefix);
         let name = match self.total {
             Some(total) => numbered(&prefix, sequence as usize, total),
-            None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}.tfrecord"),
+            None => format!("{prefix}-{partition:0DIGITS$}-{sequence:0DIGITS$}"),
         };
         name + self.suffix
     }
@@ -105,10 +108,10 @@ impl ObjectNames {
     /// Returns the path of a shard whose position in the set is known, relative to the set's directory.
     ///
     /// ```
-    /// use tfrecord_framing::Compression;
+    /// use tfrecord_framing::Framing;
     /// use tfrecord_shards::{ObjectNames, ShardGroup, ShardPlace};
     ///
-    /// let suffix = Compression::None.suffix();
+    /// let suffix = Framing::default().suffix();
     /// let names = ObjectNames { prefix: "part".to_owned(), total: None, suffix, run: None };
     /// let values = vec![("dt".to_owned(), Some("2026-01-01".to_owned()))];
     /// let group = ShardGroup { partition_values: values, split: Some("train".to_owned()) };
@@ -138,19 +141,21 @@ impl ObjectNames {
 pub(crate) fn run_id_in(path: &str) -> Option<&str> {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let name = name.strip_suffix(".idx").map_or(name, |shard| shard.strip_prefix('_').unwrap_or(shard));
-    let stem = SUFFIXES.into_iter().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
-    let (rest, last) = stem.strip_suffix(".tfrecord")?.rsplit_once('-')?;
+    let stem = SUFFIXES.into_iter().find_map(|(suffix, ..)| name.strip_suffix(suffix))?;
+    let (rest, last) = stem.rsplit_once('-')?;
     let (rest, first) = rest.strip_suffix("-of").unwrap_or(rest).rsplit_once('-')?;
     let (_, run) = rest.rsplit_once('-')?;
     let are_numbers = [first, last].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
     are_numbers.then_some(run)
 }
 
-/// The suffixes of compressed shards.
-const SUFFIXES: [(&str, Compression); 3] = [
-    (Compression::Gzip.suffix(), Compression::Gzip),
-    (Compression::Zlib.suffix(), Compression::Zlib),
-    (EARLIER_ZLIB_SUFFIX, Compression::Zlib),
+/// The suffixes of shards.
+const SUFFIXES: [(&str, RecordFormat, Compression); 5] = [
+    (".tfrecord", RecordFormat::TfRecord, Compression::None),
+    (".tfrecord.gz", RecordFormat::TfRecord, Compression::Gzip),
+    (".tfrecord.deflate", RecordFormat::TfRecord, Compression::Zlib),
+    (EARLIER_ZLIB_SUFFIX, RecordFormat::TfRecord, Compression::Zlib),
+    (".array_record", RecordFormat::ArrayRecord, Compression::None),
 ];
 
 /// A file name that is not a valid shard name.
@@ -164,16 +169,15 @@ impl FromStr for ShardName {
     /// Parses the name of a shard. `.zlib`, the suffix of earlier releases, is read as `.deflate`.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let parse = || {
-            let (file, compression) = SUFFIXES
+            let (file, format, compression) = SUFFIXES
                 .into_iter()
-                .find_map(|(suffix, compression)| Some((name.strip_suffix(suffix)?, compression)))
-                .unwrap_or((name, Compression::None));
-            let (rest, total) = file.strip_suffix(".tfrecord")?.rsplit_once("-of-")?;
+                .find_map(|(suffix, format, compression)| Some((name.strip_suffix(suffix)?, format, compression)))?;
+            let (rest, total) = file.rsplit_once("-of-")?;
             let (prefix, index) = rest.rsplit_once('-')?;
             let (index, total) = (index.parse().ok()?, total.parse().ok()?);
             // Rejects names that we do not write, such as "part-3-of-16" or "part-+0003-of-00016".
             let is_ours = index < total && numbered(prefix, index, total) == file;
-            is_ours.then(|| Self { prefix: prefix.to_owned(), index, total, compression })
+            is_ours.then(|| Self { prefix: prefix.to_owned(), index, total, format, compression })
         };
         parse().ok_or_else(|| ParseShardNameError(name.to_owned()))
     }

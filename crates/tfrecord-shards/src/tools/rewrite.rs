@@ -18,8 +18,7 @@ use std::time::Duration;
 use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use serde_json::json;
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::Framing;
 
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::{check_description, check_prefix};
@@ -53,10 +52,8 @@ pub struct RewriteOptions {
     /// How records are assigned to shards. The default is 128 MiB each. Records stay in order, so with
     /// [`Sharding::Count`] every shard has a contiguous range of records, and sizes differ by at most one.
     pub sharding: Sharding,
-    /// Compression of the shards. The default is none.
-    pub compression: Compression,
-    /// The compression level.
-    pub level: Level,
+    /// The format of the shards, and their compression. The default is TFRecord without compression.
+    pub framing: Framing,
     /// Prefix of shard names. The default is `part`.
     pub prefix: String,
     /// How to proceed if the target exists. The default is to fail, as with [`SaveMode::Ignore`].
@@ -69,8 +66,7 @@ impl Default for RewriteOptions {
     fn default() -> Self {
         Self {
             sharding: Sharding::default(),
-            compression: Compression::default(),
-            level: Level::default(),
+            framing: Framing::default(),
             prefix: "part".to_owned(),
             mode: SaveMode::default(),
             pool: None,
@@ -243,7 +239,7 @@ impl Rewrite<'_> {
 
     fn write(&self, commit: LocalCommit, pool: Arc<ThreadPool>) -> Result<(Manifest, Vec<Finding>)> {
         self.progress.expect(self.files.iter().map(|file| file.len).sum());
-        let RewriteOptions { sharding, compression, level, .. } = *self.options;
+        let RewriteOptions { sharding, framing, .. } = *self.options;
         let (sharding, rule) = match sharding {
             Sharding::Count(_) | Sharding::Hosts(_) => {
                 let Count { rows, framed_bytes } = self.count(&pool)?;
@@ -256,8 +252,7 @@ impl Rewrite<'_> {
         };
         let threads = pool.current_num_threads();
         let shards = (sharding.least_shards(), rule);
-        let mut writer =
-            DirectWriter::new((Arc::new(commit.clone()), 0), commit.out(), pool, shards, (compression, level))?;
+        let mut writer = DirectWriter::new((Arc::new(commit.clone()), 0), commit.out(), pool, shards, framing)?;
         let findings = self.read(threads, |records| writer.write_records(records))?;
         let staged = writer.finish()?;
         self.progress.advance(0)?;
@@ -342,13 +337,10 @@ impl Rewrite<'_> {
             description.query.clone_from(&manifest.query);
         }
         description.prefix.clone_from(&options.prefix);
-        description.compression = options.compression;
+        description.set_framing(options.framing);
         description.sharding = options.sharding;
         description.replace_partitions = options.mode == SaveMode::OverwritePartitions;
         description.inputs = self.inputs.iter().map(|input| input.path().display().to_string()).collect();
-        if options.compression != Compression::None {
-            description.options.insert("level".to_owned(), json!(options.level.get()));
-        }
         description
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::Framing;
 
 use crate::commit::destination::Destination;
 use crate::commit::publication::StagedShard;
@@ -35,7 +35,7 @@ pub(crate) struct DirectWriter {
     /// Shards being finished and synced, oldest first.
     closing: VecDeque<Job<Result<Option<StagedShard>>>>,
     staged: Vec<StagedShard>,
-    form: (Compression, Level),
+    framing: Framing,
 }
 
 impl DirectWriter {
@@ -46,9 +46,9 @@ impl DirectWriter {
         out: &Path,
         pool: Arc<ThreadPool>,
         (required, rule): (usize, ShardRule),
-        form: (Compression, Level),
+        framing: Framing,
     ) -> Result<Self> {
-        let mut open = OpenShards::new(Arc::clone(&destination), partition, form.0, form.1);
+        let mut open = OpenShards::new(Arc::clone(&destination), partition, framing);
         if !rule.is_sequential() {
             // Open all shards first, so that a limit on open files is reported before any work is done.
             (0..required).try_for_each(|shard| open.open(shard))?;
@@ -56,7 +56,7 @@ impl DirectWriter {
         let writer = Arc::new(SetWriter::new(open, rule, ()));
         let (writing, closing) = (Jobs::new(&pool), VecDeque::new());
         let (out, staged) = (out.to_owned(), Vec::new());
-        Ok(Self { pool, destination, out, partition, writer, required, rows: 0, writing, closing, staged, form })
+        Ok(Self { pool, destination, out, partition, writer, required, rows: 0, writing, closing, staged, framing })
     }
 
     /// Returns the number of rows to write at once.
@@ -119,7 +119,7 @@ impl DirectWriter {
         self.close(self.writer.finish()?)?;
         self.wait(0)?;
         let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
-        let mut empty = OpenShards::new(Arc::clone(&self.destination), self.partition, self.form.0, self.form.1);
+        let mut empty = OpenShards::new(Arc::clone(&self.destination), self.partition, self.framing);
         for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
             empty.open(shard)?;
             self.close(empty.take_before(usize::MAX))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::Framing;
 
 use crate::commit::destination::{Destination, ShardSink};
 use crate::commit::publication::StagedShard;
@@ -37,7 +37,7 @@ const PARALLEL_LEN: usize = 1 << 20;
 /// # let mut records = RecordBuffer::default();
 /// # Encoder::new(Arc::new(mapping.clone())).encode(&batch, &mut records)?;
 /// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
-/// let mut shards = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
+/// let mut shards = OpenShards::new(Arc::new(commit.clone()), 0, (Compression::None, Level::default()));
 /// let mut rule = ShardRule::new(Sharding::Rows(2));
 ///
 /// let pieces = rule.place(records.len(), |record| records.record_end(record));
@@ -52,8 +52,7 @@ const PARALLEL_LEN: usize = 1 << 20;
 pub struct OpenShards {
     destination: Arc<dyn Destination>,
     partition: u32,
-    compression: Compression,
-    level: Level,
+    framing: Framing,
     open: BTreeMap<usize, OpenShard>,
 }
 
@@ -70,8 +69,8 @@ impl OpenShards {
     pub(crate) const MAX_PIECES: usize = 16;
 
     /// Creates a value without open shards for this write partition.
-    pub fn new(destination: Arc<dyn Destination>, partition: u32, compression: Compression, level: Level) -> Self {
-        Self { destination, partition, compression, level, open: BTreeMap::new() }
+    pub fn new(destination: Arc<dyn Destination>, partition: u32, framing: impl Into<Framing>) -> Self {
+        Self { destination, partition, framing: framing.into(), open: BTreeMap::new() }
     }
 
     /// Returns the number of open shards.
@@ -109,7 +108,7 @@ impl OpenShards {
         if !self.is_open(shard) {
             let sequence = u32::try_from(shard).map_err(|_| ErrorKind::TooManyShards)?;
             let sink = self.destination.create(self.partition, sequence, place)?;
-            let writer = ShardWriter::new(sink, self.compression, self.level);
+            let writer = ShardWriter::new(sink, self.framing);
             let writer = if self.destination.takes_small_writes() { writer.without_collecting() } else { writer };
             let writer = match self.destination.index_file(self.partition, sequence)? {
                 Some(index) => writer.with_index(index),
@@ -120,9 +119,9 @@ impl OpenShards {
         Ok(())
     }
 
-    /// Returns the compression of the shards.
-    pub fn compression(&self) -> Compression {
-        self.compression
+    /// Returns how records become shards.
+    pub fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// Appends records of a buffer to their shards, which are opened on demand. Works on several shards in parallel, on
@@ -153,7 +152,7 @@ impl OpenShards {
         let append = |(writer, ranges): &mut (&mut ShardWriter<Box<dyn ShardSink>>, Vec<RecordRange<'_>>)| {
             ranges.iter().try_for_each(|(records, range)| writer.append(records, range.clone()))
         };
-        if self.compression == Compression::None && bytes < PARALLEL_LEN {
+        if !self.framing.is_compressed() && bytes < PARALLEL_LEN {
             return work.iter_mut().try_for_each(append);
         }
         work.par_iter_mut().try_for_each(append)

@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_tfrecord::RecordBuffer;
-use tfrecord_framing::Compression;
 
 use crate::error::{ErrorKind, Result};
 use crate::write::input_queue::{InputQueue, Turn};
@@ -71,7 +70,7 @@ impl WriteListener for () {}
 /// # let mapping = Mapping::try_new(&batch.schema(), &options)?;
 /// # let encoder = Encoder::new(Arc::new(mapping.clone()));
 /// let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[])?;
-/// let shards = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
+/// let shards = OpenShards::new(Arc::new(commit.clone()), 0, (Compression::None, Level::default()));
 /// let writer = SetWriter::new(shards, ShardRule::new(Sharding::Rows(2)), ());
 ///
 /// // The last row comes first, and waits.
@@ -160,8 +159,8 @@ impl<L: WriteListener> SetWriter<L> {
         Self {
             listener,
             size: Arc::default(),
-            // Members of a unit are compressed in parallel, which requires a whole unit.
-            in_blocks: open.compression() == Compression::None,
+            // Members and chunks of a unit are compressed in parallel, which requires a whole unit.
+            in_blocks: !open.framing().is_compressed(),
             free: Mutex::default(),
             state: Mutex::new(State { shards: Some(Shards { open, inputs, turn: 0, is_sequential }), inputs: arrived }),
         }

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use arrow_tfrecord::RecordBuffer;
 use rayon::prelude::*;
-use tfrecord_framing::{Compression, GZIP_BLOCK_LEN, Level, RecordWriter, crc32c_append, gzip_member};
+use tfrecord_framing::array_record::{ArrayRecordWriter, ChunkCodec, ChunkEncoder};
+use tfrecord_framing::{Compression, Framing, GZIP_BLOCK_LEN, Level, RecordWriter, crc32c_append, gzip_member};
 
 use crate::error::Result;
 use crate::set::manifest::{OFFSET_INTERVAL, RecordOffset};
@@ -19,30 +20,36 @@ const DIRECT_LEN: usize = 64 << 10;
 /// Smaller blocks are buffered up to this many bytes.
 const COALESCE_LEN: usize = 256 << 10;
 
+/// Chunks that a thread compresses before they are written: enough to pay for a job if each is one record.
+const CHUNKS_AT_ONCE: usize = 256;
+
 /// The figures of a finished shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShardStats {
     /// Number of records.
     pub rows: u64,
-    /// Length in bytes of the records with their frames, before compression.
+    /// Length in bytes of the records with the frames of TFRecord, before compression. In every format, so that shards
+    /// that end at a length have the same records.
     pub framed_bytes: u64,
     /// Bytes written to the sink.
     pub file_bytes: u64,
     /// CRC-32C of the bytes written to the sink, not masked.
     pub crc32c: u32,
     /// Positions other than the start where a reader can start: the first record start, or gzip member start, at or
-    /// past each multiple of [`OFFSET_INTERVAL`] framed bytes. Empty if the shard is a zlib stream.
+    /// past each multiple of [`OFFSET_INTERVAL`] framed bytes. Empty if the shard is a zlib stream, or has an index of its
+    /// own, as ArrayRecord files have.
     pub offsets: Vec<RecordOffset>,
     /// The index of the shard, if one was requested.
     pub index: Option<StagedIndex>,
 }
 
-/// Writes one shard from framed records, counting and checksumming it.
+/// Writes one shard from framed records, counting and checksumming it. This is where records become a file: frames
+/// are written as they are, or taken away for another [format](Framing).
 ///
-/// The bytes depend on the records, the compression and the level, not on how the records were passed in. A shard
-/// without records is an empty file, or an empty compressed stream.
+/// The bytes depend on the records and the framing, not on how the records were passed in. A shard without records is
+/// an empty file, or an empty compressed stream.
 ///
-/// Complete gzip members are compressed in parallel, on the caller's rayon pool.
+/// Complete gzip members and compressed chunks are compressed in parallel, on the caller's rayon pool.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,7 +64,7 @@ pub struct ShardStats {
 /// let mut records = RecordBuffer::default();
 /// Encoder::new(Arc::new(mapping)).encode(&batch, &mut records)?;
 ///
-/// let mut shard = ShardWriter::new(Vec::new(), Compression::None, Level::default());
+/// let mut shard = ShardWriter::new(Vec::new(), (Compression::None, Level::default()));
 /// shard.append(&records, 0..2)?;
 /// let (file, stats) = shard.finish()?;
 /// assert_eq!(file, records.slice(0..2));
@@ -98,17 +105,23 @@ enum Encoding<W: Write> {
         level: Level,
     },
     Zlib(Box<RecordWriter<Sink<W>>>),
+    ArrayRecord(Box<ArrayRecordWriter<Sink<W>>>),
 }
 
 impl<W: Write> ShardWriter<W> {
-    /// Creates an empty shard. `level` applies to compressed ones.
-    pub fn new(sink: W, compression: Compression, level: Level) -> Self {
+    /// Creates an empty shard.
+    pub fn new(sink: W, framing: impl Into<Framing>) -> Self {
         let sink = Sink { inner: sink, bytes: 0, crc32c: 0 };
         let pending = Vec::new();
-        let encoding = match compression {
-            Compression::None => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
-            Compression::Gzip => Encoding::Gzip { sink, pending, start: ShardPosition::default(), level },
-            Compression::Zlib => Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, compression, level))),
+        let encoding = match framing.into() {
+            Framing::TfRecord(Compression::None, _) => Encoding::None { sink, pending, direct_len: DIRECT_LEN },
+            Framing::TfRecord(Compression::Gzip, level) => {
+                Encoding::Gzip { sink, pending, start: ShardPosition::default(), level }
+            }
+            Framing::TfRecord(Compression::Zlib, level) => {
+                Encoding::Zlib(Box::new(RecordWriter::with_compression(sink, Compression::Zlib, level)))
+            }
+            Framing::ArrayRecord(chunks) => Encoding::ArrayRecord(Box::new(ArrayRecordWriter::new(sink, chunks))),
         };
         Self { encoding, end: ShardPosition::default(), offsets: Offsets::default(), index: None }
     }
@@ -123,7 +136,7 @@ impl<W: Write> ShardWriter<W> {
     }
 
     /// Also writes the index of the shard to a file, which is created if missing and must be empty. The index lists
-    /// each record's offset and the length of its frame. Only an uncompressed shard has one.
+    /// each record's offset and the length of its frame. Only an uncompressed TFRecord shard has one.
     #[must_use]
     pub fn with_index(mut self, file: impl Into<IndexFile>) -> Self {
         if let Encoding::None { .. } = &self.encoding {
@@ -133,12 +146,14 @@ impl<W: Write> ShardWriter<W> {
     }
 
     /// Returns the approximate maximum memory of one open shard, for callers that reserve it.
-    pub fn memory(compression: Compression) -> usize {
-        match compression {
-            Compression::None => COALESCE_LEN,
-            Compression::Gzip => GZIP_BLOCK_LEN,
+    pub fn memory(framing: impl Into<Framing>) -> usize {
+        match framing.into() {
+            Framing::TfRecord(Compression::None, _) => COALESCE_LEN,
+            Framing::TfRecord(Compression::Gzip, _) => GZIP_BLOCK_LEN,
             // The state of a deflate stream, according to zlib's documentation (zconf.h): 256 KiB.
-            Compression::Zlib => 256 << 10,
+            Framing::TfRecord(Compression::Zlib, _) => 256 << 10,
+            // A buffer, and the footer of 64 Ki chunks.
+            Framing::ArrayRecord(_) => COALESCE_LEN + (1 << 20),
         }
     }
 
@@ -168,6 +183,7 @@ impl<W: Write> ShardWriter<W> {
                 append_members(sink, pending, start, *level, &run, &mut self.offsets)?;
             }
             Encoding::Zlib(stream) => stream.write_framed(bytes)?,
+            Encoding::ArrayRecord(file) => append_chunks(file, &run)?,
         }
         self.end = run.place(records.end);
         if let Some(index) = &mut self.index {
@@ -206,6 +222,7 @@ impl<W: Write> ShardWriter<W> {
                 sink
             }
             Encoding::Zlib(stream) => stream.finish()?,
+            Encoding::ArrayRecord(file) => file.finish()?,
         };
         sink.flush()?;
         let Sink { inner, bytes: file_bytes, crc32c } = sink;
@@ -320,6 +337,32 @@ fn append_members<W: Write>(
         *pending_start = run.place(start);
     }
     pending.extend_from_slice(framed.slice(start..records.end));
+    Ok(())
+}
+
+/// Writes the records as chunks. If these are compressed, whole ones are compressed in parallel.
+fn append_chunks<W: Write>(file: &mut ArrayRecordWriter<W>, run: &Run<'_>) -> Result<()> {
+    let Run { framed, records, .. } = run;
+    let (codec, group_size) = (file.options().codec, file.options().group_size.get() as usize);
+    let mut rest = records.clone();
+    if codec != ChunkCodec::None {
+        while !rest.is_empty() && !file.is_at_chunk() {
+            file.write_record(framed.payload(rest.start))?;
+            rest.start += 1;
+        }
+        // Some for each thread at a time, which bounds the memory for compressed chunks.
+        let at_once = CHUNKS_AT_ONCE * rayon::current_num_threads().max(1);
+        while rest.len() >= group_size {
+            let groups = (rest.len() / group_size).min(at_once);
+            let group = |at: usize| rest.start + at * group_size..rest.start + (at + 1) * group_size;
+            let encode =
+                |encoder: &mut ChunkEncoder, at: usize| encoder.encode(group(at).map(|record| framed.payload(record)));
+            let chunks: Vec<_> = (0..groups).into_par_iter().map_init(|| ChunkEncoder::new(codec), encode).collect();
+            chunks.into_iter().try_for_each(|chunk| file.write_chunk(chunk?))?;
+            rest.start += groups * group_size;
+        }
+    }
+    rest.try_for_each(|record| file.write_record(framed.payload(record)))?;
     Ok(())
 }
 

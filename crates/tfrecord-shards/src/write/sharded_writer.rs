@@ -8,8 +8,7 @@ use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions};
 use rayon::ThreadPool;
-use serde_json::json;
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::{Compression, Framing, Level};
 
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::{Leftover, check_description, check_prefix};
@@ -31,8 +30,7 @@ pub struct ShardedWriterBuilder {
     pub(super) mapping: MappingOptions,
     pub(super) sharding: Sharding,
     pub(super) prefix: String,
-    pub(super) compression: Compression,
-    pub(super) level: Level,
+    pub(super) framing: Framing,
     pub(super) mode: SaveMode,
     pub(super) pool: Option<Arc<ThreadPool>>,
     query: Option<String>,
@@ -52,8 +50,7 @@ impl ShardedWriterBuilder {
             mapping: MappingOptions::default(),
             sharding: Sharding::default(),
             prefix: "part".to_owned(),
-            compression: Compression::default(),
-            level: Level::default(),
+            framing: Framing::default(),
             mode: SaveMode::default(),
             pool: None,
             query: None,
@@ -87,16 +84,21 @@ impl ShardedWriterBuilder {
         self
     }
 
-    /// Sets the compression of shards and its level.
+    /// Sets the compression of TFRecord shards and its level.
     #[must_use]
-    pub fn with_compression(mut self, compression: Compression, level: Level) -> Self {
-        self.compression = compression;
-        self.level = level;
+    pub fn with_compression(self, compression: Compression, level: Level) -> Self {
+        self.with_framing((compression, level))
+    }
+
+    /// Sets the format of shards.
+    #[must_use]
+    pub fn with_framing(mut self, framing: impl Into<Framing>) -> Self {
+        self.framing = framing.into();
         self
     }
 
-    /// Sets whether each shard gets an index of its records' offsets, which is published with it. Only uncompressed
-    /// shards have one.
+    /// Sets whether each shard gets an index of its records' offsets, which is published with it. Only
+    /// uncompressed TFRecord shards have one.
     #[must_use]
     pub fn with_indexes(mut self, indexed: bool) -> Self {
         self.indexed = indexed;
@@ -190,7 +192,6 @@ impl ShardedWriterBuilder {
         if let Some(current) = commit.current() {
             current.check_append(&description, commit.out())?;
         }
-        let form = (self.compression, self.level);
         let order = match (self.shuffle, self.sharding) {
             (Some(seed), _) => Some(RowOrder::Shuffled { seed }),
             // The number of shards depends on the total length.
@@ -199,12 +200,12 @@ impl ShardedWriterBuilder {
         };
         let shards = if let Some(order) = order {
             let room = (self.spill, self.sort_memory);
-            let shards = SortedWriter::new(commit.clone(), pool, self.sharding, form, order, room);
+            let shards = SortedWriter::new(commit.clone(), pool, self.sharding, self.framing, order, room);
             Shards::AllRows(Box::new(shards))
         } else {
             let rule = (self.sharding.least_shards(), ShardRule::new(self.sharding));
             let destination = (Arc::new(commit.clone()) as _, 0);
-            Shards::AsRowsCome(DirectWriter::new(destination, commit.out(), pool, rule, form)?)
+            Shards::AsRowsCome(DirectWriter::new(destination, commit.out(), pool, rule, self.framing)?)
         };
         Ok(ShardedWriter {
             encoder: Encoder::new(Arc::new(mapping)),
@@ -249,15 +250,12 @@ impl ShardedWriterBuilder {
     pub(super) fn describe(&self, mapping: &Mapping) -> Result<SetDescription> {
         let mut description = SetDescription::new(mapping, &self.mapping)?;
         description.prefix.clone_from(&self.prefix);
-        description.compression = self.compression;
+        description.set_framing(self.framing);
         description.sharding = self.sharding;
         description.seed = self.shuffle;
         description.replace_partitions = self.mode == SaveMode::OverwritePartitions;
         description.query.clone_from(&self.query);
         description.inputs = self.inputs.iter().map(|input| input.display().to_string()).collect();
-        if self.compression != Compression::None {
-            description.options.insert("level".to_owned(), json!(self.level.get()));
-        }
         Ok(description)
     }
 }

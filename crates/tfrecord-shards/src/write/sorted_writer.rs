@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_tfrecord::RecordBuffer;
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use tfrecord_framing::{Compression, Level};
+use tfrecord_framing::Framing;
 
 use crate::commit::local::LocalCommit;
 use crate::commit::publication::StagedShard;
@@ -58,7 +58,7 @@ pub(crate) struct SortedWriter {
     pool: Arc<ThreadPool>,
     commit: LocalCommit,
     sharding: Sharding,
-    form: (Compression, Level),
+    framing: Framing,
     order: RowOrder,
     sorter: RecordSorter,
     input: SorterInput,
@@ -79,7 +79,7 @@ impl SortedWriter {
         commit: LocalCommit,
         pool: Arc<ThreadPool>,
         sharding: Sharding,
-        form: (Compression, Level),
+        framing: Framing,
         order: RowOrder,
         (spill, memory): (Arc<dyn SpillStore>, usize),
     ) -> Self {
@@ -91,7 +91,7 @@ impl SortedWriter {
             pool,
             commit,
             sharding,
-            form,
+            framing,
             order,
             sorter,
             input,
@@ -150,8 +150,8 @@ impl SortedWriter {
         while let Some(unit) = self.encoding.next() {
             self.push(unit??)?;
         }
-        let Self { pool, commit, sharding, form, sorter, input, .. } = self;
-        let open = || OpenShards::new(Arc::new(commit.clone()), 0, form.0, form.1);
+        let Self { pool, commit, sharding, framing, sorter, input, .. } = self;
+        let open = || OpenShards::new(Arc::new(commit.clone()), 0, framing);
         let staged = pool.install(|| {
             input.finish()?;
             let plan = sorter.finish()?.cut(|totals| sharding.resolve(totals.bytes))?;

@@ -82,13 +82,7 @@ impl ShardedWriterBuilder {
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let area = StagingArea::join(at, AttemptId::new())?.with_indexes(self.indexed);
         let shards = (0, ShardRule::new(self.sharding));
-        let shards = DirectWriter::new(
-            (Arc::new(area.clone()), task),
-            area.out(),
-            pool,
-            shards,
-            (self.compression, self.level),
-        )?;
+        let shards = DirectWriter::new((Arc::new(area.clone()), task), area.out(), pool, shards, self.framing)?;
         Ok(TaskWriter { encoder: Encoder::new(Arc::new(mapping)), rows: 0, shards, area, task, failed: false })
     }
 
@@ -120,7 +114,7 @@ impl ShardedWriterBuilder {
     /// Stages the shard of a set without rows.
     fn stage_empty(&self, commit: &LocalCommit) -> Result<Option<StagedShard>> {
         let sinks = commit.clone().with_indexes(self.indexed);
-        let mut open = OpenShards::new(Arc::new(sinks), 0, self.compression, self.level);
+        let mut open = OpenShards::new(Arc::new(sinks), 0, self.framing);
         open.open(0)?;
         open.take_before(usize::MAX).pop().map_or(Ok(None), |shard| shard.seal())
     }

@@ -194,7 +194,7 @@ fn late_attempt_writes_nothing() {
     }
     // The set is published, which can be asked for again.
     assert_eq!(builder.commit(&shared, &[listed], Some(1)).unwrap(), check_whole(&out));
-    let stats = ShardWriter::new(open, Compression::None, Level::default()).finish().unwrap();
+    let stats = ShardWriter::new(open, (Compression::None, Level::default())).finish().unwrap();
     let shard = stats.0.seal(stats.1).unwrap();
     let error = area.put_report(&area.report(0, vec![shard])).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Ended), "{error}");
@@ -588,7 +588,7 @@ fn groups_are_staged_by_tasks() {
         let group: ShardGroup = crate::support::group(&task.to_string(), "train");
         let records = encode(&ids(rows(task)));
         let shard = area.create_shard_in(task, 0, group).unwrap();
-        let mut shard = ShardWriter::new(shard, Compression::None, Level::default());
+        let mut shard = ShardWriter::new(shard, (Compression::None, Level::default()));
         shard.append(&records, 0..10).unwrap();
         let (file, stats) = shard.finish().unwrap();
         area.put_report(&area.report(task, vec![file.seal(stats).unwrap()])).unwrap();

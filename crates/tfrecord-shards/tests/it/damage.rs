@@ -25,11 +25,11 @@ fn file(compression: Compression) -> Vec<u8> {
 fn set(dir: &Path, compression: Compression) -> PathBuf {
     let out = dir.join("set");
     let commit = LocalCommit::begin(&out, SaveMode::Error, RunId::new(), &[]).unwrap();
-    let mut shard = ShardWriter::new(commit.create_shard(0, 0).unwrap(), compression, Level::default());
+    let mut shard = ShardWriter::new(commit.create_shard(0, 0).unwrap(), (compression, Level::default()));
     shard.append(&frames(RECORDS), 0..RECORDS.len()).unwrap();
     let (sink, stats) = shard.finish().unwrap();
     let mut description = SetDescription::of_records();
-    description.compression = compression;
+    description.framing = compression.into();
     let manifest = commit.publish(vec![sink.seal(stats).unwrap()], description).unwrap();
     out.join(&manifest.shards[0].path)
 }

@@ -58,7 +58,7 @@ fn groups_of_open_shards_are_kept() {
     let commit = begin(&out, SaveMode::Error, Capabilities::ALL).unwrap();
     let records = encode(&ids(0..4));
     let mut staged = Vec::new();
-    let mut open = OpenShards::new(Arc::new(commit.clone()), 0, Compression::None, Level::default());
+    let mut open = OpenShards::new(Arc::new(commit.clone()), 0, (Compression::None, Level::default()));
     for (shard, dt) in ["b", "a"].into_iter().enumerate() {
         let group = group(dt, "train");
         open.open_at(shard, ShardPlace { group: &group, index: 0, total: 1 }).unwrap();

@@ -18,7 +18,7 @@ const CODECS: [Compression; 3] = [Compression::None, Compression::Gzip, Compress
 
 fn options(sharding: Sharding, compression: Compression) -> RewriteOptions {
     let mut options = RewriteOptions::default();
-    (options.sharding, options.compression) = (sharding, compression);
+    (options.sharding, options.framing) = (sharding, compression.into());
     options
 }
 

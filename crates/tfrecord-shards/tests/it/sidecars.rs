@@ -24,7 +24,7 @@ fn stage(commit: &LocalCommit, tag: &str) -> Vec<StagedShard> {
         let first = i64::from(tag.as_bytes()[0]) * 16;
         let records = encode(&ids(first..first + 3000));
         let file = commit.create_shard(0, sequence).unwrap();
-        let shard = ShardWriter::new(file, Compression::None, Level::default());
+        let shard = ShardWriter::new(file, (Compression::None, Level::default()));
         let mut shard = shard.with_index(commit.index_file(0, sequence));
         // In two pieces, the second of which fills more than one buffer of lines.
         shard.append(&records, 0..10).unwrap();

@@ -24,7 +24,7 @@ fn many_threads_fill_one_set() {
             let stage = |sequence| {
                 let records = encode(&ids([i64::from(partition), i64::from(sequence)]));
                 let file = commit.create_shard(partition, sequence).unwrap();
-                let mut shard = ShardWriter::new(file, Compression::None, Level::default());
+                let mut shard = ShardWriter::new(file, (Compression::None, Level::default()));
                 shard.append(&records, 0..2).unwrap();
                 let (file, stats) = shard.finish().unwrap();
                 file.seal(stats).unwrap()

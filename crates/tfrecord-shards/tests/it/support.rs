@@ -53,7 +53,7 @@ pub fn stage_shard(commit: &LocalCommit, tag: &str, sequence: u32, group: ShardG
     let first = tag.bytes().map(i64::from).sum::<i64>() * 16; // two varint bytes each
     let records = encode(&ids(first..first + 10));
     let file = commit.create_shard_in(0, sequence, group).unwrap();
-    let mut shard = ShardWriter::new(file, Compression::None, Level::default());
+    let mut shard = ShardWriter::new(file, (Compression::None, Level::default()));
     shard.append(&records, 0..records.len()).unwrap();
     let (file, stats) = shard.finish().unwrap();
     file.seal(stats).unwrap()

@@ -39,7 +39,7 @@ pub(super) async fn write_lane(
     metrics: &WriteMetrics,
 ) -> Result<Vec<StagedShard>> {
     let mut sealing = Sealing::new(run, lanes);
-    let open = OpenShards::new(sealing.destination(), space, run.compression, run.level);
+    let open = OpenShards::new(sealing.destination(), space, run.framing);
     let mut writer = PlannedWriter::new(open, MOST_OPEN / lanes.max(1));
     loop {
         check()?;

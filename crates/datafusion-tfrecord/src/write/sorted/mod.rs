@@ -117,7 +117,7 @@ impl Sorting {
                 SorterOptions::new(Arc::new(disk)).with_equal(equal).with_memory(memory, lanes)
             }
         };
-        let shard_bytes = run.staging.shards.memory_per_shard(run.compression);
+        let shard_bytes = run.staging.shards.memory_per_shard(run.framing);
         // The readers have their share of the memory; the rest is for records. A sixteenth is for records in progress.
         let room = Room { memory: memory - memory / SorterOptions::SHARE_OF_READERS, rows };
         let reservation =

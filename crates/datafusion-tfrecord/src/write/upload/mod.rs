@@ -47,7 +47,7 @@ use self::install::Uninstalled;
 use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::{Begun, Running};
-use crate::error::{outside_error, shards_error};
+use crate::error::{self, outside_error, shards_error};
 use tfr_files::Location;
 
 pub(crate) use self::control::{ControlArea, end_dead_runs};
@@ -98,8 +98,11 @@ struct UploadAttempt {
 }
 
 /// Returns the suffix of shards that are written next to a set, or to a new one.
-fn suffix(current: Option<&StoredManifest>, options: &WriteOptions) -> &'static str {
-    current.map_or(options.compression.suffix(), |current| current.manifest.suffix())
+fn suffix(current: Option<&StoredManifest>, options: &WriteOptions) -> Result<&'static str> {
+    match current {
+        Some(current) => Ok(current.manifest.suffix()),
+        None => Ok(options.framing().map_err(error::ErrorKind::from)?.suffix()),
+    }
 }
 
 impl UploadSet {
@@ -132,7 +135,7 @@ impl UploadSet {
         place.make_staging().await?;
         // Old and new files exist next to each other for a while, unless they are in two directories.
         let identity = (run, !is_vacant && !place.is_staged(), current);
-        let suffix = suffix(identity.2.as_ref(), options);
+        let suffix = suffix(identity.2.as_ref(), options)?;
         let mut set = Self::new(place, identity, suffix, None, options, context, running);
         set.before = before.map(|stored| stored.manifest);
         Ok(Begun::Run(Arc::new(set)))
@@ -210,7 +213,7 @@ impl UploadSet {
                 return Err(shards_error(ErrorKind::Superseded { path: control.place.out() }.into()));
             }
         }
-        let suffix = suffix(current.as_ref(), options);
+        let suffix = suffix(current.as_ref(), options)?;
         let current = current.filter(|_| created.is_some());
         let place = if control.place.is_staged() { control.place.staged(&at.run)? } else { control.place.clone() };
         let identity = (at.run.clone(), at.own_names, current);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
 use arrow_tfrecord::{Mapping, MappingOptions};
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Framing};
 
 use super::*;
 use crate::commit::save_mode::SaveMode;
@@ -119,7 +119,7 @@ impl Writer {
         let names = ObjectNames {
             prefix: "part".to_owned(),
             total: Some(2),
-            suffix: Compression::None.suffix(),
+            suffix: Framing::default().suffix(),
             run: own_names.then(|| run.clone()),
         };
         let mut description = description();
@@ -288,7 +288,7 @@ fn object_names_with_a_run_id_are_recognized() {
     let run = RunId::new();
     for total in [None, Some(3)] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zlib] {
-            let suffix = compression.suffix();
+            let suffix = Framing::from(compression).suffix();
             let names = ObjectNames { prefix: "my-part".to_owned(), total, suffix, run: Some(run.clone()) };
             assert!(ObjectNames::has_run_id(&names.name(1, 2)), "{}", names.name(1, 2));
             let plain = ObjectNames { run: None, ..names };

@@ -151,7 +151,7 @@ fn names_fit_file_systems() {
     let names = ObjectNames {
         prefix: "p".repeat(148),
         total: None,
-        suffix: tfrecord_framing::Compression::Zlib.suffix(),
+        suffix: tfrecord_framing::Framing::from(tfrecord_framing::Compression::Zlib).suffix(),
         run: Some(run),
     };
     let last = u32::MAX as usize;

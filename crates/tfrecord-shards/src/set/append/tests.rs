@@ -3,7 +3,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_tfrecord::{Choice, Mapping, MappingOptions, NullPolicy, RecordType};
 use serde_json::json;
-use tfrecord_framing::Compression;
+use tfrecord_framing::array_record::{ChunkCodec, ChunkOptions};
+use tfrecord_framing::{Compression, Framing};
 
 use super::*;
 use crate::set::names::RunId;
@@ -19,6 +20,10 @@ fn fields(data_type: DataType, nullable: bool) -> Vec<Field> {
 
 fn plain() -> SetDescription {
     described(fields(DataType::Utf8, true), &MappingOptions::default())
+}
+
+fn chunks(group_size: u32, codec: ChunkCodec) -> Framing {
+    ChunkOptions { group_size: group_size.try_into().unwrap(), codec }.into()
 }
 
 /// Returns the difference that prevents appending rows to a set.
@@ -136,8 +141,23 @@ fn append_reports_the_first_difference() {
         (ranked, ranked_otherwise, "the vocabulary of column \"name\" is [\"dog\"], in the set it is [\"cat\"]"),
         (
             plain(),
-            SetDescription { compression: Compression::Gzip, ..plain() },
+            SetDescription { framing: Compression::Gzip.into(), ..plain() },
             "the compression is gzip, in the set it is none",
+        ),
+        (
+            SetDescription { framing: chunks(1, ChunkCodec::None), ..plain() },
+            plain(),
+            "the record format is tfrecord, in the set it is array_record",
+        ),
+        (
+            SetDescription { framing: chunks(1, ChunkCodec::None), ..plain() },
+            SetDescription { framing: chunks(1, ChunkCodec::Zstd), ..plain() },
+            "the compression is zstd, in the set it is none",
+        ),
+        (
+            SetDescription { framing: chunks(1, ChunkCodec::None), ..plain() },
+            SetDescription { framing: chunks(128, ChunkCodec::None), ..plain() },
+            "the group size is 128, in the set it is 1",
         ),
         (plain(), partitioned(vec![dt()]), "partitioning is by dt (Utf8), in the set it is none"),
         // Not reported as a missing column: the column is in the directories.

@@ -6,6 +6,7 @@
 mod appended;
 mod checksum;
 mod contradiction;
+mod framing;
 mod splits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use arrow_tfrecord::{Mapping, MappingOptions, RecordType};
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Framing, RecordFormat};
 
 use crate::error::FindingKind;
 use crate::error::{AtPath, ErrorKind, Result};
@@ -33,8 +34,10 @@ use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
 use crate::write::sharding::Sharding;
 
 use appended::is_zero;
+use framing::is_default;
 
 pub use appended::AppendedRun;
+pub use framing::ChunkDescription;
 pub use splits::SplitDescription;
 
 /// Approximate distance of a shard's [`offsets`](ShardEntry::offsets) in framed bytes, 16 MiB; each is rounded up to
@@ -52,8 +55,8 @@ const TOOL: &str = concat!("tfr-sql ", env!("CARGO_PKG_VERSION"));
 pub struct SetDescription {
     /// Prefix of shard names: `part`, or the name of a split.
     pub prefix: String,
-    /// Compression of the shards.
-    pub compression: Compression,
+    /// The format of the shards, and their compression.
+    pub framing: Framing,
     /// How rows are assigned to shards.
     pub sharding: Sharding,
     /// Names and directories of the shards.
@@ -155,7 +158,7 @@ impl SetDescription {
     pub fn of_records() -> Self {
         Self {
             prefix: "part".to_owned(),
-            compression: Compression::None,
+            framing: Framing::default(),
             sharding: Sharding::default(),
             layout: SetLayout::default(),
             schema: None,
@@ -321,7 +324,13 @@ pub struct Manifest {
     pub layout: SetLayout,
     /// The type of a record. Unknown for records copied from files without a manifest.
     pub record_type: Option<RecordType>,
-    /// Compression of the shards.
+    /// The format of the shards. Since format 1.6.
+    #[serde(with = "scalar::text", default, skip_serializing_if = "is_default")]
+    pub record_format: RecordFormat,
+    /// The chunks of the shards, if their format has chunks. Since format 1.6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<ChunkDescription>,
+    /// Compression of the shards as whole files. Chunks have one of their own.
     #[serde(with = "scalar::text")]
     pub compression: Compression,
     /// The columns of the rows, if they are known.
@@ -380,7 +389,9 @@ impl Manifest {
             sharding: description.sharding,
             layout: description.layout,
             record_type: description.record_type,
-            compression: description.compression,
+            record_format: description.framing.format(),
+            chunks: description.framing.chunks().map(Into::into),
+            compression: description.framing.compression(),
             schema: description.schema,
             mapping: description.mapping,
             splits: description.splits,

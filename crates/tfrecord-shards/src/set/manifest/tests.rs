@@ -23,7 +23,7 @@ fn description() -> SetDescription {
     let mut description = SetDescription::new(&mapping, &options).unwrap();
     description.query = Some("SELECT * FROM t".to_owned());
     description.inputs = vec!["t.parquet".to_owned()];
-    description.compression = Compression::Gzip;
+    description.framing = Compression::Gzip.into();
     description.options.insert("level".to_owned(), json!(6));
     description
 }
@@ -294,6 +294,15 @@ fn newer_minor_versions_are_read_and_newer_major_ones_refused() {
     let error = read(&json!({ "format_version": "2.0", "everything": "else" })).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ManifestVersion { found, .. } if found.major == 2));
     assert!(error.to_string().ends_with("_manifest.json: expected format version 1.x, found 2.0"), "{error}");
+}
+
+#[test]
+fn manifest_rejects_unknown_record_formats() {
+    let mut json: Value = serde_json::to_value(manifest()).unwrap();
+    json["record_format"] = json!("parquet");
+    let error = read(&json).unwrap_err();
+    let ErrorKind::ManifestSyntax { source, .. } = error.kind() else { panic!("{error}") };
+    assert!(source.to_string().contains("unknown record format \"parquet\""), "{source}");
 }
 
 #[test]

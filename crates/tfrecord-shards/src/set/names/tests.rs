@@ -1,7 +1,13 @@
 use super::*;
 
 fn name(index: usize, total: usize) -> ShardName {
-    ShardName { prefix: "part".to_owned(), index, total, compression: Compression::None }
+    ShardName {
+        prefix: "part".to_owned(),
+        index,
+        total,
+        format: RecordFormat::TfRecord,
+        compression: Compression::None,
+    }
 }
 
 #[test]
@@ -15,12 +21,14 @@ fn shard_names_sort_in_the_order_of_shards() {
 
 #[test]
 fn every_name_parses_back() {
-    for (prefix, index, total, compression, text) in [
-        ("part", 0, 1, Compression::None, "part-00000-of-00001.tfrecord"),
-        ("my-split", 3, 16, Compression::Gzip, "my-split-00003-of-00016.tfrecord.gz"),
-        ("a-of-b", 7, 123_456, Compression::Zlib, "a-of-b-000007-of-123456.tfrecord.deflate"),
+    use RecordFormat::{ArrayRecord, TfRecord};
+    for (prefix, index, total, format, compression, text) in [
+        ("part", 0, 1, TfRecord, Compression::None, "part-00000-of-00001.tfrecord"),
+        ("my-split", 3, 16, TfRecord, Compression::Gzip, "my-split-00003-of-00016.tfrecord.gz"),
+        ("a-of-b", 7, 123_456, TfRecord, Compression::Zlib, "a-of-b-000007-of-123456.tfrecord.deflate"),
+        ("part", 3, 16, ArrayRecord, Compression::None, "part-00003-of-00016.array_record"),
     ] {
-        let name = ShardName { prefix: prefix.to_owned(), index, total, compression };
+        let name = ShardName { prefix: prefix.to_owned(), index, total, format, compression };
         assert_eq!(name.to_string(), text);
         assert_eq!(text.parse(), Ok(name));
     }
@@ -31,15 +39,17 @@ fn shard_name_of_an_earlier_release_is_read() {
     let earlier = "part-00000-of-00002.tfrecord.zlib";
     let name = ShardName { compression: Compression::Zlib, ..name(0, 2) };
     assert_eq!(earlier.parse(), Ok(name));
-    assert_eq!(suffix_of([earlier].into_iter(), Compression::Zlib), ".zlib");
-    assert_eq!(suffix_of(["part-00000-of-00002.tfrecord.deflate"].into_iter(), Compression::Zlib), ".deflate");
-    assert_eq!(suffix_of([].into_iter(), Compression::Gzip), ".gz");
+    assert_eq!(suffix_of([earlier].into_iter(), Compression::Zlib.into()), ".tfrecord.zlib");
+    let zlib = ["part-00000-of-00002.tfrecord.deflate"];
+    assert_eq!(suffix_of(zlib.into_iter(), Compression::Zlib.into()), ".tfrecord.deflate");
+    assert_eq!(suffix_of([].into_iter(), Compression::Gzip.into()), ".tfrecord.gz");
 }
 
 #[test]
 fn run_id_is_found_in_the_names_of_shards_and_indexes() {
-    for suffix in ["", ".gz", ".deflate", ".zlib", ".idx"] {
-        let name = format!("d=1/part-nightly7-00000-of-00002.tfrecord{suffix}");
+    for suffix in [".tfrecord", ".tfrecord.gz", ".tfrecord.deflate", ".tfrecord.zlib", ".tfrecord.idx", ".array_record"]
+    {
+        let name = format!("d=1/part-nightly7-00000-of-00002{suffix}");
         assert_eq!(run_id_in(&name), Some("nightly7"), "{name}");
     }
     assert_eq!(run_id_in("d=1/_part-nightly7-00000-of-00002.tfrecord.idx"), Some("nightly7"));
@@ -54,6 +64,7 @@ fn shard_names_reject_other_files() {
         "part-+0000-of-00001.tfrecord",
         "part-00001-of-00001.tfrecord",
         "part-00000-of-00001.tfrecord.bz2",
+        "part-00000-of-00001.array_record.gz",
         "part-00000.tfrecord",
         "_SUCCESS",
     ] {

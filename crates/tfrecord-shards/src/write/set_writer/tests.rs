@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions};
 use proptest::prelude::*;
-use tfrecord_framing::{Level, RecordReader};
+use tfrecord_framing::{Compression, Level, RecordReader};
 
 use super::*;
 use crate::commit::destination::{Destination, ShardSink};
@@ -93,7 +93,7 @@ struct Work {
 impl Work {
     fn begin(rule: Rule, compression: Compression) -> Self {
         let sealed = InMemory::default();
-        let open = OpenShards::new(Arc::new(sealed.clone()), 0, compression, Level::default());
+        let open = OpenShards::new(Arc::new(sealed.clone()), 0, (compression, Level::default()));
         let writer = match rule {
             Rule::Rows(most) => SetWriter::new(open, ShardRule::new(Sharding::Rows(most as u64)), ()),
             Rule::RoundRobin { shards, inputs } => SetWriter::round_robin(open, count(shards), count(inputs), ()),
@@ -308,7 +308,7 @@ fn set_writer_keeps_the_order_of_compressed_units() {
 #[test]
 fn rows_of_several_records_stay_together() {
     let sealed = InMemory::default();
-    let open = OpenShards::new(Arc::new(sealed.clone()), 0, Compression::None, Level::default());
+    let open = OpenShards::new(Arc::new(sealed.clone()), 0, (Compression::None, Level::default()));
     let rule = ShardRule::new(Sharding::Count(count(2)));
     let writer = SetWriter::new(open, rule, ()).with_records_per_row(3);
     let encode =

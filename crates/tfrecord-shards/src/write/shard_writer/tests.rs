@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use tfrecord_framing::RecordReader;
+use tfrecord_framing::array_record::{ArrayRecordWriter, ChunkOptions};
 
 use super::*;
 
@@ -25,7 +26,7 @@ fn records(lens: &[usize]) -> RecordBuffer {
 
 /// Writes the shard of these records, appended in runs of these lengths.
 fn shard(records: &RecordBuffer, runs: &[usize], compression: Compression) -> (Vec<u8>, ShardStats) {
-    fill(ShardWriter::new(Vec::new(), compression, Level::default()), records, runs)
+    fill(ShardWriter::new(Vec::new(), (compression, Level::default())), records, runs)
 }
 
 fn fill(mut writer: ShardWriter<Vec<u8>>, records: &RecordBuffer, runs: &[usize]) -> (Vec<u8>, ShardStats) {
@@ -58,8 +59,33 @@ proptest! {
             prop_assert_eq!(stats.framed_bytes, records.bytes().len() as u64);
             prop_assert_eq!(stats.file_bytes, bytes.len() as u64);
             prop_assert_eq!(stats.crc32c, crc32c::crc32c(&bytes));
-            let direct = ShardWriter::new(Vec::new(), compression, Level::default()).without_collecting();
+            let direct = ShardWriter::new(Vec::new(), (compression, Level::default())).without_collecting();
             prop_assert!(fill(direct, &records, &runs) == (bytes, stats), "{} differs", compression);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn array_record_shards_match_the_array_record_writer(
+        lens in vec(prop_oneof![8 => 0usize..3_000, 1 => 60_000usize..400_000], 0..60),
+        runs in vec(1usize..40, 1..4),
+        group_size in prop_oneof![Just(1_u32), 2_u32..20],
+        threads in 1usize..4,
+    ) {
+        let records = records(&lens);
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        for codec in [ChunkCodec::None, ChunkCodec::Zstd] {
+            let options = ChunkOptions { group_size: group_size.try_into().unwrap(), codec };
+            let (bytes, stats) = pool.install(|| fill(ShardWriter::new(Vec::new(), options), &records, &runs));
+            let mut oracle = ArrayRecordWriter::new(Vec::new(), options);
+            (0..records.len()).try_for_each(|record| oracle.write_record(records.payload(record))).unwrap();
+            prop_assert!(bytes == oracle.finish().unwrap(), "{:?} differs", options);
+            let crc32c = crc32c::crc32c(&bytes);
+            let (rows, framed_bytes) = (lens.len() as u64, records.bytes().len() as u64);
+            let file_bytes = bytes.len() as u64;
+            prop_assert_eq!(stats, ShardStats { rows, framed_bytes, file_bytes, crc32c, ..ShardStats::default() });
         }
     }
 }
@@ -98,7 +124,7 @@ proptest! {
         let payloads: Vec<_> = RecordReader::new(records.bytes()).into_payloads();
         let framed: Vec<_> = (0..records.len()).map(|i| records.slice(i..i + 1).len()).collect();
         for compression in ALL {
-            let mut writer = ShardWriter::new(Vec::new(), compression, Level::default());
+            let mut writer = ShardWriter::new(Vec::new(), (compression, Level::default()));
             writer.offsets.interval = interval;
             let (file, ShardStats { offsets, .. }) = fill(writer, &records, &runs);
             let places: Vec<_> = offsets.iter().map(|offset| (offset.record, offset.framed)).collect();
@@ -182,7 +208,7 @@ impl Write for Writes {
 fn large_blocks_go_through_and_small_ones_are_collected() {
     let records = records(&vec![1_000; 1_000]);
     let writes = |run: usize| {
-        let mut writer = ShardWriter::new(Writes::default(), Compression::None, Level::default());
+        let mut writer = ShardWriter::new(Writes::default(), (Compression::None, Level::default()));
         (0..records.len()).step_by(run).for_each(|at| writer.append(&records, at..at + run).unwrap());
         writer.finish().unwrap().0.0
     };
@@ -205,7 +231,7 @@ fn a_failing_sink_is_an_error_of_its_kind() {
     }
     let records = records(&[100; 20]);
     for compression in ALL {
-        let mut writer = ShardWriter::new(Full, compression, Level::default());
+        let mut writer = ShardWriter::new(Full, (compression, Level::default()));
         let failed = writer.append(&records, 0..20).and_then(|()| writer.finish().map(drop));
         let error = failed.unwrap_err();
         assert!(matches!(error.kind(), crate::ErrorKind::Write(source) if source.kind() == io::ErrorKind::StorageFull));

@@ -183,7 +183,7 @@ fn groups_are_stored_in_directories() {
     let split = |name: &str| SplitDescription::new(name, 0.5);
     let description = SetDescription { splits: vec![split("train"), split("eval")], ..description() };
     let group = |split: &str| ShardGroup { split: Some(split.to_owned()), ..ShardGroup::default() };
-    let names = ObjectNames { prefix: "part".to_owned(), total: None, suffix: "", run: None };
+    let names = ObjectNames { prefix: "part".to_owned(), total: None, suffix: ".tfrecord", run: None };
     let shards: Vec<_> = ["eval", "train", "eval"]
         .iter()
         .zip([(0, 2), (0, 1), (1, 2)])
