@@ -18,8 +18,8 @@ __all__ = ["TFRecordIterDataset", "TFRecordSource"]
 class TFRecordIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
     """Batches of TFRecord files as a dataset of grain. Elements are dictionaries of numpy arrays.
 
-    The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: `mp_prefetch` gives each of its
-    processes a part of the rows.
+    The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: the processes of `mp_prefetch` make
+    whole batches in turn.
 
     >>> from tfr_sql.jax import TFRecordIterDataset
     >>> [batch["id"] for batch in TFRecordIterDataset("shards/", batch_size=4, columns=["id"])]
