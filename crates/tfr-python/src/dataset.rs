@@ -155,6 +155,11 @@ impl DataSet {
         segments
     }
 
+    /// Whether a reader can start at any record at the cost of reading at most the lengths of those of a block before.
+    pub(crate) fn has_open_blocks(&self) -> bool {
+        self.shards.iter().all(|shard| shard.compression() == Compression::None && shard.damage.is_none())
+    }
+
     /// Returns a checksum of the names and figures of the files, to recognize the data set.
     pub(crate) fn checksum(&self) -> u32 {
         self.shards.iter().fold(0, |crc, shard| {

@@ -6,6 +6,7 @@
 mod columns;
 mod dataset;
 mod error;
+mod feed;
 mod framing;
 mod loader;
 mod order;

@@ -16,17 +16,24 @@ use tfrecord_framing::CrcPolicy;
 use crate::columns::Columns;
 use crate::dataset::{DataSet, project};
 use crate::error::Failure;
-use crate::order::{Equal, Order};
+use crate::order::{Equal, Order, Shuffle};
 use crate::produce::{Message, Plan};
 use crate::segment::Decoding;
 use crate::signals::{INTERVAL, interruptible};
 use crate::values::into_dict;
 
-/// Length in bytes of the records that are shuffled together by default: 256 MiB.
-const WINDOW_BYTES: u64 = 256 << 20;
+/// Length in bytes of the records that are shuffled together by default: 128 MiB. As many may be decoded ahead.
+const WINDOW_BYTES: u64 = 128 << 20;
 
 /// Default number of rows that are shuffled together.
 const WINDOW_ROWS: u64 = 65_536;
+
+/// Most rows that are shuffled together, without those of the last, smaller step.
+const MOST_SHUFFLED: u64 = (1 << 31) - 1;
+
+/// Most places from which a window has rows, and the least length in bytes of what is read at each in an epoch.
+const LANES: u64 = 64;
+const LANE_BYTES: u64 = 1 << 20;
 
 /// Files with the numbers of their records and their columns.
 #[pyclass(name = "DataSet", module = "tfr_sql._native", frozen)]
@@ -160,19 +167,22 @@ impl PyPlan {
     /// Plans the batches of one reader. Checks every argument.
     #[new]
     #[pyo3(signature = (
-        data, *, batch_size, columns=None, shuffle=None, shuffle_buffer=None, drop_remainder=false, reader=0,
-        readers=1, equal="none", ragged="splits", pad_to=None, fill=None, threads=1, crc=true,
+        data, *, global_batch, columns=None, shuffle=None, shuffle_buffer=None, drop_remainder=false, rank=0,
+        world_size=1, worker=0, num_workers=1, equal="none", ragged="splits", pad_to=None, fill=None, threads=1,
+        crc=true,
     ))]
     #[allow(clippy::too_many_arguments, reason = "the keyword arguments of Loader")]
     fn new(
         data: &PyDataSet,
-        batch_size: usize,
+        global_batch: u64,
         columns: Option<Vec<String>>,
         shuffle: Option<u64>,
-        shuffle_buffer: Option<usize>,
+        shuffle_buffer: Option<u64>,
         drop_remainder: bool,
-        reader: u64,
-        readers: u64,
+        rank: u64,
+        world_size: u64,
+        worker: u64,
+        num_workers: u64,
         equal: &str,
         ragged: &str,
         pad_to: Option<BTreeMap<String, usize>>,
@@ -181,13 +191,24 @@ impl PyPlan {
         crc: bool,
     ) -> PyResult<Self> {
         let data = Arc::clone(&data.0);
-        for (name, value) in [("batch_size", batch_size), ("threads", threads)] {
+        for (name, value) in [("global_batch", global_batch), ("threads", threads as u64)] {
             if value == 0 {
                 return Err(Failure::usage(format!("{name} is 0, expected at least 1")).into());
             }
         }
-        if reader >= readers {
-            return Err(Failure::usage(format!("reader {reader} of {readers}, expected a lower number")).into());
+        // The rows that are shuffled together are numbered.
+        if shuffle.is_some() && global_batch.min(data.rows()) > MOST_SHUFFLED {
+            let problem = format!("a shuffle of batches of {global_batch} rows, expected at most {MOST_SHUFFLED}");
+            return Err(Failure::usage(problem).into());
+        }
+        for (name, number, count) in [("rank", rank, world_size), ("worker", worker, num_workers)] {
+            if number >= count {
+                return Err(Failure::usage(format!("{name} {number} of {count}, expected a lower number")).into());
+            }
+        }
+        if !global_batch.is_multiple_of(world_size) {
+            let problem = format!("global_batch is {global_batch}, expected a multiple of {world_size}");
+            return Err(Failure::usage(problem).into());
         }
         let equal = match equal {
             "none" => Equal::No,
@@ -202,38 +223,42 @@ impl PyPlan {
         };
         let projection = project(&data.schema, columns.as_deref())?;
         let columns = Columns::new(&data.schema, &projection, pad, &pad_to.unwrap_or_default(), &scalars(fill)?)?;
-        let window = shuffle.map(|seed| (seed, window_rows(&data, batch_size, shuffle_buffer)));
+        let shuffle = shuffle.map(|seed| Shuffle {
+            seed,
+            window: window_steps(&data, global_batch, shuffle_buffer),
+            lanes: lanes(&data, global_batch),
+        });
         Ok(Self(Arc::new(Plan {
             decoding: Decoding { projection, columns, crc: crc_policy(crc) },
-            order: Order { seed: shuffle, reader, readers, equal },
-            batch_size,
-            drop_remainder,
-            window,
+            order: Order { rows: data.rows(), global_batch, rank, ranks: world_size, equal, drop_remainder, shuffle },
+            worker,
+            workers: num_workers,
             threads,
             data,
         })))
     }
 
-    /// The number of batches in an epoch.
+    /// The number of batches of the rank in an epoch.
     #[getter]
     fn steps(&self) -> u64 {
-        self.0.steps()
+        self.0.order.steps()
     }
 
-    /// The number of rows in an epoch.
+    /// The number of rows of the rank in an epoch.
     #[getter]
     fn rows(&self) -> u64 {
-        self.0.order.rows(&self.0.data)
+        self.0.order.rank_rows()
     }
 
-    /// The number of rows that are shuffled together. None without a shuffle.
+    /// The number of rows that are shuffled together, and of the places they are from. None without a shuffle.
     #[getter]
-    fn window(&self) -> Option<usize> {
-        self.0.window.map(|(_, rows)| rows)
+    fn window(&self) -> Option<(u64, u64)> {
+        let Order { global_batch, shuffle, .. } = &self.0.order;
+        shuffle.map(|shuffle| (shuffle.window.saturating_mul(*global_batch), shuffle.lanes))
     }
 
-    /// Starts a thread that makes the batches from this position on, `prefetch` batches ahead. They end before the
-    /// epoch `end`.
+    /// Starts a thread that makes the batches of this worker from this position of all workers on, `prefetch` batches
+    /// ahead. They end before the epoch `end`.
     #[pyo3(signature = (epoch, step, *, end, prefetch))]
     fn batches(&self, epoch: u64, step: u64, end: Option<u64>, prefetch: usize) -> PyResult<PyBatches> {
         let (send, receive) = sync_channel(prefetch);
@@ -252,11 +277,19 @@ fn unknown(option: &str, found: &str, expected: &str) -> Failure {
     Failure::usage(format!("unknown {option} {found:?}: expected {expected}"))
 }
 
-/// Returns the number of rows that are shuffled together: a multiple of the batch size, at least one batch.
-fn window_rows(data: &DataSet, batch_size: usize, asked: Option<usize>) -> usize {
+/// Returns the number of steps whose rows are shuffled together, at least one.
+fn window_steps(data: &DataSet, global_batch: u64, asked: Option<u64>) -> u64 {
     let fitting = WINDOW_BYTES / data.framed().checked_div(data.rows()).unwrap_or(1).max(1);
-    let default = usize::try_from(fitting.min(WINDOW_ROWS)).unwrap_or(usize::MAX);
-    (asked.unwrap_or(default) / batch_size).max(1).saturating_mul(batch_size)
+    (asked.unwrap_or(fitting.min(WINDOW_ROWS)).min(MOST_SHUFFLED) / global_batch).max(1)
+}
+
+/// Returns the number of places from which a window has rows. It depends on the files and the global batch alone.
+fn lanes(data: &DataSet, global_batch: u64) -> u64 {
+    // A lane may begin within a block, of which compressed data is then decompressed.
+    let blocks = if data.has_open_blocks() { data.framed() / LANE_BYTES } else { data.segments().len() as u64 / 2 };
+    let most = blocks.min(LANES).min(global_batch).max(1);
+    // Ranks have the same lanes in all steps if the number of lanes divides the batch.
+    (most / 2 + 1..=most).rev().find(|lanes| global_batch.is_multiple_of(*lanes)).unwrap_or(most)
 }
 
 /// Batches that are made by a thread.
@@ -294,7 +327,7 @@ impl Running {
 
 #[pymethods]
 impl PyBatches {
-    /// Returns the next batch, with the epoch and step of the position after it. Returns None after the last.
+    /// Returns the next batch, with the epoch and step of the position after the next batch of every worker. Returns None after the last.
     #[allow(clippy::type_complexity, reason = "a tuple of Python values")]
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyDict>, u64, u64)>> {
         let message = loop {
@@ -315,7 +348,7 @@ impl PyBatches {
             }
         };
         match message {
-            Message::Batch(batch) => Ok(Some((into_dict(py, batch.columns)?, batch.epoch, batch.step))),
+            Message::Batch(batch) => Ok(Some((into_dict(py, batch.columns)?, batch.position.0, batch.position.1))),
             Message::Failed(failure) => {
                 self.close(py);
                 Err(failure.into())

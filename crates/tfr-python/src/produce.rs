@@ -1,4 +1,4 @@
-//! [`Plan`]: decodes segments on threads, and makes batches of them in order.
+//! [`Plan`]: decodes records on threads, and makes batches of them in order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,19 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 
-use crate::dataset::{DataSet, Segment};
+use crate::dataset::DataSet;
 use crate::error::{Failure, Result};
-use crate::order::Order;
+use crate::feed::{Feed, Piece};
+use crate::order::{Order, Turns};
 use crate::segment::{Decoding, SegmentReader};
 use crate::values::{Values, columns_of};
 
-/// Decoded batches of a segment that wait for their turn.
+/// Decoded batches of a piece that wait for their turn.
 const WAITING: usize = 16;
+
+/// Bytes read at once. Many lanes are read in smaller blocks.
+const BLOCK_LEN: usize = 1 << 20;
+const BLOCK_LEN_OF_LANE: usize = 256 << 10;
 
 /// The batches of a reader.
 #[derive(Debug, Clone)]
@@ -25,10 +30,9 @@ pub(crate) struct Plan {
     pub(crate) data: Arc<DataSet>,
     pub(crate) decoding: Decoding,
     pub(crate) order: Order,
-    pub(crate) batch_size: usize,
-    pub(crate) drop_remainder: bool,
-    /// The seed, and the number of rows that are shuffled together: a multiple of the batch size.
-    pub(crate) window: Option<(u64, usize)>,
+    /// Which of the rank's steps this reader has.
+    pub(crate) worker: u64,
+    pub(crate) workers: u64,
     pub(crate) threads: usize,
 }
 
@@ -36,8 +40,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) columns: Vec<(String, Values)>,
-    pub(crate) epoch: u64,
-    pub(crate) step: u64,
+    /// The epoch and the step.
+    pub(crate) position: (u64, u64),
 }
 
 /// A message to the consumer. After an error or the end there are no more.
@@ -47,8 +51,8 @@ pub(crate) enum Message {
     End,
 }
 
-/// The rows of a segment, to be decoded and sent.
-type Task = (Segment, SyncSender<Result<RecordBatch>>);
+/// Records to be decoded and sent.
+type Task<'a> = (Piece<'a>, SyncSender<Result<RecordBatch>>);
 
 /// Why no more batches are made.
 enum Stop {
@@ -64,12 +68,6 @@ impl From<Failure> for Stop {
 }
 
 impl Plan {
-    /// Returns the number of batches in an epoch.
-    pub(crate) fn steps(&self) -> u64 {
-        let (rows, size) = (self.order.rows(&self.data), self.batch_size as u64);
-        if self.drop_remainder { rows / size } else { rows.div_ceil(size) }
-    }
-
     /// Makes the batches that follow this position, up to the start of the epoch `end`. Returns soon after the receiver
     /// is dropped and `is_stopped` is set.
     pub(crate) fn produce(
@@ -80,11 +78,11 @@ impl Plan {
         batches: &SyncSender<Message>,
         is_stopped: &AtomicBool,
     ) {
-        let (tasks, queue) = channel::<Task>();
+        let (tasks, queue) = channel::<Task<'_>>();
         let queue = Mutex::new(queue);
         thread::scope(|scope| {
             for _ in 0..self.threads {
-                scope.spawn(|| self.decode(&queue));
+                scope.spawn(|| self.decode(&queue, is_stopped));
             }
             let decoders = Decoders { tasks: &tasks, threads: self.threads, is_stopped };
             let last = match self.make((epoch, step), end, &decoders, batches) {
@@ -93,6 +91,8 @@ impl Plan {
                 Err(Stop::Gone) => None,
             };
             drop(tasks);
+            // What waits to be decoded is not needed.
+            is_stopped.store(true, Ordering::Relaxed);
             if let Some(last) = last {
                 // Nobody waits for it if the consumer is gone.
                 let _ = batches.send(last);
@@ -100,135 +100,115 @@ impl Plan {
         });
     }
 
-    /// Decodes segments, one after the other.
-    fn decode(&self, queue: &Mutex<Receiver<Task>>) {
+    /// Decodes pieces, one after the other.
+    fn decode<'a>(&'a self, queue: &Mutex<Receiver<Task<'a>>>, is_stopped: &AtomicBool) {
         loop {
             let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok((segment, rows)) = task else { return };
-            let mut reader = match SegmentReader::open(&self.data, &self.decoding, segment) {
-                Ok(Some(reader)) => reader,
-                Ok(None) => continue,
+            let Ok((piece, rows)) = task else { return };
+            let mut turn = piece.begin();
+            if is_stopped.load(Ordering::Relaxed) {
+                continue;
+            }
+            // The receiver is gone if nobody wants more rows.
+            let mut send = |batch| rows.send(Ok(batch)).is_ok();
+            let read = match turn.reader.take() {
+                Some(reader) => Ok(reader),
+                None => self.open(&piece),
+            };
+            let read = read.and_then(|mut reader| {
+                reader.read(&piece.wanted, &mut send)?;
+                Ok(reader)
+            });
+            match read {
+                Ok(reader) => turn.reader = Some(reader),
                 Err(failure) => {
                     let _ = rows.send(Err(failure));
-                    continue;
-                }
-            };
-            loop {
-                let next = reader.next().transpose();
-                let Some(next) = next else { break };
-                let is_failure = next.is_err();
-                // The receiver is gone if nobody wants more rows.
-                if rows.send(next).is_err() || is_failure {
-                    break;
                 }
             }
         }
     }
 
-    fn make(
-        &self,
-        mut position: (u64, u64),
+    fn open(&self, piece: &Piece<'_>) -> Result<SegmentReader<'_>> {
+        let shard = self.data.shards.get(piece.block.segment.shard);
+        let shard = shard.ok_or_else(|| Failure::other("a file is not in the data set".to_owned()))?;
+        let first = piece.wanted.first().map_or(0, |range| range.start);
+        let has_lanes = self.order.shuffle.is_some_and(|shuffle| shuffle.lanes > 1);
+        let block = if has_lanes { BLOCK_LEN_OF_LANE } else { BLOCK_LEN };
+        SegmentReader::open(&self.data, &self.decoding, shard, first, block)
+    }
+
+    fn make<'a>(
+        &'a self,
+        start: (u64, u64),
         end: Option<u64>,
-        decoders: &Decoders<'_>,
+        decoders: &Decoders<'_, 'a>,
         batches: &SyncSender<Message>,
     ) -> Result<(), Stop> {
-        while end.is_none_or(|end| position.0 < end) {
-            let (epoch, step) = position;
-            let steps = self.steps();
-            if steps == 0 && end.is_none() {
-                return Err(Failure::usage("no batch in an epoch, and epochs without end".to_owned()).into());
-            }
-            match self.window {
-                Some((seed, rows)) => self.shuffled(epoch, step, steps, (seed, rows), decoders, batches)?,
-                None => self.in_order(epoch, step, steps, decoders, batches)?,
-            }
-            position = (epoch + 1, 0);
+        if self.order.steps() == 0 && end.is_none() {
+            return Err(Failure::usage("no batch in an epoch, and epochs without end".to_owned()).into());
         }
-        Ok(())
-    }
-
-    /// Sends the batches of an epoch in order.
-    fn in_order(
-        &self,
-        epoch: u64,
-        step: u64,
-        steps: u64,
-        decoders: &Decoders<'_>,
-        batches: &SyncSender<Message>,
-    ) -> Result<(), Stop> {
-        let start = step.saturating_mul(self.batch_size as u64);
-        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), decoders);
-        for step in step..steps {
-            let parts = rows.take(self.batch_size)?;
-            let batch = match parts.as_slice() {
-                [batch] => batch.clone(),
-                [first, ..] => concat_batches(&first.schema(), &parts).map_err(memory)?,
-                [] => return Err(Failure::other("the rows ended early".to_owned()).into()),
-            };
-            drop(parts);
-            self.send(batch, epoch, step, batches)?;
+        let turns = Turns::new(&self.order, start, end, self.worker, self.workers);
+        let mut position = start;
+        let mut after = |turns: &Turns| {
+            position = turns.after_all(position);
+            position
+        };
+        let mut rows = Rows::new(Feed::new(self, turns.clone()), decoders);
+        if self.order.shuffle.is_none() {
+            for (_, step) in turns.clone() {
+                let parts = rows.take(self.order.len(step) as u64)?;
+                let batch = match parts.as_slice() {
+                    [batch] => batch.clone(),
+                    [first, ..] => concat_batches(&first.schema(), &parts).map_err(memory)?,
+                    [] => return Err(Failure::other("the rows ended early".to_owned()).into()),
+                };
+                drop(parts);
+                self.send(batch, after(&turns), batches)?;
+            }
+            return Ok(rows.check_end()?);
         }
-        if self.drop_remainder { Ok(()) } else { Ok(rows.check_end()?) }
-    }
-
-    /// Sends the batches of an epoch, shuffled in windows.
-    fn shuffled(
-        &self,
-        epoch: u64,
-        step: u64,
-        steps: u64,
-        (seed, window): (u64, usize),
-        decoders: &Decoders<'_>,
-        batches: &SyncSender<Message>,
-    ) -> Result<(), Stop> {
-        let steps_of_window = (window / self.batch_size) as u64;
-        // The first window may have been read in part.
-        let first_step = step;
-        let mut step = first_step / steps_of_window * steps_of_window;
-        let mut start = step * self.batch_size as u64;
-        let mut rows = Rows::new(self.order.segments(&self.data, epoch, start), decoders);
-        while step < steps {
-            let parts = rows.take(window)?;
+        while let Some(window) = rows.feed.next_window()? {
+            // While the batches of this window are handed out, the rows of the next are decoded.
+            rows.ahead = window.rows;
+            let parts = rows.take(window.rows)?;
             let places: Vec<(usize, usize)> = parts
                 .iter()
                 .enumerate()
                 .flat_map(|(part, batch)| (0..batch.num_rows()).map(move |row| (part, row)))
                 .collect();
-            let order = self.order.window(seed, epoch, start, places.len());
-            let order: Vec<_> = order.into_iter().filter_map(|row| places.get(row).copied()).collect();
             let parts: Vec<_> = parts.iter().collect();
-            for places in order.chunks(self.batch_size) {
-                if (first_step..steps).contains(&step) {
-                    let batch = interleave_record_batch(&parts, places).map_err(memory)?;
-                    self.send(batch, epoch, step, batches)?;
-                }
-                step += 1;
+            for (_, numbers) in window.steps {
+                let places: Vec<_> = numbers.into_iter().filter_map(|row| places.get(row as usize).copied()).collect();
+                let batch = interleave_record_batch(&parts, &places).map_err(memory)?;
+                self.send(batch, after(&turns), batches)?;
             }
-            start += window as u64;
         }
-        if self.drop_remainder { Ok(()) } else { Ok(rows.check_end()?) }
+        Ok(rows.check_end()?)
     }
 
-    fn send(&self, batch: RecordBatch, epoch: u64, step: u64, batches: &SyncSender<Message>) -> Result<(), Stop> {
+    fn send(&self, batch: RecordBatch, position: (u64, u64), batches: &SyncSender<Message>) -> Result<(), Stop> {
         let columns = columns_of(batch, &self.decoding.columns)?;
-        batches.send(Message::Batch(Batch { columns, epoch, step: step + 1 })).map_err(|_| Stop::Gone)
+        batches.send(Message::Batch(Batch { columns, position })).map_err(|_| Stop::Gone)
     }
 }
 
-/// The threads that decode segments.
-struct Decoders<'a> {
-    tasks: &'a Sender<Task>,
+/// The threads that decode pieces.
+struct Decoders<'t, 'a> {
+    tasks: &'t Sender<Task<'a>>,
     threads: usize,
     /// Whether nobody wants more rows.
-    is_stopped: &'a AtomicBool,
+    is_stopped: &'t AtomicBool,
 }
 
-/// The rows of segments, decoded ahead.
-struct Rows<'a> {
-    segments: VecDeque<Segment>,
-    decoders: &'a Decoders<'a>,
-    /// The segments being decoded, in order, with the number of rows that are still to come.
+/// The rows of pieces, decoded ahead.
+struct Rows<'t, 'a> {
+    feed: Feed<'a>,
+    decoders: &'t Decoders<'t, 'a>,
+    /// The pieces being decoded, in order, with the number of rows that are still to come.
     decoding: VecDeque<(u64, Receiver<Result<RecordBatch>>)>,
+    /// The number of all rows that are still to come, and how many that may be.
+    coming: u64,
+    ahead: u64,
     /// Rows that were received and not taken.
     rest: Option<RecordBatch>,
 }
@@ -237,21 +217,21 @@ fn memory(error: arrow_schema::ArrowError) -> Stop {
     Failure::other(error.to_string()).into()
 }
 
-impl<'a> Rows<'a> {
-    fn new(segments: Vec<Segment>, decoders: &'a Decoders<'a>) -> Self {
-        Self { segments: segments.into(), decoders, decoding: VecDeque::new(), rest: None }
+impl<'t, 'a> Rows<'t, 'a> {
+    fn new(feed: Feed<'a>, decoders: &'t Decoders<'t, 'a>) -> Self {
+        Self { feed, decoders, decoding: VecDeque::new(), coming: 0, ahead: 0, rest: None }
     }
 
     /// Returns the next `count` rows, or fewer at the end.
-    fn take(&mut self, count: usize) -> Result<Vec<RecordBatch>> {
+    fn take(&mut self, count: u64) -> Result<Vec<RecordBatch>> {
         let mut parts = Vec::new();
         let mut missing = count;
         while missing > 0 {
             let Some(batch) = self.rest.take().map_or_else(|| self.next(), |rest| Ok(Some(rest)))? else { break };
-            let rows = batch.num_rows();
+            let rows = batch.num_rows() as u64;
             if rows > missing {
-                self.rest = Some(batch.slice(missing, rows - missing));
-                parts.push(batch.slice(0, missing));
+                self.rest = Some(batch.slice(missing as usize, (rows - missing) as usize));
+                parts.push(batch.slice(0, missing as usize));
                 break;
             }
             missing -= rows;
@@ -261,24 +241,25 @@ impl<'a> Rows<'a> {
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        // A segment more than there are threads, so that none waits.
+        // A piece more than there are threads, so that none waits.
         let at_once = self.decoders.threads + 1;
         loop {
             if self.decoders.is_stopped.load(Ordering::Relaxed) {
                 return Err(stopped());
             }
-            while self.decoding.len() < at_once
-                && let Some(segment) = self.segments.pop_front()
-            {
+            while self.decoding.len() < at_once || self.coming < self.ahead {
+                let Some(piece) = self.feed.next() else { break };
                 let (rows, received) = sync_channel(WAITING);
-                self.decoding.push_back((segment.rows, received));
-                self.decoders.tasks.send((segment, rows)).map_err(|_| stopped())?;
+                self.decoding.push_back((piece.rows, received));
+                self.coming += piece.rows;
+                self.decoders.tasks.send((piece, rows)).map_err(|_| stopped())?;
             }
             let Some((left, rows)) = self.decoding.front_mut() else { return Ok(None) };
             match rows.recv() {
                 Ok(batch) => {
                     let batch = batch?;
                     *left = left.saturating_sub(batch.num_rows() as u64);
+                    self.coming = self.coming.saturating_sub(batch.num_rows() as u64);
                     return Ok(Some(batch));
                 }
                 Err(_) if *left == 0 => drop(self.decoding.pop_front()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -19,7 +19,7 @@ use crate::dataset::{DataSet, Shard, project};
 use crate::error::{Failure, Result};
 use crate::framing::RecordFile;
 use crate::loader::{PyDataSet, crc_policy, scalars};
-use crate::segment::Decoding;
+use crate::segment::{Decoding, Place};
 use crate::signals::interruptible;
 use crate::values::{columns_of, into_dict};
 
@@ -269,41 +269,11 @@ impl PyRecords {
             frames.resize(first + (end - start) as usize, 0);
             let room = frames.get_mut(first..).unwrap_or_default();
             file.read_exact_at(room, start).map_err(|error| Failure::io(path, "read", error))?;
-            places.push((path, Position { record, byte: start }, first));
+            places.push(Place { path, position: Position { record, byte: start }, start: first });
         }
-        let Some((first, ..)) = places.first() else {
-            return Err(Failure::usage("no record numbers, expected at least one".to_owned()));
-        };
-        self.decode(&frames, places.len(), first, Position::default()).or_else(|failure| {
-            // The positions of an error are those in the file.
-            for (at, (path, position, start)) in places.iter().enumerate() {
-                let end = places.get(at + 1).map_or(frames.len(), |(.., next)| *next);
-                self.decode(frames.get(*start..end).unwrap_or_default(), 1, path, *position)?;
-            }
-            Err(failure)
-        })
-    }
-
-    /// Decodes `count` frames.
-    fn decode(&self, frames: &[u8], count: usize, path: &Path, position: Position) -> Result<RecordBatch> {
-        let in_file = |error: arrow_tfrecord::Error| Failure::record(path, &error);
-        let framing = RecordDecoder::with_compression(Compression::None)
-            .with_crc_policy(self.decoding.crc)
-            .with_position(position);
-        let mut decoder = self.decoding.decoder(&self.data, framing, count as u64).map_err(in_file)?;
-        let mut rest = frames;
-        let mut parts = Vec::new();
-        loop {
-            let taken = decoder.decode(rest).map_err(in_file)?;
-            rest = rest.get(taken..).unwrap_or_default();
-            if taken == 0 || decoder.capacity() == 0 {
-                let Some(batch) = decoder.flush().map_err(in_file)? else { break };
-                let before: usize = parts.iter().map(RecordBatch::num_rows).sum();
-                parts.push(self.decoding.columns.convert(&batch, path, position.record + before as u64)?);
-            }
-        }
+        let parts = self.decoding.decode_frames(&self.data, self.decoding.crc, &frames, &places)?;
         let Some(first) = parts.first() else {
-            return Err(Failure::data(path, position.record, None, "no record"));
+            return Err(Failure::usage("no record numbers, expected at least one".to_owned()));
         };
         concat_batches(&first.schema(), &parts).map_err(|error| Failure::other(error.to_string()))
     }

@@ -29,7 +29,8 @@ def test_each_row_is_read_once(sets: dict[int, str], shards: int, world: int, wo
             )  # fmt: skip
             batches = list(loader)
             assert len(batches) == len(loader)
-            assert abs(loader.num_rows - 1000 / (world * workers)) < 1
+            # All workers of the rank have these.
+            assert abs(loader.num_rows - 1000 / world) < 1
             read += ids(batches)
     assert sorted(read) == list(range(1000))
 
@@ -185,7 +186,7 @@ def test_a_resumed_loader_continues_bit_for_bit(sets: dict[int, str], shards: in
         for _ in range(taken):
             next(batches)
         state = json.dumps(loader.state_dict())
-        assert len(state) < 4096
+        assert len(state) < 1024
         resumed = Loader(sets[shards], batch_size=30, **options)
         resumed.load_state_dict(json.loads(state))
         assert digest(resumed) == digest(whole[taken:])
@@ -214,13 +215,13 @@ def test_a_state_of_another_loader_is_refused(sets: dict[int, str]) -> None:
         Loader(sets[3], batch_size=50),
         Loader(sets[16], batch_size=100),
         Loader(sets[3], batch_size=100, shuffle=1),
-        Loader(sets[3], batch_size=100, world_size=2),
+        Loader(sets[3], batch_size=100, drop_remainder=True),
     ]:
-        with pytest.raises(UsageError, match="of another loader"):
+        with pytest.raises(UsageError, match="of another loader|a global batch of 100, this loader one of 50"):
             other.load_state_dict(state)
     for wrong, message in [
         ({}, "not a state"),
-        ({**state, "version": 2}, "version 2, expected 1"),
+        ({**state, "version": 3}, "version 3, expected 2 or 1"),
         ({**state, "step": -1}, "step is -1"),
     ]:
         with pytest.raises(UsageError, match=message):
@@ -433,4 +434,4 @@ def test_blocks_of_large_files(tmp_path: Path) -> None:
         alone = tmp_path / ("alone-" + compression)
         alone.write_bytes(Path(file).read_bytes())
         loader = Loader(alone, batch_size=1000, columns=["id"], rank=3, world_size=4)
-        assert ids(loader) == list(range(30_000, 40_000))
+        assert ids(loader) == [row for row in range(rows) if row // 1000 % 4 == 3]

@@ -49,7 +49,7 @@ def test_objects_show_themselves(tmp_path: Path) -> None:
     loader = tfr.Loader(path, batch_size=32, columns=["id"], shuffle=7)
     assert repr(loader) == "<Loader of 100 rows, 2 files: batch_size=32, columns=['id'], shuffle=7>"
     part = tfr.Loader(path, batch_size=32, rank=1, world_size=2, equal="truncate")
-    assert repr(part) == "<Loader of 50 rows, 2 files, reader 1 of 2: batch_size=32, equal='truncate'>"
+    assert repr(part) == "<Loader of 50 rows, 2 files, rank 1 of 2: batch_size=32, equal='truncate'>"
     assert repr(tfr.sql("SELECT * FROM t", tables={"t": table(1)})) == "<Query 'SELECT * FROM t' with t>"
     assert repr(tfr.sql("SELECT 1")) == "<Query 'SELECT 1'>"
 

@@ -234,12 +234,39 @@ def join(batches: Any) -> Any:
     return torch.cat([batch["id"] for batch in batches])
 
 
-def test_a_state_is_not_used_by_another_worker(sets: dict[int, str]) -> None:
-    data = TFRecordDataset(sets[3], batch_size=50)
-    next(iter(data))
-    data.load_state_dict(data.state_dict())
-    with pytest.raises(UsageError, match="the state is of reader 0 of 1"):
-        list(DataLoader(data, batch_size=None, num_workers=2))
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_do_not_change_batches(sets: dict[int, str], context: str) -> None:
+    def batches(workers: int, **options: Any) -> list[list[int]]:
+        data = TFRecordDataset(sets[3], batch_size=50, columns=["id"], shuffle=1, **options)
+        loader = DataLoader(data, batch_size=None, num_workers=workers, multiprocessing_context=context if workers else None)
+        return [batch["id"].tolist() for batch in loader]
+
+    for options in ({}, {"epochs": 2}, {"rank": 1, "world_size": 3}):
+        expected = batches(0, **options)
+        assert batches(3, **options) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_a_state_within_an_epoch_fits_other_ranks_and_workers(sets: dict[int, str], workers: int) -> None:
+    def dataset(rank: int, world: int) -> Any:
+        return TFRecordDataset(sets[3], global_batch=60, columns=["id"], shuffle=1, rank=rank, world_size=world)
+
+    whole = [sorted(batch["id"].tolist()) for batch in dataset(0, 1)]
+    first = dataset(1, 3)
+    loader = DataLoader(first, batch_size=None, num_workers=2)
+    assert len(list(itertools.islice(loader, 5))) == 5
+    with pytest.raises(UsageError, match="that of the workers") as raised:
+        first.state_dict()
+    assert raised.value.hint is not None and "state_at" in raised.value.hint
+    ranks = []
+    for rank in range(4):
+        data = dataset(rank, 4)
+        data.load_state_dict(first.state_at(0, step=5))
+        loader = DataLoader(data, batch_size=None, num_workers=workers)
+        ranks.append([batch["id"].tolist() for batch in loader])
+        # The next loop reads the next epoch.
+        assert sorted(numbers(loader)) != sorted(sum(ranks[-1], []))
+    assert [sorted(sum(step, [])) for step in zip(*ranks)] == whole[5:]
 
 
 def test_a_dataset_used_here_starts_anew_in_workers(sets: dict[int, str]) -> None:

@@ -1,4 +1,4 @@
-"""The epochs of a dataset that the workers of a process read."""
+"""The positions in a dataset from which the workers of a process read."""
 
 from __future__ import annotations
 
@@ -26,60 +26,63 @@ class Worker(NamedTuple):
 
 
 class EpochCounter:
-    """The epoch that the next iteration begins with, shared by a process and its workers, forked or spawned.
+    """The epoch and step that the next iteration begins with, shared by a process and its workers, forked or spawned.
 
     The process that makes workers does not learn when, so the workers themselves advance the epoch. They agree on it: the
-    first worker of an iteration takes the next epoch and records it for the others. An iteration is recognized by the
+    first worker of an iteration takes the next position and records it for the others. An iteration is recognized by the
     seed that PyTorch draws for it. A worker that begins again with the same seed begins another iteration.
 
     The record is in a file without a name, with an entry for each process that has the dataset: ranks that were started
     with it count on their own. So does a copy that is not made for another process.
     """
 
-    def __init__(self, following: int = 0) -> None:
+    def __init__(self, following: int = 0, step: int = 0) -> None:
         self._open(_new_file())
         process = str(os.getpid())
-        self._write({"creator": process, "entries": {process: {"following": following, "begun": []}}})
+        self._write({"creator": process, "entries": {process: _new_entry(following, step)}})
 
     def _open(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._close = weakref.finalize(self, os.close, descriptor)
 
-    def begin(self, worker: Worker | None, end: Callable[[int], int], at: int | None = None) -> int:
-        """Begins an iteration, and returns its first epoch.
+    def begin(self, worker: Worker | None, end: Callable[[int], int], at: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Begins an iteration, and returns its first epoch and step.
 
         `worker` is None in the process that has the dataset. `end` returns the end of an iteration that begins with an
-        epoch. `at` is the epoch of an iteration that continues another.
+        epoch. `at` is the position of an iteration that continues another.
         """
         with self._entry(worker) as entry:
             following = entry["following"]
-            epoch = following if at is None else at
-            if worker is None:
-                entry["following"] = end(epoch)
-                return int(epoch)
-            begun = entry["begun"]
-            for one in begun:
-                if one["seed"] == worker.seed and worker.number not in one["workers"]:
-                    one["workers"].append(worker.number)
-                    if at is None:
-                        return int(one["epoch"])
-                    # Workers that continue may be in different epochs.
-                    entry["following"] = max(following, end(at))
-                    return at
-            begun.append({"seed": worker.seed, "epoch": epoch, "workers": [worker.number]})
-            del begun[:-_RECORDED]
-            entry["following"] = end(epoch)
-            return int(epoch)
+            epoch, step = (following, entry["step"]) if at is None else at
+            if worker is not None:
+                begun = entry["begun"]
+                for one in begun:
+                    if one["seed"] == worker.seed and worker.number not in one["workers"]:
+                        one["workers"].append(worker.number)
+                        if at is None:
+                            return int(one["epoch"]), int(one["step"])
+                        # Workers that continue may be in different epochs.
+                        entry["following"] = max(following, end(epoch))
+                        return at
+                begun.append({"seed": worker.seed, "epoch": epoch, "step": step, "workers": [worker.number]})
+                del begun[:-_RECORDED]
+            entry["following"], entry["step"] = end(epoch), 0
+            return int(epoch), int(step)
+
+    def has_workers(self) -> bool:
+        """Whether workers of this process have begun an iteration."""
+        with self._entry(None) as entry:
+            return bool(entry["begun"])
 
     def has_begun(self, worker: Worker | None, epoch: int) -> None:
         """Records that an iteration without an end has begun this epoch, which the next iteration does not repeat."""
         with self._entry(worker) as entry:
             entry["following"] = max(entry["following"], epoch + 1)
 
-    def set(self, following: int) -> None:
-        """Lets the next iteration begin with this epoch."""
+    def set(self, following: int, step: int) -> None:
+        """Lets the next iteration begin with this epoch and step."""
         with self._entry(None) as entry:
-            entry["following"] = following
+            entry["following"], entry["step"] = following, step
 
     @contextmanager
     def _entry(self, worker: Worker | None) -> Iterator[dict[str, Any]]:
@@ -91,7 +94,8 @@ class EpochCounter:
             entries = record["entries"]
             process = str(os.getpid() if worker is None else _parent())
             if process not in entries:
-                entries[process] = {"following": entries[record["creator"]]["following"], "begun": []}
+                creator = entries[record["creator"]]
+                entries[process] = _new_entry(creator["following"], creator["step"])
             yield entries[process]
             self._write(record)
         finally:
@@ -109,9 +113,13 @@ class EpochCounter:
     def __reduce__(self) -> Any:
         if context.get_spawning_popen() is None:
             with self._entry(None) as entry:
-                return EpochCounter, (entry["following"],)
+                return EpochCounter, (entry["following"], entry["step"])
         # The process that is being started receives the descriptor.
         return _received, (reduction.DupFd(self._descriptor),)
+
+
+def _new_entry(following: int, step: int) -> dict[str, Any]:
+    return {"following": following, "step": step, "begun": []}
 
 
 def _received(descriptor: Any) -> EpochCounter:

@@ -19,8 +19,8 @@ Column = Union["np.ndarray[Any, Any]", Ragged, Dict[str, Any]]
 Batch = Dict[str, Column]
 Equal = Literal["truncate", "repeat", "none"]
 
-#: The version of `Loader.state_dict`.
-_STATE_VERSION = 1
+#: The version of `Loader.state_dict`. States of version 1 had the number of readers in place of the global batch.
+_STATE_VERSION = 2
 
 
 class Loader:
@@ -45,12 +45,17 @@ class Loader:
     * `columns`: the columns to read, in this order. Other features are skipped.
     * `split`: read only the shards of this split of the set.
     * `schema`: the columns, as anything with `__arrow_c_schema__`. Features are read in the types that it gives.
+    * `batch_size`: the number of rows of a batch of this rank.
+    * `global_batch`: in place of `batch_size`, the number of rows of the batches of all ranks together, which is a
+      multiple of `world_size`. It decides which rows a step has, so another number of ranks reads the same steps.
     * `shuffle`: a seed. Each epoch has another order: that of blocks of about 16 MiB, from all shards, and then that of
-      the rows within `shuffle_buffer` rows. The default of these is 65,536, or as many as fit 256 MiB.
+      the rows within `shuffle_buffer` rows, which come from up to 64 places. Its default is 65,536, or as many as fit
+      128 MiB. These are the rows of all ranks together.
     * `epochs`: how often one iteration reads the rows. None repeats them without end.
-    * `rank`, `world_size`, `worker`, `num_workers`: which part of the rows to read. Each row is read by one
-      (rank, worker), however few shards there are. Their numbers of rows differ by at most one.
-    * `equal`: "truncate" leaves rows out, "repeat" reads some twice, so that every reader has the same number of rows.
+    * `rank`, `world_size`: which part of each step to read. Each row is read by one rank, however few shards there are.
+      Only the last step of an epoch may be smaller: there, the numbers of rows of the ranks differ by at most one.
+    * `worker`, `num_workers`: which steps of the rank to read. The workers of a rank have whole steps in turn.
+    * `equal`: "truncate" leaves rows out, "repeat" reads some twice, so that every rank has the same number of rows.
     * `ragged`: "pad" makes lists of scalars as long as the longest of the batch, with zeros or empty strings.
     * `pad_to`: the length of padded lists, by column. A longer list is a `DataError`.
     * `fill`: a value for rows that have none, by column: a number, text, bytes, a date or time, or a scalar of numpy.
@@ -74,7 +79,8 @@ class Loader:
         self,
         paths: Paths,
         *,
-        batch_size: int,
+        batch_size: int | None = None,
+        global_batch: int | None = None,
         columns: Sequence[str] | None = None,
         split: str | None = None,
         schema: Any = None,
@@ -101,11 +107,17 @@ class Loader:
         if isinstance(shuffle, (bool, np.bool_)):
             hint = "Pass a seed: shuffle=7." if shuffle else "Leave it out: without shuffle, rows come in the order of the files."
             raise UsageError(f"shuffle is {shuffle}, expected a seed", hint=hint)
+        if (batch_size is None) == (global_batch is None):
+            found = "neither batch_size nor" if batch_size is None else "batch_size and"
+            raise UsageError(f"{found} global_batch: expected one of them")
+        self._batch = (
+            None if batch_size is None else _check_number("batch_size", batch_size, 1),
+            None if global_batch is None else _check_number("global_batch", global_batch, 1),
+        )
         files = expand_records(paths, "Loader")
         skips = skips_damaged(damaged)
         self._data = _native.DataSet(files, split=split, schema=check_schema(schema, "schema"), skips_damaged=skips)
         self._options: dict[str, Any] = {
-            "batch_size": _check_number("batch_size", batch_size, 1),
             "columns": None if columns is None else list(columns),
             "shuffle": None if shuffle is None else _check_number("shuffle", shuffle, 0),
             "shuffle_buffer": None if shuffle_buffer is None else _check_number("shuffle_buffer", shuffle_buffer, 1),
@@ -124,7 +136,7 @@ class Loader:
         self._epoch = 0
         self._step = 0
         self._resumed = False
-        self._reader = (0, 1)
+        self._reader = (0, 1, 0, 1)
         self._set_reader(rank, world_size, worker, num_workers)
 
     def _set_reader(self, rank: int, world_size: int, worker: int, num_workers: int) -> None:
@@ -134,26 +146,45 @@ class Loader:
         for name, value, count in [("rank", rank, world_size), ("worker", worker, num_workers)]:
             if not 0 <= value < count:
                 raise UsageError(f"{name} is {value}, expected 0 to {count - 1}")
-        reader = (rank * num_workers + worker, world_size * num_workers)
-        if self._resumed and self._step and reader != self._reader:
+        self._reader = (rank, world_size, worker, num_workers)
+        self._global_batch = self._check_batch(world_size)
+        self._plan = self._new_plan()
+
+    def _check_batch(self, world_size: int) -> int:
+        """Returns the number of rows of the batches of all ranks."""
+        __tracebackhide__ = True
+        batch_size, global_batch = self._batch
+        if global_batch is None:
+            return _check_number("the global batch", (batch_size or 1) * world_size, 1)
+        if global_batch % world_size:
             raise UsageError(
-                f"the state is of reader {self._reader[0]} of {self._reader[1]}, this is {reader[0]} of {reader[1]}",
-                hint="Load the state in the process that reads.",
+                f"global_batch is {global_batch}, which {world_size} ranks do not divide",
+                hint=f"Use {_nearest(global_batch, world_size)} ranks, or another global_batch.",
             )
-        self._reader = reader
-        self._plan = self._new_plan(*self._reader)
+        return global_batch
 
     def __repr__(self) -> str:
-        reader, readers = self._reader
-        options = {name: self._options[name] for name in ("batch_size", "columns", "shuffle", "equal")}
+        rank, world_size, worker, num_workers = self._reader
+        names = ("batch_size", "global_batch")
+        options = {**dict(zip(names, self._batch)), **{name: self._options[name] for name in ("columns", "shuffle", "equal")}}
         shown = {name: value for name, value in options.items() if value not in (None, "none")}
         parts = [f"{self.num_rows:,} rows", f"{len(self._data.files):,} files"]
-        parts += [f"reader {reader} of {readers}"] if readers > 1 else []
+        parts += [f"rank {rank} of {world_size}"] if world_size > 1 else []
+        parts += [f"worker {worker} of {num_workers}"] if num_workers > 1 else []
         return f"<Loader of {', '.join(parts)}: {', '.join(f'{name}={value!r}' for name, value in shown.items())}>"
 
-    def _new_plan(self, reader: int, readers: int) -> _native.Plan:
+    def _new_plan(self) -> _native.Plan:
         __tracebackhide__ = True
-        return _native.Plan(self._data, reader=reader, readers=readers, **self._options)
+        rank, world_size, worker, num_workers = self._reader
+        return _native.Plan(
+            self._data,
+            global_batch=self._global_batch,
+            rank=rank,
+            world_size=world_size,
+            worker=worker,
+            num_workers=num_workers,
+            **self._options,
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -173,22 +204,21 @@ class Loader:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows that this reader reads in an epoch."""
+        """The number of rows that this rank reads in an epoch, with all its workers."""
         return self._plan.rows
 
     def __len__(self) -> int:
         """Returns the number of batches of an iteration."""
         if self._epochs is None:
             raise TypeError("a loader with epochs=None has no length")
-        return self._plan.steps * self._epochs
+        _, _, worker, num_workers = self._reader
+        return (self._plan.steps * self._epochs + num_workers - 1 - worker) // num_workers
 
-    def _len_of_workers(self, rank: int, world_size: int, num_workers: int) -> int:
-        """Returns the number of batches of an iteration by several workers of a rank."""
+    def _len_of_rank(self) -> int:
+        """Returns the number of batches of an iteration by all workers of the rank."""
         if self._epochs is None:
             raise TypeError("a loader with epochs=None has no length")
-        readers = world_size * num_workers
-        plans = (self._new_plan(rank * num_workers + worker, readers) for worker in range(num_workers))
-        return sum(plan.steps for plan in plans) * self._epochs
+        return self._plan.steps * self._epochs
 
     def __iter__(self) -> Iterator[Batch]:
         if not self._resumed:
@@ -211,54 +241,86 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Lets the next iteration begin with this epoch, counted from 0."""
-        self._epoch, self._step, self._resumed = _check_number("epoch", epoch, 0), 0, True
+        self._go_to(_check_number("epoch", epoch, 0), 0)
+
+    def _go_to(self, epoch: int, step: int) -> None:
+        self._epoch, self._step, self._resumed = epoch, step, True
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batch that was returned last, as values that JSON can hold.
 
-        Between two epochs it fits loaders with another number of readers or another batch size.
+        It fits loaders with the same global batch, for any number of ranks and workers. The workers of a rank have the same
+        state when they have returned as many batches. Between two epochs it fits loaders with another global batch, too.
         """
+        return self.state_at(self._epoch, self._step)
+
+    def state_at(self, epoch: int, step: int = 0) -> dict[str, Any]:
+        """Returns the state before a step of an epoch, both counted from 0.
+
+        It is for programs that count steps, such as those with workers: how many batches were returned is known only there.
+
+        >>> loader = tfr.Loader("shards/", batch_size=2, columns=["id"])
+        >>> loader.load_state_dict(loader.state_at(0, step=1))
+        >>> [batch["id"] for batch in loader]
+        [array([2, 3]), array([4, 5])]
+        """
+        __tracebackhide__ = True
         return {
             "version": _STATE_VERSION,
-            "epoch": self._epoch,
-            "step": self._step,
+            "epoch": _check_number("epoch", epoch, 0),
+            "step": _check_number("step", step, 0),
             "data": {"rows": len(self._data), "checksum": self._data.checksum},
             "order": self._order(),
         }
 
     def _order(self) -> dict[str, Any]:
-        """Returns what the order of the batches depends on."""
-        reader, readers = self._reader
+        """Returns what the order of the steps depends on."""
+        window, lanes = self._plan.window or (None, None)
         return {
-            "batch_size": self._options["batch_size"],
+            "global_batch": self._global_batch,
             "shuffle": self._options["shuffle"],
-            "window": self._plan.window,
+            "window": window,
+            "lanes": lanes,
             "drop_remainder": self._options["drop_remainder"],
             "equal": self._options["equal"],
-            "reader": reader,
-            "readers": readers,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next iteration continue where `state_dict` was called: the same batches follow, bit for bit."""
+        """Lets the next iteration continue where `state_dict` was called: the same steps follow, with the same rows."""
         __tracebackhide__ = True
         try:
             version, epoch, step = state["version"], state["epoch"], state["step"]
-            parts = {"data": state["data"], "order": state["order"]}
-        except (KeyError, TypeError):
+            data, order = dict(state["data"]), dict(state["order"])
+        except (KeyError, TypeError, ValueError):
             raise UsageError(f"not a state of a loader: {state!r}") from None
-        if version != _STATE_VERSION:
-            raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION}")
+        if version not in (1, _STATE_VERSION):
+            raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION} or 1")
         epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
-        expected = {"data": self.state_dict()["data"]}
+        self._compare(self.state_at(0)["data"], data)
         if step != 0:
-            expected["order"] = self._order()
-        for part, values in expected.items():
-            for name, value in values.items():
-                found = parts[part].get(name)
-                if found != value:
-                    raise UsageError(f"the state is of another loader: {name} was {found!r}, now it is {value!r}")
-        self._epoch, self._step, self._resumed = epoch, step, True
+            self._compare_order(_of_version_1(order) if version == 1 else order)
+        self._go_to(epoch, step)
+
+    def _compare_order(self, order: dict[str, Any]) -> None:
+        __tracebackhide__ = True
+        expected, found = self._global_batch, order.get("global_batch")
+        if found != expected and isinstance(found, int) and found > 0:
+            world_size = self._reader[1]
+            problem = f"the state has a global batch of {found}, this loader one of {expected}"
+            if found % world_size:
+                problem += f", and {world_size} ranks do not divide {found}"
+                hint = f"Use {_nearest(found, world_size)} ranks, and global_batch={found}."
+            else:
+                hint = f"Pass global_batch={found}, which is batch_size={found // world_size} of {world_size} ranks."
+            raise UsageError(problem, hint=hint)
+        self._compare(self._order(), order)
+
+    @staticmethod
+    def _compare(expected: dict[str, Any], found: dict[str, Any]) -> None:
+        __tracebackhide__ = True
+        for name, value in expected.items():
+            if found.get(name) != value:
+                raise UsageError(f"the state is of another loader: {name} was {found.get(name)!r}, now it is {value!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -269,7 +331,7 @@ class Loader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._plan = self._new_plan(*self._reader)
+        self._plan = self._new_plan()
 
 
 class _Iterator(Iterator[Batch]):
@@ -309,6 +371,26 @@ class _Iterator(Iterator[Batch]):
         self._position = (position[0], position[1])
         loader._epoch, loader._step = self._position
         return batch
+
+
+def _nearest(global_batch: int, world_size: int) -> str:
+    """Returns the nearest numbers of ranks that divide a global batch."""
+    fewer = next(ranks for ranks in range(min(world_size, global_batch), 0, -1) if global_batch % ranks == 0)
+    more = range(world_size, min(global_batch, world_size + 1_000_000))
+    following = next((ranks for ranks in more if global_batch % ranks == 0), global_batch)
+    return str(fewer) if fewer == following else f"{fewer} or {following}"
+
+
+def _of_version_1(order: dict[str, Any]) -> dict[str, Any]:
+    """Returns the order of a state of version 1, within an epoch. Only one reader without a shuffle had that of today."""
+    __tracebackhide__ = True
+    if order.get("shuffle") is not None or order.get("readers") != 1:
+        what = "of several readers" if order.get("shuffle") is None else "with a shuffle"
+        raise UsageError(
+            f"the state has version 1 and is within an epoch {what}, whose order has changed",
+            hint="Finish the epoch with tfr-sql 0.2, or begin the next one with set_epoch.",
+        )
+    return {**order, "global_batch": order.get("batch_size"), "lanes": None}
 
 
 def _check_number(name: str, value: Any, least: int) -> int:

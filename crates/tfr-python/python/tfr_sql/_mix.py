@@ -86,6 +86,12 @@ class Mix(Iterator[Batch]):
         shares = ", ".join(f"{name}={share:.4g}" for name, share in self.weights.items())
         return f"<Mix of {len(self._sets)} sets: {shares}>"
 
+    def _set_worker(self, worker: int, num_workers: int) -> None:
+        """Lets the mix have a part of the rows of its loaders."""
+        __tracebackhide__ = True
+        for rows in self._sets.values():
+            rows.set_worker(worker, num_workers)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sets": {name: copy(rows) for name, rows in self._sets.items()}, "_turns": copy(self._turns)}
 
@@ -243,6 +249,11 @@ class _Rows:
             if end == length:
                 self._batch, self._taken = None, 0
         return parts
+
+    def set_worker(self, worker: int, num_workers: int) -> None:
+        rank, world_size, *_ = self._loader._reader
+        self._loader._set_reader(rank, world_size, worker, num_workers)
+        self._batches = None
 
     def state_dict(self) -> dict[str, Any]:
         return {"loader": self._loader.state_dict() if self._batch is None else self._before, "taken": self._taken}

@@ -62,13 +62,15 @@ class Plan:
         cls,
         data: DataSet,
         *,
-        batch_size: int,
+        global_batch: int,
         columns: Sequence[str] | None = None,
         shuffle: int | None = None,
         shuffle_buffer: int | None = None,
         drop_remainder: bool = False,
-        reader: int = 0,
-        readers: int = 1,
+        rank: int = 0,
+        world_size: int = 1,
+        worker: int = 0,
+        num_workers: int = 1,
         equal: str = "none",
         ragged: str = "splits",
         pad_to: Mapping[str, int] | None = None,
@@ -81,7 +83,7 @@ class Plan:
     @property
     def rows(self) -> int: ...
     @property
-    def window(self) -> int | None: ...
+    def window(self) -> tuple[int, int] | None: ...
     def batches(self, epoch: int, step: int, *, end: int | None, prefetch: int) -> Batches: ...
 
 @final

@@ -9,17 +9,18 @@ import grain  # type: ignore[import-untyped]
 
 from ._errors import UsageError
 from ._loader import Batch, Loader
+from ._mix import Mix
 from ._paths import Paths
 from ._records import RecordSource
 
-__all__ = ["TFRecordIterDataset", "TFRecordSource"]
+__all__ = ["MixIterDataset", "TFRecordIterDataset", "TFRecordSource"]
 
 
 class TFRecordIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
     """Batches of TFRecord files as a dataset of grain. Elements are dictionaries of numpy arrays.
 
-    The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: `mp_prefetch` gives each of its
-    processes a part of the rows.
+    The arguments are those of `tfr_sql.Loader`, except for `worker` and `num_workers`: the processes of `mp_prefetch` make
+    whole batches in turn.
 
     >>> from tfr_sql.jax import TFRecordIterDataset
     >>> [batch["id"] for batch in TFRecordIterDataset("shards/", batch_size=4, columns=["id"])]
@@ -43,8 +44,27 @@ class TFRecordIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
         self._loader._set_reader(*self._rank, sl.start or 0, sl.step or 1)
 
 
+class MixIterDataset(grain.IterDataset[Batch]):  # type: ignore[misc]
+    """The batches of a `tfr_sql.Mix` as a dataset of grain, without end.
+
+    With `mp_prefetch`, each process mixes its own part of the batches of each set: the shares stay, the order is another one.
+    """
+
+    def __init__(self, mix: Mix) -> None:
+        super().__init__()
+        self._mix = mix
+
+    def __iter__(self) -> grain.DatasetIterator[Batch]:
+        return _Iterator(copy.copy(self._mix))
+
+    def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
+        """Restricts the dataset to one of the processes of `mp_prefetch`."""
+        del sequential_slice
+        self._mix._set_worker(sl.start or 0, sl.step or 1)
+
+
 class _Iterator(grain.DatasetIterator[Batch]):  # type: ignore[misc]
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader | Mix) -> None:
         super().__init__()
         self._loader = loader
         self._batches = iter(loader)

@@ -12,18 +12,20 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from ._epochs import EpochCounter, Worker
 from ._errors import UsageError
 from ._loader import Batch, Loader
+from ._mix import Mix
 from ._paths import Paths
 from ._ragged import Ragged
 
-__all__ = ["TFRecordDataset"]
+__all__ = ["MixDataset", "TFRecordDataset"]
 
 
 class TFRecordDataset(IterableDataset[Any]):
     """Batches of TFRecord files as tensors: a dictionary of a tensor for each column.
 
     Batches are made here, so use `DataLoader(dataset, batch_size=None)`; PyTorch's own collation is refused. With
-    `num_workers`, each worker of the loader reads its own part of the rows. The arguments are those of `tfr_sql.Loader`,
-    except for `worker`. `threads` decodes records in this process, at a fraction of the cost of workers.
+    `num_workers`, the workers of the loader make whole batches in turn, and the `DataLoader` returns the same batches as
+    without. The arguments are those of `tfr_sql.Loader`, except for `worker`. `threads` decodes records in this process, at
+    a fraction of the cost of workers.
 
     * Numbers and lists of equal length share the memory of the numpy array.
     * Strings and bytes stay arrays of objects.
@@ -35,10 +37,11 @@ class TFRecordDataset(IterableDataset[Any]):
     `set_epoch` says which, before the loop.
 
     `auto_rank=True` takes the rank and the number of ranks from `torch.distributed`. `num_workers` is that of the
-    `DataLoader`; it is needed for `len` only, because each worker may end with a smaller batch.
+    `DataLoader`, which is checked then.
 
-    `state_dict` and `load_state_dict` are those of this process. With workers, use `torchdata.stateful_dataloader`, which
-    calls them in each worker.
+    `load_state_dict` before a loop lets it continue there, with any number of ranks and workers. `state_dict` is the
+    position of this process. It does not see how far its workers are: `state_at(epoch, step)` is the state after so many
+    batches of an epoch, or `torchdata.stateful_dataloader` calls `state_dict` in each worker.
 
     >>> from torch.utils.data import DataLoader
     >>> from tfr_sql.torch import TFRecordDataset
@@ -90,9 +93,10 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         loader, worker = self._in_worker(), _worker()
-        epoch = self._epochs.begin(worker, loader._end_of, loader._epoch if loader._resumed else None)
+        at = (loader._epoch, loader._step) if loader._resumed else None
+        epoch, step = self._epochs.begin(worker, loader._end_of, at)
         if not loader._resumed:
-            loader.set_epoch(epoch)
+            loader._go_to(epoch, step)
         batches = iter(loader)
         return map(_tensors, batches if loader._epochs else self._endless(batches, worker, epoch))
 
@@ -107,28 +111,73 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def __len__(self) -> int:
         """Returns the number of batches of all workers."""
-        return self._loader._len_of_workers(*self._rank, max(self._num_workers or 0, 1))
+        return self._loader._len_of_rank()
 
     def set_epoch(self, epoch: int) -> None:
         """Lets the next iteration begin with this epoch, counted from 0: with workers too, if it is called before the loop."""
         self._loader.set_epoch(epoch)
-        self._share_epoch()
+        self._share_position()
 
-    def _share_epoch(self) -> None:
-        """Lets all workers of the next iteration begin with the epoch of the loader, which is between two batches of none."""
+    def _share_position(self) -> None:
+        """Lets all workers of the next iteration begin with the position of the loader."""
         if get_worker_info() is None:
-            self._epochs.set(self._loader._epoch)
+            self._epochs.set(self._loader._epoch, self._loader._step)
             self._loader._resumed = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batch that was returned last."""
+        """Returns the position after the batch that was returned last, by this process."""
+        loader = self._in_worker()
+        if get_worker_info() is None and self._epochs.has_workers():
+            raise UsageError(
+                "the position is that of the workers, which this process does not see",
+                hint="Use state_at(epoch, step) with the number of batches that the loop has returned, or StatefulDataLoader.",
+            )
+        return loader.state_dict()
+
+    def state_at(self, epoch: int, step: int = 0) -> dict[str, Any]:
+        """Returns the state before a step of an epoch, both counted from 0: after as many batches of the epoch."""
+        return self._loader.state_at(epoch, step)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lets the next iteration continue where `state_dict` was called, with any number of ranks and workers."""
+        self._in_worker().load_state_dict(state)
+        self._share_position()
+
+
+class MixDataset(IterableDataset[Any]):
+    """The batches of a `tfr_sql.Mix` as tensors, as those of `TFRecordDataset`, for `DataLoader(dataset, batch_size=None)`.
+
+    A mix has no end, so a loop takes as many batches as it needs. With `num_workers`, each worker of the `DataLoader` mixes
+    its own part of the batches of each set: the shares stay, the order is another one.
+
+    `state_dict` and `load_state_dict` are those of this process. With workers, use `torchdata.stateful_dataloader`, which
+    calls them in each worker.
+    """
+
+    def __init__(self, mix: Mix) -> None:
+        super().__init__()
+        self._mix = mix
+        self._worker = (0, 1)
+
+    def _in_worker(self) -> Mix:
+        """Returns the mix of this worker."""
+        info = get_worker_info()
+        worker = (0, 1) if info is None else (info.id, info.num_workers)
+        if worker != self._worker:
+            self._worker = worker
+            self._mix._set_worker(*worker)
+        return self._mix
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(_tensors, self._in_worker())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the batch that was returned last, by this process."""
         return self._in_worker().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next iteration continue where `state_dict` was called."""
+        """Continues where `state_dict` was called."""
         self._in_worker().load_state_dict(state)
-        if self._loader._step == 0:
-            self._share_epoch()
 
 
 class _Tensors(Dict[str, Any]):
