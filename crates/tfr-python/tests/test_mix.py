@@ -167,8 +167,12 @@ def test_mix_refuses_what_is_no_mix(two: tuple[str, str], tmp_path: Path) -> Non
         Mix({"web": web, "other": other}, weights={"web": 1, "other": 1}, batch_size=4)
     assert len(list(itertools.islice(Mix({"web": web, "other": other}, weights={"web": 1, "other": 1}), 2))) == 2
     dropped = Loader(two[1], batch_size=64, drop_remainder=True)
-    with pytest.raises(UsageError, match="the loader 'books' has no batch"):
-        next(Mix({"books": dropped}, weights={"books": 1}))
+    with pytest.raises(UsageError, match="the loader 'books' has no rows"):
+        Mix({"books": dropped}, weights={"books": 1})
+    mix = Mix({"books": books}, weights={"books": 1})
+    mix._set_worker(5, 6)
+    with pytest.raises(UsageError, match="the loader 'books' has no batch for worker 5 of 6"):
+        next(mix)
     state = Mix(loaders(two), weights=both, batch_size=4).state_dict()
     with pytest.raises(UsageError, match="batch_size was 4, now it is 8"):
         Mix(loaders(two), weights=both, batch_size=8).load_state_dict(state)
@@ -177,4 +181,42 @@ def test_mix_refuses_what_is_no_mix(two: tuple[str, str], tmp_path: Path) -> Non
     for state in [{}, {**state, "version": 2}, None]:
         with pytest.raises(UsageError):
             Mix(loaders(two), weights=both, batch_size=4).load_state_dict(state)  # type: ignore[arg-type]
-    del books
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [None, 10])
+def test_mix_for_torch_resumes(two: tuple[str, str], workers: int, batch_size: int | None) -> None:
+    torch = pytest.importorskip("torch")
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    from tfr_sql.torch import MixDataset
+
+    def new() -> Any:
+        mix = Mix(loaders(two, shuffle=7), weights={"web": 2, "books": 1}, batch_size=batch_size, source="set")
+        return stateful(MixDataset(mix), batch_size=None, num_workers=workers)
+
+    batches = list(itertools.islice(new(), 30))
+    assert all(batch["id"].dtype == torch.int64 for batch in batches)
+    names = [name for batch in batches for name in (batch["set"] if batch_size else batch["set"][:1])]
+    assert names.count("web") == 2 * names.count("books")
+    loader = new()
+    before = [batch["id"].tolist() for batch in itertools.islice(loader, 11)]
+    state = loader.state_dict()
+    resumed = new()
+    resumed.load_state_dict(state)
+    after = [batch["id"].tolist() for batch in itertools.islice(resumed, 19)]
+    assert before + after == [batch["id"].tolist() for batch in batches]
+
+
+def test_mix_for_grain_resumes(two: tuple[str, str]) -> None:
+    pytest.importorskip("grain")
+    from tfr_sql.jax import MixIterDataset
+
+    data = MixIterDataset(Mix(loaders(two, shuffle=7), weights={"web": 2, "books": 1}, batch_size=10))
+    batches: Any = iter(data)
+    before = [next(batches)["id"].tolist() for _ in range(7)]
+    state = json.loads(json.dumps(batches.get_state()))
+    after = [next(batches)["id"].tolist() for _ in range(5)]
+    other: Any = iter(data)
+    assert [next(other)["id"].tolist() for _ in range(3)] == before[:3]
+    other.set_state(state)
+    assert [next(other)["id"].tolist() for _ in range(5)] == after

@@ -232,7 +232,8 @@ class _Rows:
             for batch in self._batches:
                 return batch
             self._batches = None
-        raise UsageError(f"the loader {self.name!r} has no batch", hint="drop_remainder=True leaves a smaller batch out.")
+        _, _, worker, num_workers = self._loader._reader
+        raise UsageError(f"the loader {self.name!r} has no batch for worker {worker} of {num_workers}", hint="Use fewer workers.")
 
     def take(self, count: int) -> list[Batch]:
         """Returns the next rows, in parts."""
