@@ -113,9 +113,9 @@ fn hdfs_is_built_by_the_name_of_its_node_or_service() -> Result<(), DataFusionEr
     for text in ["hdfs://namenode:8020/user/x", "hdfs://node/"] {
         let store = stores.get_store(&url(text))?;
         assert_eq!(store.to_string(), text.trim_end_matches("/user/x").trim_end_matches('/'));
-        // Writing there is not supported: its files would be visible one by one.
+        // Whoever writes there finds both: shards are uploaded to a directory, which is renamed.
         let root = ObjectStoreUrl::parse(&url(text)[..Position::BeforePath])?;
-        assert!(stores.uploads().get(&root).is_none());
+        assert!(stores.uploads().get(&root).is_some() && stores.uploads().directories(&root).is_some());
     }
     Ok(())
 }
