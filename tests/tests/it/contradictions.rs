@@ -137,7 +137,7 @@ fn manifests_have_checksums() {
     let set = scratch.join("structs");
     let verified = |code| run(command(&scratch).args(["verify", "structs"])).exits_with(code).stdout;
     let written = manifest(&set);
-    assert_eq!(written["format_version"], "1.5");
+    assert_eq!(written["format_version"], "1.6");
     assert!(written["manifest_crc32c"].is_string());
     change(&set, |_| {});
     assert_eq!(verified(0), "");

@@ -96,7 +96,10 @@ fn compression_has_tensorflows_names() {
     assert_prints!(Workbench::new().tell(&[QUERY, "--out", "shards", "--compression", "zstd"]), @r##"
     exit 2
     -- stderr
-    error: invalid value 'zstd' for '--compression <NAME>': expected none, gzip or zlib
+    error: --compression zstd cannot be used with --record-format tfrecord, which has none, gzip or zlib
+
+    Usage: tfr-sql [OPTIONS] <QUERY|--file <FILE>>
+           tfr-sql [OPTIONS] <TOOL>
 
     For more information, try '--help'.
     "##);
