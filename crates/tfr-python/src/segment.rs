@@ -105,7 +105,7 @@ impl<'a> SegmentReader<'a> {
         let is_last = first + rows == shard.rows;
         if shard.damage.is_some() {
             // What is damaged cannot be skipped by lengths, so all records before the first one are decoded.
-            let reader = decoding.reader(data, rows).with_compression(shard.compression()).with_damaged_skipped(true);
+            let reader = decoding.reader(data, rows).with_container(shard.container()).with_damaged_skipped(true);
             let decoder = reader.build_decoder().map_err(|error| Failure::record(&shard.path, &error))?;
             let blocks = Blocks::open(shard, 0)?;
             return Ok(Some(Self {
@@ -124,7 +124,7 @@ impl<'a> SegmentReader<'a> {
         let mut blocks = Blocks::open(shard, start.file)?;
         let position = Position { record: start.record, byte: start.framed };
         let mut framing =
-            RecordDecoder::with_compression(shard.compression()).with_crc_policy(decoding.crc).with_position(position);
+            RecordDecoder::with_container(shard.container()).with_crc_policy(decoding.crc).with_position(position);
         let in_file = |error: tfrecord_framing::Error| Failure::record(&shard.path, &error.into());
         // The records before the first one are not decoded, and their damage concerns other readers.
         while framing.position().record < first {
