@@ -51,9 +51,11 @@ impl Corpus {
         Some(Self { entries: entries(&manifest), root })
     }
 
-    /// Those that are data, of some kinds.
+    /// Those that are data, of some kinds. What the manifest says of an ArrayRecord file is what readers of TFRecord say.
     pub fn entries(&self, kinds: &[&str]) -> Vec<Entry> {
-        let is_meant = |entry: &&Entry| kinds.contains(&entry.kind.as_str()) && entry.expect != "n/a";
+        let is_meant = |entry: &&Entry| {
+            kinds.contains(&entry.kind.as_str()) && entry.expect != "n/a" && !entry.path.contains(".array_record")
+        };
         self.entries.iter().filter(is_meant).cloned().collect()
     }
 

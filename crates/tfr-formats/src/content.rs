@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfrecord_framing::HEADER_LEN;
+use tfrecord_framing::{Container, HEADER_LEN};
 
 use crate::arrow::message::begins_stream;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,6 +53,9 @@ impl Content {
         }
         if begins_stream(head) {
             return Self::Format(InputFormat::Arrow);
+        }
+        if Container::detect(head) == Some(Container::ArrayRecord) {
+            return Self::Format(InputFormat::ArrayRecord);
         }
         if begins_with_record(head) {
             return Self::Format(InputFormat::TfRecord);

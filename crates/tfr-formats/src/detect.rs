@@ -83,6 +83,7 @@ pub async fn detect(
         Content::Text | Content::Compressed(Compression::Gzip) if called == Some(InputFormat::TfRecord) => {
             InputFormat::TfRecord
         }
+        Content::Text if called == Some(InputFormat::ArrayRecord) => InputFormat::ArrayRecord,
         Content::Unsupported(_) | Content::Compressed(_) | Content::Text => match called {
             // No text tells what sort it is; who calls it something knows.
             Some(format) if format.is_text() => format,

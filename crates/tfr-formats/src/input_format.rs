@@ -12,6 +12,8 @@ pub enum InputFormat {
     Csv,
     /// TFRecord: records of `tf.train.Example`.
     TfRecord,
+    /// ArrayRecord: the same records in chunks that are read by number.
+    ArrayRecord,
     /// Apache ORC.
     Orc,
     /// Apache Avro object container files.
@@ -37,6 +39,7 @@ impl InputFormat {
         ("csv", Self::Csv),
         ("tsv", Self::Csv),
         ("tfrecord", Self::TfRecord),
+        ("array_record", Self::ArrayRecord),
         ("orc", Self::Orc),
         ("avro", Self::Avro),
         ("json", Self::Json),
@@ -47,12 +50,13 @@ impl InputFormat {
         ("iceberg", Self::Iceberg),
         // Names that other systems have for them.
         ("textfile", Self::HiveText),
+        ("arrayrecord", Self::ArrayRecord),
         ("jsonl", Self::Json),
         ("ndjson", Self::Json),
         ("svmlight", Self::LibSvm),
     ];
 
-    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, `hive-text`, `libsvm`,
+    /// Reads `parquet`, `csv`, `tsv`, `tfrecord`, `array_record`, `orc`, `avro`, `json`, `arrow`, `hive-text`, `libsvm`,
     /// `delta` or `iceberg`, whatever the case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, format)| *format)
@@ -64,6 +68,7 @@ impl InputFormat {
             Self::Parquet => "Parquet",
             Self::Csv => "CSV",
             Self::TfRecord => "TFRecord",
+            Self::ArrayRecord => "ArrayRecord",
             Self::Orc => "ORC",
             Self::Avro => "Avro",
             Self::Json => "JSON",
@@ -88,6 +93,9 @@ impl InputFormat {
         if last.starts_with("tfrecord") {
             return Some(Self::TfRecord);
         }
+        if last.starts_with("array_record") {
+            return Some(Self::ArrayRecord);
+        }
         match last {
             "parquet" | "parq" | "pqt" => Some(Self::Parquet),
             "csv" | "tsv" | "tab" => Some(Self::Csv),
@@ -98,6 +106,11 @@ impl InputFormat {
             "libsvm" | "svm" | "svmlight" => Some(Self::LibSvm),
             _ => None,
         }
+    }
+
+    /// Whether its files contain the records of TensorFlow.
+    pub(crate) fn is_records(self) -> bool {
+        matches!(self, Self::TfRecord | Self::ArrayRecord)
     }
 
     /// Whether its files are text, which may be compressed and in one of several encodings.

@@ -17,6 +17,7 @@ use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::{PlannedTable, PlannedTables};
 use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, TableFormat, named_compression};
+use tfrecord_framing::Container;
 
 use crate::csv::CsvFormat;
 use crate::detect::{detect, text_of};
@@ -168,7 +169,9 @@ pub(crate) async fn open_listing(
         return plan_err!("the columns are declared twice: by the statement and by its option types");
     }
     let format = match found {
-        InputFormat::TfRecord => return open_records(session, locations, options, schema).await,
+        InputFormat::TfRecord | InputFormat::ArrayRecord => {
+            return open_records(session, locations, options, schema).await;
+        }
         InputFormat::Csv => {
             let format = CsvFormat::new(options.csv.clone(), names, columns)
                 .within(ReadBounds::of(session))
@@ -239,7 +242,7 @@ fn declared_columns(
     listing: &Listing,
 ) -> Result<Option<SchemaRef>, DataFusionError> {
     // There the option is a file.
-    let Some(columns) = options.hive_text.columns.as_ref().filter(|_| found != InputFormat::TfRecord) else {
+    let Some(columns) = options.hive_text.columns.as_ref().filter(|_| !found.is_records()) else {
         return Ok(schema);
     };
     if schema.is_some() {
@@ -349,7 +352,12 @@ async fn open_records(
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
     // Whoever names the format wants the features of the records.
     let features_file = options.format.is_none();
-    let options = ReadOptions { schema, types, partition_types, owned, features_file, ..options.tfrecord.clone() };
+    let container = match options.format {
+        Some(InputFormat::ArrayRecord) => Some(Container::ArrayRecord),
+        _ => options.tfrecord.container,
+    };
+    let options =
+        ReadOptions { schema, types, partition_types, owned, features_file, container, ..options.tfrecord.clone() };
     read::open(session, locations, &options).await
 }
 
@@ -371,7 +379,7 @@ fn without_rows(
 /// these itself, since only it knows whether a file is one of its set.
 fn empty_compressed(listing: &Listing, options: &InputOptions) -> Option<crate::Error> {
     let is_records =
-        |name: &str| options.format.or_else(|| InputFormat::of_file_name(name)) == Some(InputFormat::TfRecord);
+        |name: &str| options.format.or_else(|| InputFormat::of_file_name(name)).is_some_and(InputFormat::is_records);
     // The option is one of all text formats.
     if options.csv.compression.is_some() {
         return None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
-use tfrecord_framing::{Compression, CrcPolicy};
+use tfrecord_framing::{Container, CrcPolicy};
 use tfrecord_shards::{
     CountedFile, Manifest, MissingParts, Progress, RecordOffset, SchemaDescription, SetLayout, count_intact,
     count_records,
@@ -22,6 +22,9 @@ const INFER_RECORDS: usize = 1000;
 /// Records inspected at a time.
 const STEP: usize = 64;
 
+/// The name of ArrayRecord in [`Shard`].
+const ARRAY_RECORD: &str = "array_record";
+
 /// One file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Shard {
@@ -31,8 +34,8 @@ pub(crate) struct Shard {
     pub(crate) rows: u64,
     /// Length in bytes of the records with their frames, before compression.
     pub(crate) framed: u64,
-    /// The name of the compression.
-    compression: String,
+    /// The name of the container: `array_record`, or the compression of TFRecord.
+    container: String,
     /// Positions other than the start where a reader can start, in order.
     pub(crate) offsets: Vec<RecordOffset>,
     /// The damaged records to pass over; `rows` are those between them.
@@ -41,13 +44,17 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(file: CountedFile) -> Self {
-        let CountedFile { path, len, compression, rows, framed_bytes: framed, offsets, damage, .. } = file;
+        let CountedFile { path, len, container, rows, framed_bytes: framed, offsets, damage, .. } = file;
         let damage = damage.map(|(count, first)| PassedOver::new(count, &first));
-        Self { path, len, rows, framed, compression: compression.to_string(), offsets, damage }
+        let container = container.compression().map_or_else(|| ARRAY_RECORD.to_owned(), |name| name.to_string());
+        Self { path, len, rows, framed, container, offsets, damage }
     }
 
-    pub(crate) fn compression(&self) -> Compression {
-        self.compression.parse().unwrap_or_default()
+    pub(crate) fn container(&self) -> Container {
+        match self.container.as_str() {
+            ARRAY_RECORD => Container::ArrayRecord,
+            compression => Container::TfRecord(compression.parse().unwrap_or_default()),
+        }
     }
 
     /// Returns the last position at or before a record where a reader can start.
@@ -157,7 +164,7 @@ impl DataSet {
 
     /// Whether a reader can start at any record at the cost of reading at most the lengths of those of a block before.
     pub(crate) fn has_open_blocks(&self) -> bool {
-        self.shards.iter().all(|shard| shard.compression() == Compression::None && shard.damage.is_none())
+        self.shards.iter().all(|shard| shard.container().is_plain() && shard.damage.is_none())
     }
 
     /// Returns a checksum of the names and figures of the files, to recognize the data set.

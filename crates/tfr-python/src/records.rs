@@ -11,7 +11,7 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder, RecordReader, Records};
+use tfrecord_framing::{CrcPolicy, Position, RecordDecoder, RecordReader, Records};
 use tfrecord_shards::{Finding, FindingKind, IndexName, MissingParts, Progress, count_records, record_bounds};
 
 use crate::columns::Columns;
@@ -118,7 +118,7 @@ impl Scanner {
             let mut file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
             file.seek(SeekFrom::Start(offset.file)).map_err(|error| Failure::io(path, "read", error))?;
             let position = Position { record: offset.record, byte: offset.framed };
-            let decoder = RecordDecoder::with_compression(shard.compression()).with_position(position);
+            let decoder = RecordDecoder::with_container(shard.container()).with_position(position);
             // The records before the first one are not returned, so their content is not checked.
             let mut reader = RecordReader::with_decoder(file, decoder).with_crc_policy(CrcPolicy::Skip);
             let mut left = start - before - offset.record;
@@ -282,9 +282,9 @@ impl PyRecords {
 /// Returns the bounds of the records of a file, in bytes.
 fn bounds(shard: &Shard, progress: &Progress) -> Result<Vec<u64>> {
     let path = &shard.path;
-    if shard.compression() != Compression::None {
-        let found = shard.compression();
-        let problem = format!("{}: compressed with {found}, expected an uncompressed file", path.display());
+    if !shard.container().is_plain() {
+        let found = shard.container();
+        let problem = format!("{}: {found}, expected an uncompressed TFRecord file", path.display());
         return Err(Failure::usage(format!("random access: {problem}"))
             .with_hint("Read the file in order with Loader, or write an uncompressed copy."));
     }

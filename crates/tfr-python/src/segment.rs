@@ -7,7 +7,7 @@ use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{Decoder, ReaderBuilder};
-use tfrecord_framing::{Compression, CrcPolicy, ErrorKind, HEADER_LEN, Position, RecordDecoder, frame_len};
+use tfrecord_framing::{CrcPolicy, ErrorKind, HEADER_LEN, Position, RecordDecoder, frame_len};
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard};
@@ -51,7 +51,7 @@ impl Decoding {
         position: Position,
         rows: u64,
     ) -> arrow_tfrecord::Result<Decoder> {
-        let framing = RecordDecoder::with_compression(Compression::None).with_crc_policy(crc).with_position(position);
+        let framing = RecordDecoder::new().with_crc_policy(crc).with_position(position);
         self.reader(data, rows).build_decoder_over(framing)
     }
 
@@ -235,7 +235,7 @@ impl<'a> SegmentReader<'a> {
         block: usize,
     ) -> Result<Self> {
         if shard.damage.is_some() {
-            let reader = decoding.reader(data, CHUNK_ROWS).with_compression(shard.compression());
+            let reader = decoding.reader(data, CHUNK_ROWS).with_container(shard.container());
             let decoder = reader.with_damaged_skipped(true).build_decoder();
             let decoder = decoder.map_err(|error| Failure::record(&shard.path, &error))?;
             let source = Source::PastDamage { decoder, rows: None, first: 0 };
@@ -244,7 +244,7 @@ impl<'a> SegmentReader<'a> {
         let start = shard.start_before(first);
         let position = Position { record: start.record, byte: start.framed };
         let framing =
-            RecordDecoder::with_compression(shard.compression()).with_crc_policy(decoding.crc).with_position(position);
+            RecordDecoder::with_container(shard.container()).with_crc_policy(decoding.crc).with_position(position);
         let source = Source::Framed { framing, decoder: None };
         Ok(Self { shard, data, decoding, blocks: Blocks::open(shard, start.file, block)?, source })
     }
@@ -405,7 +405,7 @@ impl<'a> SegmentReader<'a> {
         if framing.position().record >= record {
             return Ok(());
         }
-        if shard.compression() == Compression::None {
+        if shard.container().is_plain() {
             let mut position = framing.position();
             blocks.seek(position.byte)?;
             while position.record < record {
@@ -414,7 +414,7 @@ impl<'a> SegmentReader<'a> {
                 (position.record, position.byte) = (position.record + 1, position.byte + len as u64);
                 blocks.seek(position.byte)?;
             }
-            *framing = RecordDecoder::with_compression(Compression::None)
+            *framing = RecordDecoder::new()
                 .with_crc_policy(decoding.crc)
                 .with_position(position);
             return Ok(());

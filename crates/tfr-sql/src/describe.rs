@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use datafusion_tfrecord::write::{Emit, SidecarKind};
+use tfrecord_framing::{Container, RecordFormat};
 use tfrecord_shards::{IndexName, Manifest, Sidecar, SidecarEntry, index, put_sidecars};
 use tfrecord_sidecars::describe::{DescribeOptions, Description, describe};
 use tfrecord_sidecars::stats::Detail;
@@ -82,12 +83,23 @@ pub fn local(path: &Path) -> Result<&Path> {
 /// Returns the sidecars to write. Those that are not possible for these records are left out unless `asked` for by
 /// name.
 fn sidecars(description: &Description, dir: &Path, emit: &Emit, asked: bool, work: &Work<'_>) -> Result<Vec<Sidecar>> {
+    let needs_frames =
+        |kind: &SidecarKind| kind.needs_frames() && description.container == Some(Container::ArrayRecord);
+    if let Some(kind) = emit.kinds().find(needs_frames) {
+        let (kind, format) = (kind.to_string(), RecordFormat::ArrayRecord);
+        let error = tfrecord_sidecars::Error::from(ErrorKind::OtherFormat { kind, format });
+        if asked {
+            return Err(error.into());
+        }
+        work.printer.note(format!("left out: {error}"));
+    }
+    let emit: &Emit = &emit.kinds().filter(|kind| !needs_frames(kind)).collect();
     let set = EmittedSet {
         location: dir.display().to_string(),
         mapping: &description.mapping,
         statistics: Some(&description.statistics),
         files: description.files.clone(),
-        compression: description.compression,
+        compression: description.compression(),
     };
     match emit.files(&set) {
         Err(error) if !asked && matches!(error.kind(), ErrorKind::Tfds { .. } | ErrorKind::RecordType { .. }) => {

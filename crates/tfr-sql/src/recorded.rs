@@ -10,6 +10,7 @@ use datafusion_tfrecord::ReadOptions;
 use serde_json::{Map, Value, json};
 use tfr_files::{DirectoryTable, LocationText, TableVersion};
 use tfr_formats::{InputFormat, TableSpec};
+use tfrecord_framing::Container;
 
 use crate::cli::deciding_options;
 use crate::secrets::Secrets;
@@ -71,7 +72,7 @@ pub fn table(spec: &TableSpec) -> Value {
     let (records, default) = (&spec.options.tfrecord, ReadOptions::default());
     let character = |byte: Option<u8>| byte.map_or_else(|| json!("none"), |byte| json!(char::from(byte).to_string()));
     let word = |value: &dyn std::fmt::Debug| json!(format!("{value:?}").to_lowercase());
-    let compression = match (csv.compression, records.compression) {
+    let compression = match (csv.compression, records.container.and_then(Container::compression)) {
         (_, Some(known)) => json!(known.to_string()),
         (known, None) => known.map_or(Value::Null, |known| word(&known)),
     };

@@ -190,7 +190,7 @@ pub fn finding(finding: &Finding) -> FindingReport {
 fn kind(kind: &FindingKind) -> &'static str {
     match kind {
         FindingKind::Damage(_) | FindingKind::MoreDamage { .. } => "damage",
-        FindingKind::WrongCompression { .. } => "wrong-compression",
+        FindingKind::WrongContainer { .. } => "wrong-compression",
         FindingKind::Unreadable(_) => "unreadable",
         FindingKind::Figures { .. } => "figures",
         FindingKind::MixedForms(_) => "mixed-forms",

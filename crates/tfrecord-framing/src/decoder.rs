@@ -1,7 +1,7 @@
-//! [`RecordDecoder`]: decodes bytes to whole records.
+//! [`RecordDecoder`]: decodes the bytes of a file to whole records.
 
 use crate::{
-    Compression, CrcPolicy, Error, ErrorKind, Frames, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
+    Compression, Container, CrcPolicy, Error, ErrorKind, Frames, HEADER_LEN, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD, body},
     masked_crc32c,
     records::Sink,
@@ -11,10 +11,11 @@ use crate::{
 /// Memory retained for the next frame that spans pieces, at most 1 MiB; the memory of a longer frame is freed.
 const PARTIAL_LEN: usize = 1 << 20;
 
-/// Decodes the bytes of a TFRecord file, in pieces of any length, to whole records.
+/// Decodes the bytes of a TFRecord or ArrayRecord file, in pieces of any length, to whole records.
 ///
 /// The result does not depend on the pieces. Memory is that of the returned records, one piece when decompressing, and
-/// one incomplete record. A record's length reserves no memory before its bytes arrive.
+/// one incomplete record. A record's length reserves no memory before its bytes arrive. Of an ArrayRecord file, whole
+/// chunks are in memory, and its records are returned in frames of TFRecord.
 ///
 /// ```
 /// use tfrecord_framing::{RecordDecoder, RecordWriter, Records};
@@ -38,7 +39,7 @@ const PARTIAL_LEN: usize = 1 << 20;
 #[derive(Debug)]
 pub struct RecordDecoder {
     unpack: Unpack,
-    /// Decompressed framed bytes. The first `taken` are decoded.
+    /// Framed bytes that are not those of the file. The first `taken` are decoded.
     unpacked: Vec<u8>,
     taken: usize,
     splitter: Splitter,
@@ -51,13 +52,19 @@ impl RecordDecoder {
     }
 
     /// Creates a decoder of a file with this compression. Content with another compression is rejected with
-    /// `WrongCompression`, which names both.
+    /// `WrongContainer`, which names both.
     pub fn with_compression(compression: Compression) -> Self {
-        Self::with_unpack(Unpack::expect(compression))
+        Self::with_container(compression.into())
     }
 
-    /// Creates a decoder that detects the compression from the content. Content that does not look like a TFRecord
-    /// file is decoded as uncompressed.
+    /// Creates a decoder of a file with this container. Content with another one is rejected with `WrongContainer`, which
+    /// names both.
+    pub fn with_container(container: Container) -> Self {
+        Self::with_unpack(Unpack::expect(container))
+    }
+
+    /// Creates a decoder that detects the container from the content. Content that looks like none is decoded as
+    /// uncompressed TFRecord.
     pub fn detect() -> Self {
         Self::with_unpack(Unpack::detect())
     }
@@ -66,7 +73,8 @@ impl RecordDecoder {
         Self { unpack, unpacked: Vec::new(), taken: 0, splitter: Splitter::default() }
     }
 
-    /// Sets whether checksums are checked. The default is to check them all.
+    /// Sets whether checksums are checked. The default is to check them all. The hashes of ArrayRecord files are always
+    /// checked.
     pub fn with_crc_policy(mut self, policy: CrcPolicy) -> Self {
         self.splitter.crc = policy;
         if policy == CrcPolicy::Skip {
@@ -96,9 +104,9 @@ impl RecordDecoder {
         self.splitter.position
     }
 
-    /// Returns the file's compression once it is specified or detected.
-    pub fn compression(&self) -> Option<Compression> {
-        self.unpack.compression()
+    /// Returns the file's container once it is specified or detected.
+    pub fn container(&self) -> Option<Container> {
+        self.unpack.container()
     }
 
     /// Appends at most `limit` records to `records` and returns their number; 0 means that `input` was consumed
@@ -208,13 +216,14 @@ impl RecordDecoder {
         }
     }
 
-    /// Checks that the file may end here: between two records and, if it is compressed, after its trailer.
+    /// Checks that the file may end here: between two records and, if it is compressed, after its trailer; an ArrayRecord
+    /// file after its footer, which is compared with its chunks.
     ///
     /// Call it after [`decode`](Self::decode) returned 0 for the last piece.
     ///
     /// # Errors
     ///
-    /// `Truncated`, or `Compression` when a compressed stream or its trailer is truncated or damaged.
+    /// `Truncated`, `Compression` when a compressed stream or its trailer is truncated or damaged, or `ArrayRecord`.
     pub fn finish(&mut self) -> Result<()> {
         if self.splitter.lost {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use crate::{Compression, HEADER_LEN};
+use crate::{Compression, Container, HEADER_LEN, array_record};
 
 /// The result of reading or writing records.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -42,7 +42,8 @@ impl Error {
             | ErrorKind::Truncated { position, .. }
             | ErrorKind::RecordTooLong { position, .. }
             | ErrorKind::Compression { position, .. }
-            | ErrorKind::WrongCompression { position, .. } => position,
+            | ErrorKind::ArrayRecord { position, .. }
+            | ErrorKind::WrongContainer { position, .. } => position,
         }
     }
 }
@@ -119,15 +120,24 @@ pub enum ErrorKind {
         source: io::Error,
     },
 
-    /// Judging by its first bytes, the file is a TFRecord file of another compression than expected.
-    #[error("{position}: expected compression {expected}, found {found}")]
-    WrongCompression {
+    /// An ArrayRecord file is damaged.
+    #[error("record {}: invalid ArrayRecord file", position.record)]
+    ArrayRecord {
+        /// The record being read when the damage was detected. It may precede the damaged bytes by some records.
+        position: Position,
+        /// The defect, with its offset in the file.
+        source: array_record::Error,
+    },
+
+    /// Judging by its first bytes, the file has another compression or format than expected.
+    #[error("{position}: {}", expected.expected_but(*found))]
+    WrongContainer {
         /// The start of the file.
         position: Position,
-        /// The compression that was specified.
-        expected: Compression,
-        /// The compression that [`Compression::detect`] found.
-        found: Compression,
+        /// The container that was specified.
+        expected: Container,
+        /// The container that [`Container::detect`] found.
+        found: Container,
     },
 }
 

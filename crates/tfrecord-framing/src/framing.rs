@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::array_record::{ChunkCodec, ChunkOptions};
-use crate::{Compression, Level};
+use crate::{Compression, Container, Level};
 
 /// The format of a file of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -104,6 +104,14 @@ impl Framing {
         match self {
             Self::TfRecord(..) => RecordFormat::TfRecord,
             Self::ArrayRecord(_) => RecordFormat::ArrayRecord,
+        }
+    }
+
+    /// Returns how the file contains its records.
+    pub const fn container(self) -> Container {
+        match self {
+            Self::TfRecord(compression, _) => Container::TfRecord(compression),
+            Self::ArrayRecord(_) => Container::ArrayRecord,
         }
     }
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The file may be compressed as a whole, with gzip or zlib. It does not record its [`Compression`], but
-//! [`Compression::detect`] detects it.
+//! [`Compression::detect`] detects it, and [`Container::detect`] also detects ArrayRecord files, which are read as well.
 //!
 //! | task | use |
 //! |---|---|
@@ -54,6 +54,7 @@
 pub mod array_record;
 mod boxed_error;
 mod compression;
+mod container;
 mod crc;
 mod decoder;
 mod error;
@@ -67,6 +68,7 @@ mod unpack;
 mod writer;
 
 pub use compression::{Compression, GZIP_BLOCK_LEN, InvalidLevel, Level, UnknownCompression, gzip_member};
+pub use container::Container;
 pub use crc::{CrcPolicy, UnknownCrcPolicy, crc32c, crc32c_append, mask_crc, masked_crc32c, unmask_crc};
 pub use decoder::RecordDecoder;
 pub use error::{Error, ErrorKind, Position, Result};

@@ -2,12 +2,12 @@
 
 use std::io::{self, Read};
 
-use crate::{Compression, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result, records::Sink};
+use crate::{Compression, Container, CrcPolicy, ErrorKind, Position, RecordDecoder, Records, Result, records::Sink};
 
 /// Bytes requested from the input per read: the default buffer size of TensorFlow's `TFRecordDataset`.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Reads the records of a TFRecord stream. Verifies both checksums unless [`CrcPolicy`] disables that.
+/// Reads the records of a TFRecord or ArrayRecord stream. Verifies both checksums unless [`CrcPolicy`] disables that.
 ///
 /// The input is read in large pieces, so it needs no `BufReader`. A stream of zero bytes has no records, compressed or
 /// not.
@@ -55,13 +55,13 @@ impl<R: Read> RecordReader<R> {
     }
 
     /// Creates a reader of a stream with this compression. Content with another compression is rejected with
-    /// `WrongCompression`, which names both.
+    /// `WrongContainer`, which names both.
     pub fn with_compression(inner: R, compression: Compression) -> Self {
         Self::with_decoder(inner, RecordDecoder::with_compression(compression))
     }
 
-    /// Creates a reader that detects the compression from the content. Content that does not look like a TFRecord
-    /// file is read as uncompressed.
+    /// Creates a reader that detects the container from the content. Content that looks like none is read as
+    /// uncompressed TFRecord.
     pub fn detect(inner: R) -> Self {
         Self::with_decoder(inner, RecordDecoder::detect())
     }
@@ -88,9 +88,9 @@ impl<R: Read> RecordReader<R> {
         self.decoder.position()
     }
 
-    /// Returns the stream's compression; available after the first read.
-    pub fn compression(&self) -> Option<Compression> {
-        self.decoder.compression()
+    /// Returns the stream's container; available after the first read.
+    pub fn container(&self) -> Option<Container> {
+        self.decoder.container()
     }
 
     /// Reads the next record into `record`, replacing its contents. Returns false at the end of the stream.

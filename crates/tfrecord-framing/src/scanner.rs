@@ -3,7 +3,7 @@
 use std::{fmt, ops::Range};
 
 use crate::{
-    Compression, MAX_RECORD_LEN, Position, Records, Result,
+    Compression, Container, MAX_RECORD_LEN, Position, Records, Result,
     frame::{Header, OVERHEAD},
     records::{Each, Sink},
     unpack::{Unpack, UnpackError},
@@ -23,8 +23,8 @@ pub struct Damage {
     /// The range in bytes of the framed records: in a compressed file, bytes after decompression.
     pub range: Range<u64>,
     /// In a gzip file with a damaged stream: the compressed bytes from the damage to the member where reading
-    /// resumes, or to the end of the file. Their number of framed bytes is unknown, and later offsets count it as
-    /// zero.
+    /// resumes, or to the end of the file. In an ArrayRecord file: the bytes from the damaged chunk to the next intact
+    /// one. Their number of framed bytes is unknown, and later offsets count it as zero.
     pub passed_over: Option<Range<u64>>,
 }
 
@@ -53,6 +53,18 @@ pub enum DamageKind {
         /// The defect.
         reason: String,
     },
+    /// An ArrayRecord file is damaged or truncated here. The range is empty.
+    ArrayRecord {
+        /// The defect, with its offset in the file.
+        reason: String,
+    },
+}
+
+impl DamageKind {
+    /// Whether it is damage of the file around the frames, which has no range of framed bytes.
+    fn is_around_frames(&self) -> bool {
+        matches!(self, Self::Compression { .. } | Self::ArrayRecord { .. })
+    }
 }
 
 impl fmt::Display for Damage {
@@ -82,6 +94,7 @@ impl fmt::Display for DamageKind {
             Self::RecordTooLong { len } => write!(f, "record of {len} bytes is too long"),
             Self::ZeroPadding => f.write_str("zero bytes where a record should start"),
             Self::Compression { compression, reason } => write!(f, "invalid {compression} stream: {reason}"),
+            Self::ArrayRecord { reason } => write!(f, "invalid ArrayRecord file: {reason}"),
         }
     }
 }
@@ -95,6 +108,8 @@ impl fmt::Display for DamageKind {
 ///   header or the end of the file directly after the payload shows that its length is right.
 /// * After a damaged header, a payload cannot be distinguished from records. If it contains framed records itself,
 ///   these are reported.
+/// * Of an ArrayRecord file, the chunks behind damage are found by the block headers, and the records of a damaged chunk
+///   are lost.
 /// * A zlib file is scanned up to the damage of its stream, and past its end if another stream follows. In a gzip file
 ///   the scan continues with the next member found; the members written by this crate contain whole records.
 ///
@@ -171,10 +186,15 @@ impl RecordScanner {
 
     /// Creates a scanner of a file with this compression.
     pub fn with_compression(compression: Compression) -> Self {
-        Self::with_unpack(Unpack::expect(compression))
+        Self::with_container(compression.into())
     }
 
-    /// Creates a scanner that detects the file's compression from its content.
+    /// Creates a scanner of a file with this container.
+    pub fn with_container(container: Container) -> Self {
+        Self::with_unpack(Unpack::expect(container))
+    }
+
+    /// Creates a scanner that detects the file's container from its content.
     pub fn detect() -> Self {
         Self::with_unpack(Unpack::detect())
     }
@@ -215,9 +235,9 @@ impl RecordScanner {
         self.position
     }
 
-    /// Returns the file's compression once it is specified or detected.
-    pub fn compression(&self) -> Option<Compression> {
-        self.unpack.compression()
+    /// Returns the file's container once it is specified or detected.
+    pub fn container(&self) -> Option<Container> {
+        self.unpack.container()
     }
 
     /// Appends at most `limit` intact records to `records`, and the damage between them to `damage`. Returns the number
@@ -228,7 +248,7 @@ impl RecordScanner {
     ///
     /// # Errors
     ///
-    /// `WrongCompression`; everything else is reported as damage.
+    /// `WrongContainer`; everything else is reported as damage.
     pub fn scan(
         &mut self,
         input: &mut &[u8],
@@ -289,7 +309,7 @@ impl RecordScanner {
     ///
     /// # Errors
     ///
-    /// `WrongCompression`, for a file of a few bytes.
+    /// `WrongContainer`, for a file of a few bytes.
     pub fn finish(&mut self, records: &mut Records, damage: &mut Vec<Damage>) -> Result<()> {
         self.finish_into(records, damage)
     }
@@ -340,6 +360,16 @@ impl RecordScanner {
                 }
                 Ok(())
             }
+            Err(UnpackError::Chunks(source)) => {
+                self.ended = true;
+                self.cut_at = self.unpack.taken().0;
+                self.goes_on = self.unpack.search(false);
+                // Without a record between, it is the same gap.
+                if self.gap.is_none() || self.window.len() > 0 {
+                    self.cut = Some(DamageKind::ArrayRecord { reason: source.to_string() });
+                }
+                Ok(())
+            }
             Err(error) => Err(error.at(self.position)),
         }
     }
@@ -360,8 +390,9 @@ impl RecordScanner {
     }
 
     fn begin_gap(&mut self, kind: DamageKind, range: Range<u64>) {
-        let is_gzip = self.compression() == Some(Compression::Gzip);
-        let passed_over = is_gzip.then_some(self.cut_at..self.cut_at);
+        let has_members =
+            matches!(self.container(), Some(Container::TfRecord(Compression::Gzip) | Container::ArrayRecord));
+        let passed_over = has_members.then_some(self.cut_at..self.cut_at);
         self.gap = Some(Damage { kind, record: self.position.record, range, passed_over });
         self.position.record += 1;
     }
@@ -469,7 +500,7 @@ impl RecordScanner {
                 kind => kind,
             };
             let range = start..self.position.byte;
-            if matches!(kind, DamageKind::Compression { .. }) {
+            if kind.is_around_frames() {
                 return self.begin_gap(kind, range);
             }
             self.end_gap(self.unpack.taken().1, damage);

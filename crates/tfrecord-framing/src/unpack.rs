@@ -1,57 +1,67 @@
-//! [`Unpack`]: detects a file's compression and decompresses its bytes in pieces.
+//! [`Unpack`]: detects a file's container, and turns its bytes into framed records, in pieces.
 
 use crate::{
-    Compression, Error, ErrorKind, HEADER_LEN, Position,
+    Compression, Container, Error, ErrorKind, HEADER_LEN, Position, array_record,
+    array_record::ChunkReader,
     inflate::{Inflate, InflateError, OUT_LEN},
 };
 
-/// Decompresses a file.
+/// Returns the frames of a file: its bytes, decompressed bytes, or frames of the records of an ArrayRecord file.
 #[derive(Debug)]
 pub(crate) struct Unpack {
-    /// The compression that the caller specified.
-    expected: Option<Compression>,
+    /// The container that the caller specified.
+    expected: Option<Container>,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The first bytes, too few to detect the compression.
+    /// The first bytes, too few to detect the container.
     Start(Vec<u8>),
     Plain,
     Inflate(Compression, Box<Inflate>),
+    Chunks(Box<ChunkReader>),
 }
 
-/// Why a file could not be decompressed.
+/// Why the frames of a file could not be returned.
 #[derive(Debug)]
 pub(crate) enum UnpackError {
-    Wrong { expected: Compression, found: Compression },
+    Wrong { expected: Container, found: Container },
     Stream { compression: Compression, source: InflateError },
+    Chunks(array_record::Error),
+}
+
+impl From<array_record::Error> for UnpackError {
+    fn from(source: array_record::Error) -> Self {
+        Self::Chunks(source)
+    }
 }
 
 impl UnpackError {
     pub(crate) fn at(self, position: Position) -> Error {
         match self {
-            Self::Wrong { expected, found } => ErrorKind::WrongCompression { position, expected, found },
+            Self::Wrong { expected, found } => ErrorKind::WrongContainer { position, expected, found },
             Self::Stream { compression, source } => {
                 ErrorKind::Compression { position, compression, source: source.into() }
             }
+            Self::Chunks(source) => ErrorKind::ArrayRecord { position, source },
         }
         .into()
     }
 }
 
 impl Unpack {
-    /// Expects this compression.
-    pub(crate) fn expect(compression: Compression) -> Self {
-        Self { expected: Some(compression), state: State::Start(Vec::new()) }
+    /// Expects this container.
+    pub(crate) fn expect(container: Container) -> Self {
+        Self { expected: Some(container), state: State::Start(Vec::new()) }
     }
 
-    /// Detects the compression from the content.
+    /// Detects the container from the content.
     pub(crate) fn detect() -> Self {
         Self { expected: None, state: State::Start(Vec::new()) }
     }
 
-    /// Uses the specified compression, if any, without checking it against the content.
+    /// Uses the specified container, if any, without checking it against the content.
     pub(crate) fn believe(&mut self) {
         if let Some(expected) = self.expected {
             self.state = State::new(expected);
@@ -63,24 +73,34 @@ impl Unpack {
         matches!(self.state, State::Plain)
     }
 
-    /// Returns the compression once it is specified or detected.
-    pub(crate) fn compression(&self) -> Option<Compression> {
+    /// Returns the container once it is specified or detected.
+    pub(crate) fn container(&self) -> Option<Container> {
         match self.state {
             State::Start(_) => None,
-            State::Plain => Some(Compression::None),
-            State::Inflate(compression, _) => Some(compression),
+            State::Plain => Some(Container::PLAIN),
+            State::Inflate(compression, _) => Some(compression.into()),
+            State::Chunks(_) => Some(Container::ArrayRecord),
         }
     }
 
-    /// Continues after damage of the stream with the next gzip member found, or with the bytes after a zlib stream.
-    /// Returns false if there is none. The search may go `back` some bytes.
+    /// Continues after damage with the next gzip member or chunk found, or with the bytes after a zlib stream. Returns
+    /// false if there is none. The search may go `back` some bytes.
     pub(crate) fn search(&mut self, back: bool) -> bool {
-        if let State::Inflate(_, inflate) = &mut self.state { inflate.search(back) } else { false }
+        match &mut self.state {
+            State::Inflate(_, inflate) => inflate.search(back),
+            State::Chunks(_) => true,
+            State::Start(_) | State::Plain => false,
+        }
     }
 
-    /// Returns the number of compressed bytes consumed, and how many of them precede the most recent gzip member.
+    /// Returns the number of bytes consumed, up to damage that was found, and how many bytes precede the most recent gzip
+    /// member or chunk.
     pub(crate) fn taken(&self) -> (u64, u64) {
-        if let State::Inflate(_, inflate) = &self.state { inflate.taken() } else { (0, 0) }
+        match &self.state {
+            State::Inflate(_, inflate) => inflate.taken(),
+            State::Chunks(chunks) => chunks.taken(),
+            State::Start(_) | State::Plain => (0, 0),
+        }
     }
 
     /// Consumes some of `input` and appends the framed bytes it contains to `out`. If nothing is appended, all of
@@ -105,27 +125,32 @@ impl Unpack {
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
         match &self.state {
             State::Start(start) if !start.is_empty() => self.begin(out)?,
+            // An empty file is one of TFRecord.
+            State::Start(_) if self.expected == Some(Container::ArrayRecord) => {
+                self.state = State::new(Container::ArrayRecord);
+            }
             _ => {}
         }
-        match &self.state {
+        match &mut self.state {
             State::Inflate(compression, inflate) => inflate.finish().map_err(stream(*compression)),
+            State::Chunks(chunks) => Ok(chunks.finish(out)?),
             State::Start(_) | State::Plain => Ok(()),
         }
     }
 
-    /// Determines the compression from the first bytes, and decompresses them.
+    /// Determines the container from the first bytes, and unpacks them.
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
         let State::Start(start) = &mut self.state else { return Ok(()) };
         let start = std::mem::take(start);
-        let found = Compression::detect(&start);
-        let compression = match (self.expected, found) {
+        let found = Container::detect(&start);
+        let container = match (self.expected, found) {
             (Some(expected), Some(found)) if expected != found => {
                 return Err(UnpackError::Wrong { expected, found });
             }
             (Some(expected), _) => expected,
             (None, found) => found.unwrap_or_default(),
         };
-        self.state = State::new(compression);
+        self.state = State::new(container);
         let mut start = start.as_slice();
         let mut begun = Ok(());
         while !start.is_empty() && begun.is_ok() {
@@ -146,16 +171,22 @@ impl Unpack {
                 Ok(())
             }
             State::Inflate(compression, inflate) => inflate.inflate(input, out).map_err(stream(*compression)),
+            State::Chunks(chunks) => Ok(chunks.unpack(input, out)?),
         }
     }
 }
 
 impl State {
-    fn new(compression: Compression) -> Self {
-        match compression {
-            Compression::None => Self::Plain,
-            Compression::Gzip => Self::Inflate(compression, Box::new(Inflate::gzip())),
-            Compression::Zlib => Self::Inflate(compression, Box::new(Inflate::zlib())),
+    fn new(container: Container) -> Self {
+        match container {
+            Container::TfRecord(Compression::None) => Self::Plain,
+            Container::TfRecord(compression @ Compression::Gzip) => {
+                Self::Inflate(compression, Box::new(Inflate::gzip()))
+            }
+            Container::TfRecord(compression @ Compression::Zlib) => {
+                Self::Inflate(compression, Box::new(Inflate::zlib()))
+            }
+            Container::ArrayRecord => Self::Chunks(Box::new(ChunkReader::new())),
         }
     }
 }

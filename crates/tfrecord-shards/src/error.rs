@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
-use tfrecord_framing::Compression;
+use tfrecord_framing::Container;
 
 use crate::set::difference::FormDifference;
 use crate::set::format_version::FormatVersion;
@@ -111,13 +111,13 @@ pub enum ErrorKind {
         /// Another split, or other directories.
         second: String,
     },
-    /// An index was requested for a compressed file.
-    #[error("{}: an index is for uncompressed files, found compression {compression}", path.display())]
+    /// An index was requested for a file that is compressed or of another format.
+    #[error("{}: an index is for uncompressed files, found {}", path.display(), in_words(*container))]
     CompressedIndex {
         /// The file.
         path: PathBuf,
-        /// Its compression.
-        compression: Compression,
+        /// How it contains its records.
+        container: Container,
     },
     /// A batch could not be encoded, or its schema could not be mapped.
     #[error(transparent)]
@@ -449,6 +449,11 @@ impl From<Error> for ArrowError {
     fn from(error: Error) -> Self {
         Self::ExternalError(Box::new(error))
     }
+}
+
+/// Names the compression of a TFRecord file, or another format.
+fn in_words(container: Container) -> String {
+    container.compression().map_or_else(|| container.to_string(), |compression| format!("compression {compression}"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub use commit::target::{Preflight, check, preflight};
 pub use commit::{Leftover, SaveMode, SetState, StagedShard, StagedUpload, check_prefix, objects};
 pub use error::{AttemptError, Error, ErrorKind, Finding, FindingKind, Result, SidecarsError};
 pub use set::difference::{FormDifference, ShardFigures};
-pub use set::file_names::{is_hidden, is_record_file, is_sidecar, is_sidecar_of_table};
+pub use set::file_names::{is_array_record, is_hidden, is_record_file, is_sidecar, is_sidecar_of_table};
 pub use set::format_version::{FORMAT_VERSION, FormatVersion};
 pub use set::group::{NULL_PARTITION, ShardGroup, ShardPlace};
 pub use set::manifest::{

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Encoder, Mapping, MappingOptions, ReaderBuilder, SchemaInference};
 use rayon::prelude::*;
-use tfrecord_framing::{Compression, RecordReader, Records};
+use tfrecord_framing::{Compression, Container, RecordReader, Records};
 use tfrecord_shards::{Finding, FindingKind, Manifest};
 
 use crate::error::{ErrorKind, Result};
@@ -51,8 +51,8 @@ pub struct Description {
     pub statistics: Statistics,
     /// The files, in order.
     pub files: Vec<ShardFile>,
-    /// Their compression, if it is the same for all.
-    pub compression: Option<Compression>,
+    /// How they contain their records, if it is the same for all.
+    pub container: Option<Container>,
     /// The directories in which files are missing, as the names of the others record.
     pub missing_parts: Vec<Finding>,
 }
@@ -65,8 +65,8 @@ pub struct Observed {
     pub rows: u64,
     /// Bytes of the records with their frames, before compression.
     pub framed_bytes: u64,
-    /// The compression of the file.
-    pub compression: Compression,
+    /// How the file contains its records.
+    pub container: Container,
 }
 
 /// Describes the data set in a directory: the shards that its manifest lists, or else all files in it and its
@@ -127,7 +127,7 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
     let encoder = Encoder::new(Arc::clone(&mapping));
     let mut statistics = Statistics::new(&mapping, options.detail);
     let splits = splits(dir)?;
-    let (mut files, mut compressions) = (Vec::new(), Vec::new());
+    let (mut files, mut containers) = (Vec::new(), Vec::new());
     let observed = paths.chunks(rayon::current_num_threads().max(1)).flat_map(|some| {
         let one = |path: &PathBuf| {
             let mut own = Statistics::new(&mapping, options.detail);
@@ -147,11 +147,11 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
         let split = splits.iter().find(|(shard, _)| *shard == relative).and_then(|(_, split)| split.clone());
         files.push(ShardFile { path: relative, split, rows: found.rows, framed_bytes: found.framed_bytes });
         // An empty file fits any compression.
-        compressions.extend((found.rows > 0).then_some(found.compression));
+        containers.extend((found.rows > 0).then_some(found.container));
     }
-    let first = compressions.first().copied().unwrap_or(Compression::None);
-    let compression = compressions.iter().all(|other| *other == first).then_some(first);
-    Ok(Description { mapping, statistics, files, compression, missing_parts })
+    let first = containers.first().copied().unwrap_or_default();
+    let container = containers.iter().all(|other| *other == first).then_some(first);
+    Ok(Description { mapping, statistics, files, container, missing_parts })
 }
 
 /// Adds the records of a file to statistics, with the encoder of their mapping.
@@ -160,10 +160,10 @@ pub fn describe(dir: &Path, options: &DescribeOptions) -> Result<Description> {
 /// Fails on damage, or on a record that does not fit the schema.
 pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut Statistics) -> Result<Observed> {
     let start = source.fill_buf().map_err(io_at_start)?;
-    let compression = Compression::detect(start).unwrap_or(Compression::None);
+    let container = Container::detect(start).unwrap_or_default();
     let mapping = encoder.mapping();
     let reader = ReaderBuilder::new(SchemaRef::clone(mapping.schema())).with_mapping(mapping.options().clone());
-    let mut decoder = reader.with_compression(compression).build_decoder()?;
+    let mut decoder = reader.with_container(container).build_decoder()?;
     let mut rows = 0;
     loop {
         let bytes = match source.fill_buf() {
@@ -181,7 +181,7 @@ pub fn observe<R: BufRead>(mut source: R, encoder: &Encoder, statistics: &mut St
                 rows += batch.num_rows() as u64;
                 statistics.update_batch(encoder, &batch)?;
             }
-            None => return Ok(Observed { rows, framed_bytes: decoder.position().byte, compression }),
+            None => return Ok(Observed { rows, framed_bytes: decoder.position().byte, container }),
         }
     }
 }
@@ -190,10 +190,15 @@ impl Description {
     /// The table with its statistics, to be rendered in a [`SchemaForm`](crate::SchemaForm).
     pub fn table(&self, location: impl Into<String>) -> TableDescription<'_> {
         let table = TableDescription::new(&self.mapping, location).with_statistics(&self.statistics);
-        match self.compression {
+        match self.compression() {
             Some(compression) => table.with_compression(compression),
             None => table,
         }
+    }
+
+    /// The compression of the files, if it is the same for all. ArrayRecord files have none as a whole.
+    pub fn compression(&self) -> Option<Compression> {
+        self.container.map(|container| container.compression().unwrap_or_default())
     }
 
     /// The contents of `dataset_info.json` for the files.
@@ -201,7 +206,7 @@ impl Description {
     /// # Errors
     /// Fails on compressed files, and with those of [`DatasetInfo::try_new`].
     pub fn dataset_info(&self, name: &str) -> Result<DatasetInfo> {
-        tfds::expect_uncompressed(self.compression)?;
+        tfds::expect_uncompressed(self.compression())?;
         DatasetInfo::try_new(name, self.files.iter().cloned())
     }
 }

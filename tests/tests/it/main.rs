@@ -11,6 +11,7 @@
 
 mod allow;
 mod array_forms;
+mod array_record_files;
 mod array_records;
 mod ballista;
 mod calendar;

@@ -4,7 +4,7 @@ use std::io::{BufRead, ErrorKind as IoErrorKind};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use tfrecord_framing::{Compression, CrcPolicy, Damage, RecordDecoder, RecordScanner};
+use tfrecord_framing::{Compression, Container, CrcPolicy, Damage, RecordDecoder, RecordScanner};
 
 use super::batch::{BatchDecoder, BatchSize, MAX_BATCH_BYTES};
 use super::decoder::{Decoder, Framing};
@@ -46,7 +46,7 @@ pub struct ReaderBuilder {
     projection: Option<Vec<usize>>,
     batch_size: usize,
     batch_bytes: usize,
-    compression: Option<Compression>,
+    container: Option<Container>,
     crc: CrcPolicy,
     skips_damaged: bool,
     filter: Option<RowFilter>,
@@ -55,7 +55,7 @@ pub struct ReaderBuilder {
 
 impl ReaderBuilder {
     /// Creates settings to read all of these columns, in batches of 8192 rows, with checksums checked and the
-    /// compression detected from the content.
+    /// container (TFRecord with its compression, or ArrayRecord) detected from the content.
     pub fn new(schema: SchemaRef) -> Self {
         Self {
             schema,
@@ -63,7 +63,7 @@ impl ReaderBuilder {
             projection: None,
             batch_size: BATCH_SIZE,
             batch_bytes: MAX_BATCH_BYTES,
-            compression: None,
+            container: None,
             crc: CrcPolicy::default(),
             skips_damaged: false,
             filter: None,
@@ -115,8 +115,14 @@ impl ReaderBuilder {
 
     /// Sets the compression, instead of detecting it from the content.
     #[must_use]
-    pub fn with_compression(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
+    pub fn with_compression(self, compression: Compression) -> Self {
+        self.with_container(compression.into())
+    }
+
+    /// Sets the container, instead of detecting it from the content.
+    #[must_use]
+    pub fn with_container(mut self, container: Container) -> Self {
+        self.container = Some(container);
         self
     }
 
@@ -133,7 +139,7 @@ impl ReaderBuilder {
     /// Both checksums of every record are then checked, whatever [`with_crc_policy`](Self::with_crc_policy) says, since
     /// they show where the next record begins. An intact record that is no valid message, or does not fit the schema,
     /// is still an error. The damaged range of a compressed stream ends at the next gzip member, or at the end of the
-    /// file.
+    /// file; that of an ArrayRecord file at the next chunk found.
     #[must_use]
     pub fn with_damaged_skipped(mut self, skip: bool) -> Self {
         self.skips_damaged = skip;
@@ -163,10 +169,10 @@ impl ReaderBuilder {
     /// text form cannot be parsed.
     pub fn build_decoder(self) -> Result<Decoder> {
         if self.skips_damaged {
-            let scanner = self.compression.map_or_else(RecordScanner::detect, RecordScanner::with_compression);
+            let scanner = self.container.map_or_else(RecordScanner::detect, RecordScanner::with_container);
             return self.build_over(Framing::PastDamage(Box::new(PastDamage::new(scanner))));
         }
-        let framing = self.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+        let framing = self.container.map_or_else(RecordDecoder::detect, RecordDecoder::with_container);
         let framing = framing.with_crc_policy(self.crc);
         self.build_decoder_over(framing)
     }
@@ -192,7 +198,7 @@ impl ReaderBuilder {
     }
 }
 
-/// Reads one TFRecord file as record batches.
+/// Reads one TFRecord or ArrayRecord file as record batches.
 ///
 /// After an error there are no more batches.
 #[derive(Debug)]

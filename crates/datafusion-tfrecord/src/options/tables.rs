@@ -2,7 +2,7 @@
 
 use arrow_tfrecord::{MappingOptions, NullPolicy, RecordType};
 use tfrecord_framing::array_record::ChunkOptions;
-use tfrecord_framing::{Compression, CrcPolicy, Level, RecordFormat};
+use tfrecord_framing::{Compression, Container, CrcPolicy, Level, RecordFormat};
 use tfrecord_shards::{RowSplits, SaveMode, Sharding, check_prefix};
 
 use super::OptionDeclaration;
@@ -214,10 +214,10 @@ pub static STRICT: Mapping = Mapping::new("strict", "", |mapping, value| set(&mu
 /// Options for reading records.
 pub static READING: [Reading; 6] = [
     Reading::new("compression", "NAME", |read, value| {
-        read.compression = match value.trim() {
+        read.container = match value.trim() {
             auto if auto.eq_ignore_ascii_case("auto") => None,
             name => match name.parse() {
-                Ok(compression) if !name.is_empty() => Some(compression),
+                Ok(compression) if !name.is_empty() => Some(Container::TfRecord(compression)),
                 _ => return Err("auto, none, gzip or zlib".to_owned()),
             },
         };

@@ -15,7 +15,7 @@ use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::scan::{Division, FileReader, FilterUse, Scan};
 use tfr_files::{FileNames, Findings};
-use tfrecord_framing::{Compression, CrcPolicy};
+use tfrecord_framing::{Container, CrcPolicy};
 
 use super::filter::{file_columns, row_filter};
 use super::infer::{Inferred, infer};
@@ -34,8 +34,8 @@ pub struct RecordForm {
     /// The columns as decoded from the files, if they differ from the table's. Structs may have more fields, which
     /// determine where they are null, and columns are nullable only if they were written so.
     pub decoded: Option<SchemaRef>,
-    /// The compression; `None` detects it from the content of each file.
-    pub compression: Option<Compression>,
+    /// How files contain their records; `None` detects it from the content of each file.
+    pub container: Option<Container>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
     /// Whether to pass over damaged records.
@@ -53,7 +53,7 @@ impl RecordForm {
         Self {
             mapping: options.mapping.clone().unwrap_or_default(),
             decoded: None,
-            compression: options.compression,
+            container: options.container,
             crc: options.crc,
             skips_damaged: options.skips_damaged,
             inferred: options.schema.is_none(),
@@ -62,7 +62,7 @@ impl RecordForm {
     }
 }
 
-/// TFRecord files. A scan decodes only the wanted features of a record and skips the others by their length. A filter
+/// TFRecord and ArrayRecord files. A scan decodes only the wanted features of a record and skips the others by their length. A filter
 /// over few features is evaluated first, and the other features are decoded only for records that pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordFiles {
@@ -114,7 +114,7 @@ impl FileReader for RecordFiles {
         // Headers are reliable only if their checksums are verified.
         let can_scan = !division.is_remote
             && self.form.crc == CrcPolicy::Verify
-            && self.form.compression.unwrap_or_default() == Compression::None
+            && self.form.container.unwrap_or_default().is_plain()
             && division.limit.is_none();
         let cutting = match (self.form.skips_damaged, can_scan) {
             // Damage moves records, and one reader counts the damage of a file.
@@ -141,7 +141,7 @@ impl FileReader for RecordFiles {
     }
 
     fn opener(self: Arc<Self>, store: Arc<dyn ObjectStore>, scan: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
-        let RecordForm { mapping, compression, crc, skips_damaged, inferred, decoded, .. } = &self.form;
+        let RecordForm { mapping, container, crc, skips_damaged, inferred, decoded, .. } = &self.form;
         let file_schema = scan.table.file_schema();
         // Do not decode rows past the limit.
         let batch_size = scan.limit.map_or(scan.batch_size, |rows| scan.batch_size.min(rows));
@@ -160,7 +160,7 @@ impl FileReader for RecordFiles {
             names: self.names.clone(),
             reader,
             schema: scan.schema()?,
-            compression: *compression,
+            container: *container,
             crc: *crc,
             skips_damaged: *skips_damaged,
             inferred: *inferred,

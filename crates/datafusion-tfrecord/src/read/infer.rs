@@ -8,7 +8,7 @@ use arrow_tfrecord::{MappingOptions, RecordType, SchemaInference};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
-use tfrecord_framing::{Compression, Position};
+use tfrecord_framing::{Container, Position};
 
 use super::options::ReadOptions;
 use super::probe::{Observer, Probed, probe};
@@ -22,7 +22,7 @@ pub(crate) struct Inferred {
     /// How the columns are stored: from the options, then from the records.
     pub(crate) mapping: MappingOptions,
     /// The compression of each file that was inspected.
-    pub(super) compressions: Vec<Option<Compression>>,
+    pub(super) containers: Vec<Option<Container>>,
     /// Number of files inspected.
     pub(super) probed_files: usize,
     /// Number of records inspected.
@@ -54,12 +54,12 @@ pub(crate) async fn infer(
 ) -> Result<Inferred> {
     let given = options.mapping.clone().unwrap_or_default();
     if given.record_type == RecordType::Bytes {
-        let (schema, compressions) = (raw_records(), vec![None; files.len()]);
-        return Ok(Inferred { schema, mapping: given, compressions, probed_files: 0, records: 0, is_all: true });
+        let (schema, containers) = (raw_records(), vec![None; files.len()]);
+        return Ok(Inferred { schema, mapping: given, containers, probed_files: 0, records: 0, is_all: true });
     }
     let typed = options.types.iter().flat_map(|types| types.fields()).map(|field| field.name().clone());
     let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists).with_typed(typed);
-    let Probed { compressions, probed_files, is_all } =
+    let Probed { containers, probed_files, is_all } =
         probe(session, store, files, names, options, &mut inference).await?;
     let (records, inferred) = (inference.records(), inference.mapping());
     if inference.unnamed() > 0 {
@@ -97,7 +97,7 @@ pub(crate) async fn infer(
     };
     mapping.transform_ragged.extend(transform_ragged);
     let (schema, mapping) = masks::of_inferred(schema, mapping);
-    Ok(Inferred { schema, mapping, compressions, probed_files, records, is_all })
+    Ok(Inferred { schema, mapping, containers, probed_files, records, is_all })
 }
 
 /// Whether an inferred column is a feature list. A feature list of single values is in the mapping's sequences; a

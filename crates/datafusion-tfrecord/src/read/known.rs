@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tfrecord_framing::{Compression, Position};
+use tfrecord_framing::{Container, Position};
 use tfrecord_shards::{RecordOffset, ShardEntry};
 
 /// Properties of a file that are known before it is read. Plans attach it to the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownFile {
-    /// The compression.
-    pub compression: Option<Compression>,
+    /// How it contains its records.
+    pub container: Option<Container>,
     /// The end of its records: their number, and the bytes of all of them including frames.
     pub end: Option<Position>,
     /// Whether the number of records is trusted. If not, it is compared when the file is read.
@@ -20,9 +20,9 @@ pub struct KnownFile {
 
 impl KnownFile {
     /// Takes the properties of a shard from its manifest.
-    pub fn of_shard(shard: &ShardEntry, compression: Compression) -> Self {
+    pub fn of_shard(shard: &ShardEntry, container: Container) -> Self {
         Self {
-            compression: Some(compression),
+            container: Some(container),
             end: Some(Position { record: shard.rows, byte: shard.framed_bytes }),
             is_counted: true,
             offsets: shard.offsets.as_slice().into(),

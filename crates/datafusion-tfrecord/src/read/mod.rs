@@ -1,4 +1,4 @@
-//! Reading: TFRecord files as a table.
+//! Reading: TFRecord and ArrayRecord files as a table.
 //!
 //! [`open()`] finds the files at some locations and determines their columns. The first available source is used:
 //!
@@ -37,7 +37,7 @@
 //! A manifest next to such files that cannot be read is an error, since no other source specifies their types. If the
 //! columns are declared, it is a warning.
 //!
-//! The number of rows of listed files is known without reading them.
+//! The number of rows of listed files is known without reading them, and that of ArrayRecord files by their footers.
 //!
 //! A scan decodes the features of wanted columns and skips the others. A feature of another kind, or with more values
 //! than its column can hold, is an error with the file, the record and its byte.
@@ -51,7 +51,7 @@
 //! |---|---|
 //! | our shard, uncompressed or gzip | positions listed in the manifest, about one for each 16 MiB |
 //! | uncompressed local file | anywhere: all threads first scan the headers, to find where records begin |
-//! | zlib, gzip from other tools, uncompressed remote file | none |
+//! | zlib, gzip from other tools, uncompressed remote file, ArrayRecord | none |
 //!
 //! Every part must end exactly at the record where the next part begins; otherwise an error is returned. Damage is
 //! reported with its record number in the file, whichever part it is in.
@@ -62,6 +62,7 @@ mod compare;
 mod declared;
 mod files;
 mod filter;
+mod footers;
 mod infer;
 mod known;
 mod manifest_check;

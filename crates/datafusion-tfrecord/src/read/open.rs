@@ -13,12 +13,12 @@ use object_store::ObjectMeta;
 use super::files::{RecordFiles, RecordForm};
 use super::known::KnownFile;
 use super::options::ReadOptions;
-use super::{sets, types};
+use super::{footers, sets, types};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
 use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 
-/// Opens the TFRecord files at `locations` as one table.
+/// Opens the TFRecord or ArrayRecord files at `locations` as one table.
 ///
 /// ```
 /// # use datafusion::prelude::SessionContext;
@@ -41,6 +41,7 @@ use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
 /// - Those of [`Listing::list`](tfr_files::Listing::list) and
 ///   [`Listing::with_partition_types`](tfr_files::Listing::with_partition_types).
 /// - A shard set is incomplete: [`ErrorKind::IncompleteSet`].
+/// - An ArrayRecord file has no intact footer.
 /// - The columns are to be inferred, but records are damaged or contradict each other, or there are none.
 /// - Damaged records are to be skipped, but the session is strict: [`ErrorKind::SkipsDamagedStrictly`].
 /// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
@@ -61,6 +62,10 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
         return Err(ErrorKind::SkipsDamagedStrictly.into());
     }
     let types = types::settle(session, locations, &mut files, options).await?;
+    // Past damage, a file has fewer records, and its footer may be damaged, too.
+    if !options.skips_damaged {
+        footers::count(session, &mut files, options).await?;
+    }
     let form = RecordForm {
         mapping: types.mapping,
         decoded: types.decoded,

@@ -13,7 +13,7 @@ use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
-use tfrecord_framing::{Compression, CrcPolicy, Position, RecordDecoder};
+use tfrecord_framing::{Container, CrcPolicy, Position, RecordDecoder};
 
 use super::blocks::Blocks;
 use super::boundary_scan::BoundaryScan;
@@ -30,7 +30,7 @@ pub(super) struct RecordOpener {
     pub(super) reader: ReaderBuilder,
     /// The schema of the batches. Structs of the reader may have more fields.
     pub(super) schema: SchemaRef,
-    pub(super) compression: Option<Compression>,
+    pub(super) container: Option<Container>,
     pub(super) crc: CrcPolicy,
     /// Whether damaged records are passed over.
     pub(super) skips_damaged: bool,
@@ -54,8 +54,8 @@ pub(super) struct FilePart {
     pub(super) start: Position,
     /// End of the last record, if known.
     pub(super) end: Option<Position>,
-    /// Compression of the file, if known.
-    pub(super) compression: Option<Compression>,
+    /// How the file contains its records, if known.
+    pub(super) container: Option<Container>,
 }
 
 impl FileOpener for RecordOpener {
@@ -93,9 +93,9 @@ impl RecordOpener {
     async fn part(&self, file: &PartitionedFile) -> Result<Option<FilePart>> {
         let meta = &file.object_meta;
         let known = file.extension::<KnownFile>().cloned().unwrap_or_default();
-        let compression = self.compression.or(known.compression);
+        let container = self.container.or(known.container);
         let (from, to) = file.range();
-        let whole = FilePart { bytes: 0..meta.size, start: Position::default(), end: known.end, compression };
+        let whole = FilePart { bytes: 0..meta.size, start: Position::default(), end: known.end, container };
         let is_whole = from == 0 && to >= meta.size;
         if is_whole {
             return Ok(Some(whole));
@@ -116,8 +116,8 @@ impl RecordOpener {
         Ok(match divided {
             Some((bytes, start, end)) if !bytes.is_empty() => {
                 // A compressed file is only split if its manifest specifies the compression.
-                let compression = Some(compression.unwrap_or_default());
-                Some(FilePart { bytes, start, end: end.or(known.end), compression })
+                let container = Some(container.unwrap_or_default());
+                Some(FilePart { bytes, start, end: end.or(known.end), container })
             }
             Some(_) => None,
             // A file that cannot be split is read by the partition that has its start.
@@ -129,10 +129,10 @@ impl RecordOpener {
         if self.skips_damaged {
             // Files are not divided.
             let reader = self.reader.clone();
-            let reader = part.compression.into_iter().fold(reader, ReaderBuilder::with_compression);
+            let reader = part.container.into_iter().fold(reader, ReaderBuilder::with_container);
             return reader.build_decoder().map_err(encode_error);
         }
-        let framing = part.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+        let framing = part.container.map_or_else(RecordDecoder::detect, RecordDecoder::with_container);
         let framing = framing.with_crc_policy(self.crc).with_position(part.start);
         self.reader.clone().build_decoder_over(framing).map_err(encode_error)
     }

@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
-use tfrecord_framing::{Compression, CrcPolicy};
+use tfrecord_framing::{Container, CrcPolicy};
 
 use tfr_files::{LocationText, OwnedFiles};
 
@@ -38,8 +38,8 @@ pub struct ReadOptions {
     pub infer_files: Option<usize>,
     /// Number of records to inspect at the start of each of these files. `None` for all.
     pub infer_records: Option<usize>,
-    /// The compression; `None` detects it from the content of each file.
-    pub compression: Option<Compression>,
+    /// How files contain their records; `None` detects it from the content of each file.
+    pub container: Option<Container>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
     /// Whether to pass over damaged records, instead of failing at the first. Each file with damage is reported to the
@@ -65,7 +65,7 @@ impl Default for ReadOptions {
             mapping: None,
             infer_files: Some(256),
             infer_records: Some(1000),
-            compression: None,
+            container: None,
             crc: CrcPolicy::default(),
             skips_damaged: false,
             fixed_size_lists: false,

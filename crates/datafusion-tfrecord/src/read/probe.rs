@@ -9,7 +9,7 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use futures::StreamExt;
 use object_store::{ObjectMeta, ObjectStore};
-use tfrecord_framing::{Compression, Position, RecordDecoder, RecordScanner, Records};
+use tfrecord_framing::{Container, Position, RecordDecoder, RecordScanner, Records};
 
 use super::blocks::Blocks;
 use super::options::ReadOptions;
@@ -33,8 +33,8 @@ pub(super) trait Observer {
 
 /// The extent of an inspection.
 pub(super) struct Probed {
-    /// The compression of each file that was inspected.
-    pub(super) compressions: Vec<Option<Compression>>,
+    /// The container of each file that was inspected.
+    pub(super) containers: Vec<Option<Container>>,
     /// Number of files inspected.
     pub(super) probed_files: usize,
     /// Whether these are all records of all files.
@@ -50,7 +50,7 @@ pub(super) async fn probe<O: Observer>(
     options: &ReadOptions,
     observer: &mut O,
 ) -> Result<Probed> {
-    let mut compressions = vec![None; files.len()];
+    let mut containers = vec![None; files.len()];
     let mut probed_files = 0;
     let mut is_all = sample(files.len(), options.infer_files).count() == files.len();
     // Collected first: a closure over references is not general enough for the compiler inside a stream.
@@ -91,13 +91,13 @@ pub(super) async fn probe<O: Observer>(
             }
             block = blocks.next().await?;
         }
-        compressions[index] = head.framing.compression();
+        containers[index] = head.framing.container();
         if observer.has_enough() {
             is_all &= probed_files == files.len();
             break;
         }
     }
-    Ok(Probed { compressions, probed_files, is_all })
+    Ok(Probed { containers, probed_files, is_all })
 }
 
 /// Returns the positions of at most `most` files out of `files`, evenly spaced.
@@ -116,10 +116,10 @@ enum Framing {
 }
 
 impl Framing {
-    fn compression(&self) -> Option<Compression> {
+    fn container(&self) -> Option<Container> {
         match self {
-            Self::Whole(decoder) => decoder.compression(),
-            Self::PastDamage(scanner) => scanner.compression(),
+            Self::Whole(decoder) => decoder.container(),
+            Self::PastDamage(scanner) => scanner.container(),
         }
     }
 
@@ -157,9 +157,9 @@ struct Head {
 impl Head {
     fn new(options: &ReadOptions) -> Self {
         let framing = if options.skips_damaged {
-            Framing::PastDamage(options.compression.map_or_else(RecordScanner::detect, RecordScanner::with_compression))
+            Framing::PastDamage(options.container.map_or_else(RecordScanner::detect, RecordScanner::with_container))
         } else {
-            let decoder = options.compression.map_or_else(RecordDecoder::detect, RecordDecoder::with_compression);
+            let decoder = options.container.map_or_else(RecordDecoder::detect, RecordDecoder::with_container);
             Framing::Whole(decoder.with_crc_policy(options.crc))
         };
         Self { framing, records: Records::new(), left: options.infer_records.unwrap_or(usize::MAX).max(1) }
@@ -167,7 +167,7 @@ impl Head {
 
     /// Whether all records of a file of `size` bytes have been seen, as far as that is known before its end is read.
     fn has_ended(&self, size: u64) -> bool {
-        self.framing.compression() == Some(Compression::None) && self.framing.position().byte == size
+        self.framing.container() == Some(Container::PLAIN) && self.framing.position().byte == size
     }
 
     /// Inspects the records of the next block, or the remaining records if there is no block. Breaks when enough

@@ -94,7 +94,7 @@ pub(super) async fn find(session: &dyn Session, locations: &[Location], options:
                 members_of.insert(path.clone(), set.directory.clone());
                 splits.extend(shard.split.clone().map(|split| (path.clone(), split)));
                 if *size == Some(shard.file_bytes) {
-                    known.insert(path, KnownFile::of_shard(shard, set.manifest.compression));
+                    known.insert(path, KnownFile::of_shard(shard, set.manifest.container()));
                 }
             }
             if !sets.iter().any(|other: &Set| other.directory == set.directory) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_groups::FileGroup;
-use tfrecord_framing::Compression;
 use tfrecord_shards::RecordOffset;
 
 use super::boundary_scan::BoundaryScan;
@@ -118,9 +117,7 @@ fn cuts_of(file: &PartitionedFile, cutting: Cutting) -> Cuts {
         Some(known) if !known.offsets.is_empty() => Cuts::Known(Arc::clone(&known.offsets)),
         // A compressed file does not start with a header, so its scan finds at once that it must be read in one
         // piece.
-        _ if cutting == Cutting::Anywhere
-            && known.and_then(|known| known.compression).unwrap_or_default() == Compression::None =>
-        {
+        _ if cutting == Cutting::Anywhere && known.and_then(|known| known.container).unwrap_or_default().is_plain() => {
             Cuts::Scanned
         }
         _ => Cuts::Nowhere,

@@ -10,7 +10,7 @@ use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tfr_arrow::labels;
-use tfrecord_framing::{Compression, Position};
+use tfrecord_framing::{Container, Position};
 use tfrecord_shards::SetLayout;
 use tfrecord_sidecars::tfds::{DATASET_INFO_NAME, FEATURES_NAME, label_file, readable_from_features, shard_lengths};
 use tfrecord_sidecars::tfmd::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
@@ -100,12 +100,12 @@ pub(super) async fn settle(
         (schema, ColumnOrigin::SchemaFile { file })
     } else {
         let listing = &files.listing;
-        let Inferred { schema, mapping, compressions, probed_files, records, is_all } =
+        let Inferred { schema, mapping, containers, probed_files, records, is_all } =
             infer(session, listing.store(), listing.files(), &names, options).await?;
         inferred = Some((mapping, is_all));
-        for (known, compression) in files.known.iter_mut().zip(compressions) {
-            if compression.is_some() {
-                known.get_or_insert_default().compression = compression;
+        for (known, container) in files.known.iter_mut().zip(containers) {
+            if container.is_some() {
+                known.get_or_insert_default().container = container;
             }
         }
         (Arc::new(schema), ColumnOrigin::Records { probed_files, files: files.known.len(), records, is_all })
@@ -246,7 +246,7 @@ async fn take_lengths(files: &mut TableFiles, features: &Path) -> Result<()> {
         let length = meta.location.filename().filter(|_| is_beside).and_then(|name| lengths.get(name));
         if let (None, Some(record)) = (&known, length) {
             let end = Some(Position { record: *record, byte: meta.size });
-            *known = Some(KnownFile { compression: Some(Compression::None), end, ..KnownFile::default() });
+            *known = Some(KnownFile { container: Some(Container::PLAIN), end, ..KnownFile::default() });
         }
     }
     Ok(())

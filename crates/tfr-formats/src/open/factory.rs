@@ -13,8 +13,21 @@ use super::{check_partitions, open_locations};
 use crate::options::{InputOptions, PinnedVersions};
 
 /// The names of [`table_factory`] in `STORED AS`, as keys of a session's table factories.
-pub const STORED_AS: &[&str] =
-    &["PARQUET", "CSV", "TSV", "TFRECORD", "ORC", "AVRO", "JSON", "ARROW", "TEXTFILE", "LIBSVM", "DELTA", "ICEBERG"];
+pub const STORED_AS: &[&str] = &[
+    "PARQUET",
+    "CSV",
+    "TSV",
+    "TFRECORD",
+    "ARRAYRECORD",
+    "ORC",
+    "AVRO",
+    "JSON",
+    "ARROW",
+    "TEXTFILE",
+    "LIBSVM",
+    "DELTA",
+    "ICEBERG",
+];
 
 /// Returns the factory for `CREATE EXTERNAL TABLE ... STORED AS ... LOCATION '...' OPTIONS (...)`.
 ///

@@ -17,7 +17,7 @@ use crate::delta::travel;
 use crate::hive_acid::write_ids::WriteIds;
 use crate::hive_text::{HiveSerde, JsonBinary, OnError};
 use crate::input_format::InputFormat::{
-    self, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
+    self, ArrayRecord, Arrow, Avro, Csv, Delta, HiveText, Iceberg, Json, LibSvm, Orc, Parquet, TfRecord,
 };
 use crate::libsvm::IndexBase;
 use crate::names::NameMatching;
@@ -36,6 +36,17 @@ enum Declared {
     Input(&'static OptionDeclaration<InputOptions>),
     Reading(&'static OptionDeclaration<ReadOptions>),
     Mapping(&'static OptionDeclaration<MappingOptions>),
+}
+
+impl Declared {
+    /// Returns the formats of records that have an option. The chunks of ArrayRecord have compressions of their own, and
+    /// their hashes are always checked.
+    fn formats_of_records(self) -> &'static [InputFormat] {
+        match self {
+            Self::Reading(option) if ["compression", "crc"].contains(&option.text.key) => &[TfRecord],
+            _ => &[TfRecord, ArrayRecord],
+        }
+    }
 }
 
 impl InputOption {
@@ -64,7 +75,7 @@ pub fn input_options() -> impl Iterator<Item = InputOption> {
     });
     let mapping = MAPPING.iter().map(Declared::Mapping);
     let tfrecord = mapping.chain(READING.iter().map(Declared::Reading));
-    own.chain(tfrecord.map(|declared| InputOption { formats: &[TfRecord], declared }))
+    own.chain(tfrecord.map(|declared| InputOption { formats: declared.formats_of_records(), declared }))
 }
 
 /// The option that only `--table` has; its value is a location.
@@ -75,7 +86,7 @@ type Input = OptionDeclaration<InputOptions>;
 
 static OWN: [(&[InputFormat], &[Input]); 20] = [
     (
-        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
+        &[Parquet, Csv, TfRecord, ArrayRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm, Delta, Iceberg],
         &[Input::new("format", "FORMAT", |options, value| {
             if value.eq_ignore_ascii_case("tsv") {
                 options.csv.delimiter.get_or_insert(b'\t');
@@ -86,13 +97,13 @@ static OWN: [(&[InputFormat], &[Input]); 20] = [
             Ok(())
         })
         .help(
-            "`parquet`, `csv`, `tsv`, `tfrecord`, `orc`, `avro`, `json`, `arrow`, \
+            "`parquet`, `csv`, `tsv`, `tfrecord`, `array_record`, `orc`, `avro`, `json`, `arrow`, \
                  `hive-text`, `libsvm`, `delta` or `iceberg`",
             "detected",
         )],
     ),
     (
-        &[Parquet, Csv, TfRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm],
+        &[Parquet, Csv, TfRecord, ArrayRecord, Orc, Avro, Json, Arrow, HiveText, LibSvm],
         &[
             Input::new("partitions", "COLUMNS", |options, value| {
                 set(&mut options.partitions, columns(value).map(|columns| Some(Arc::new(columns.path_schema()))))
@@ -308,7 +319,7 @@ static OWN: [(&[InputFormat], &[Input]); 20] = [
         )],
     ),
     (
-        &[Parquet, Orc, Avro, Arrow, TfRecord],
+        &[Parquet, Orc, Avro, Arrow, TfRecord, ArrayRecord],
         &[Input::new("types", "COLUMNS", |options, value| {
             set(&mut options.types, columns(value).map(|columns| Some(Arc::new(columns.schema()))))
         })
@@ -434,7 +445,7 @@ static OWN: [(&[InputFormat], &[Input]); 20] = [
         ],
     ),
     (
-        &[TfRecord, Arrow],
+        &[TfRecord, ArrayRecord, Arrow],
         &[Input::new("split", "NAME", |options, value| {
             match value.trim() {
                 "" => return Err("the name of a split".to_owned()),
@@ -445,7 +456,7 @@ static OWN: [(&[InputFormat], &[Input]); 20] = [
         .help("the [split](reading-tfrecord.md#directories-of-tensorflow-datasets) to read, also of a [Hugging Face](inputs.md#hugging-face-data-sets) directory", "all")],
     ),
     (
-        &[TfRecord],
+        &[TfRecord, ArrayRecord],
         &[
             Input::new("schema", "URL", |options, value| {
                 options.tfrecord.schema_file = Some(value.into());

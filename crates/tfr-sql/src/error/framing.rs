@@ -1,5 +1,6 @@
 //! Hints for damaged files and files that are not TFRecord files.
 
+use tfrecord_framing::array_record::Defect;
 use tfrecord_framing::{Error, ErrorKind, Position};
 
 /// Returns a hint, if there is one.
@@ -19,9 +20,20 @@ pub fn hint(error: &Error) -> Option<&'static str> {
         ErrorKind::Compression { position: Position { byte: 0, .. }, .. } => {
             Some("the file may have another compression than the one named, or none")
         }
-        ErrorKind::WrongCompression { .. } => {
-            Some("specify the compression found, or leave it out to have it detected")
+        ErrorKind::WrongContainer { .. } => {
+            Some("specify the compression or the format found, or leave it out to have it detected")
         }
+        ErrorKind::ArrayRecord { source, .. } => Some(match source.defect {
+            Defect::NoPostscript | Defect::Truncated { .. } => {
+                "the file was copied in part, or its writer did not finish: 'tfr-sql salvage FILE --out DIR' copies the \
+                 records of its whole chunks"
+            }
+            Defect::Transposed => "write the file without the option transpose, or copy its records with array_record",
+            _ => {
+                "the file was damaged after it was written: fetch or write it again; 'tfr-sql salvage FILE --out DIR' \
+                 copies the records of its intact chunks"
+            }
+        }),
         _ => None,
     }
 }

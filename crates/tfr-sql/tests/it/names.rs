@@ -94,7 +94,7 @@ fn script_rejects_other_statements() {
     -- stderr
     error: CREATE EXTERNAL TABLE: unsupported format: XML
 
-    hint: the formats are STORED AS PARQUET, CSV, TSV, TFRECORD, ORC, AVRO, JSON, ARROW, TEXTFILE, LIBSVM, DELTA, ICEBERG
+    hint: the formats are STORED AS PARQUET, CSV, TSV, TFRECORD, ARRAYRECORD, ORC, AVRO, JSON, ARROW, TEXTFILE, LIBSVM, DELTA, ICEBERG
     "##);
     assert_prints!(bench.tell(&["SET datafusion.execution.batch_size = 2"]), @r##"
     exit 1

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use tfrecord_framing::{
-    Compression, Damage, FOOTER_LEN, HEADER_LEN, Position, RecordDecoder, RecordScanner, Records, masked_crc32c,
+    Container, Damage, FOOTER_LEN, HEADER_LEN, Position, RecordDecoder, RecordScanner, Records, masked_crc32c,
 };
 
 /// The record length limit. A few bytes of deflate can expand to a long record.
@@ -15,7 +15,7 @@ pub fn check(file: &[u8]) {
     for (piece, limit) in [(1, 1), (13, 2), (100, 7)] {
         assert_eq!(scan(file, piece, limit), whole);
     }
-    let Some((compression, records, damage)) = whole else { return };
+    let Some((container, records, damage)) = whole else { return };
 
     let framed = |(position, payload): (&Position, &[u8])| {
         position.byte..position.byte + (HEADER_LEN + payload.len() + FOOTER_LEN) as u64
@@ -29,7 +29,7 @@ pub fn check(file: &[u8]) {
         assert_eq!((range.start, *record), (end, number as u64));
         end = range.end;
     }
-    if compression == Some(Compression::None) {
+    if container == Some(Container::PLAIN) {
         assert_eq!(end, file.len() as u64);
         for (range, payload) in sound.iter().zip(records.iter()) {
             let footer = range.end as usize - FOOTER_LEN;
@@ -55,8 +55,8 @@ pub fn check(file: &[u8]) {
     assert_eq!(pairs(&decoded, decoded.len()), pairs(&records, decoded.len()));
 }
 
-/// The compression, the intact records and the damage; `None` if the compression is rejected.
-type Scanned = Option<(Option<Compression>, Records, Vec<Damage>)>;
+/// The container, the intact records and the damage; `None` if the container is rejected.
+type Scanned = Option<(Option<Container>, Records, Vec<Damage>)>;
 
 fn scan(file: &[u8], piece: usize, limit: usize) -> Scanned {
     let mut scanner = RecordScanner::detect().with_max_record_len(MAX_RECORD_LEN);
@@ -72,5 +72,5 @@ fn scan(file: &[u8], piece: usize, limit: usize) -> Scanned {
         assert!(piece.is_empty());
     }
     scanner.finish(&mut records, &mut damage).ok()?;
-    Some((scanner.compression(), records, damage))
+    Some((scanner.container(), records, damage))
 }

@@ -17,14 +17,29 @@
 //! | part | where |
 //! |---|---|
 //! | constants, hash, headers, positions, varints, messages | `layout` |
+//! | chunks in the bytes of a file | `chunk` |
+//! | decompression of a chunk to records | `records` |
+//! | the index, without reading the records | `footer` |
+//! | reading a file in pieces, to records | `reader` |
 //! | [`ArrayRecordWriter`], and [`ChunkEncoder`] for chunks that are compressed on other threads | `writer` |
+//!
+//! [`RecordDecoder`](crate::RecordDecoder), [`RecordReader`](crate::RecordReader) and
+//! [`RecordScanner`](crate::RecordScanner) read the records of both formats.
 
+mod chunk;
+mod error;
+mod footer;
 mod layout;
+mod reader;
+mod records;
 mod writer;
 
+pub use error::{Defect, Error};
+pub use footer::Footer;
 pub use layout::{
     BLOCK_HEADER_LEN, BLOCK_LEN, BlockHeader, CHUNK_HEADER_LEN, ChunkEntry, ChunkHeader, ChunkKind, CodecMark,
     FooterMetadata, LayoutError, MAGIC, Postscript, SIGNATURE, add_block_headers, chunk_end, hash, is_chunk_boundary,
     push_varint, split_varint,
 };
+pub(crate) use reader::ChunkReader;
 pub use writer::{ArrayRecordWriter, ChunkCodec, ChunkEncoder, ChunkOptions, EncodedChunk, UnknownChunkCodec};

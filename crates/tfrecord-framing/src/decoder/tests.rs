@@ -52,7 +52,7 @@ fn decoder_detects_compression_by_content() {
             assert_eq!(found.iter().collect::<Vec<_>>(), records);
             if !file.is_empty() {
                 decoder.finish().unwrap();
-                assert_eq!(decoder.compression(), Some(compression));
+                assert_eq!(decoder.container(), Some(compression.into()));
             }
         }
     }
@@ -68,8 +68,8 @@ fn another_compression_than_expected_is_named() {
             assert_eq!(records.len(), 3);
         } else {
             let error = end.unwrap_err();
-            let ErrorKind::WrongCompression { expected, found, .. } = error.kind() else { panic!("{error}") };
-            assert_eq!((*expected, *found), (named, real));
+            let ErrorKind::WrongContainer { expected, found, .. } = error.kind() else { panic!("{error}") };
+            assert_eq!((*expected, *found), (named.into(), real.into()));
         }
     }
 }

@@ -35,8 +35,13 @@ fn every_kind() -> Vec<(Error, &'static str)> {
             "invalid gzip stream",
         ),
         (
-            ErrorKind::WrongCompression { position, expected: Compression::None, found: Compression::Zlib }.into(),
+            ErrorKind::WrongContainer { position, expected: Container::PLAIN, found: Compression::Zlib.into() }.into(),
             "expected compression none, found zlib",
+        ),
+        (
+            ErrorKind::WrongContainer { position, expected: Compression::Gzip.into(), found: Container::ArrayRecord }
+                .into(),
+            "expected TFRecord with gzip, found ArrayRecord",
         ),
     ]
 }

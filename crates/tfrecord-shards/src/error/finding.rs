@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tfrecord_framing::{Compression, Damage};
+use tfrecord_framing::{Container, Damage};
 
 use super::{Error, ErrorKind};
 use crate::set::difference::{FormDifference, ShardFigures};
@@ -39,13 +39,13 @@ pub enum FindingKind {
         /// Their total length in bytes.
         bytes: u64,
     },
-    /// The manifest, or else the file name, specifies another compression than the content has. The file was read by
-    /// its content.
-    WrongCompression {
-        /// The compression that the manifest or the name specifies.
-        expected: Compression,
-        /// The compression detected from the content.
-        found: Compression,
+    /// The manifest, or else the file name, specifies another compression or format than the content has. The file was
+    /// read by its content.
+    WrongContainer {
+        /// The container that the manifest or the name specifies.
+        expected: Container,
+        /// The container detected from the content.
+        found: Container,
     },
     /// A file, a directory or a manifest cannot be read.
     Unreadable(Error),
@@ -168,9 +168,7 @@ impl fmt::Display for FindingKind {
             Self::MoreDamage { stretches, bytes } => {
                 write!(f, "damaged in {stretches} more places, {bytes} bytes lost there")
             }
-            Self::WrongCompression { expected, found } => {
-                write!(f, "expected compression {expected}, found {found}")
-            }
+            Self::WrongContainer { expected, found } => f.write_str(&expected.expected_but(*found)),
             Self::Unreadable(error) => error.fmt(f),
             Self::Figures { expected, found } => expected.compare(found, f),
             Self::MixedForms(difference) => write!(f, "{difference}; the new set does not record types"),

@@ -1,7 +1,7 @@
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-use tfrecord_framing::Position;
+use tfrecord_framing::{Compression, Position};
 
 use super::*;
 use crate::error::FindingKind;
@@ -70,7 +70,7 @@ fn every_kind() -> Vec<Error> {
         .into(),
         ErrorKind::NoFiles { path: "data".into() }.into(),
         ErrorKind::MixedGroups { first: "dt=1".to_owned(), second: "dt=2".to_owned() }.into(),
-        ErrorKind::CompressedIndex { path: "a.tfrecord.gz".into(), compression: Compression::Gzip }.into(),
+        ErrorKind::CompressedIndex { path: "a.tfrecord.gz".into(), container: Compression::Gzip.into() }.into(),
         ErrorKind::Stopped.into(),
         ErrorKind::NotAFile { path: "/dev/null".into() }.into(),
         ErrorKind::Twice { path: "a.tfrecord".into() }.into(),

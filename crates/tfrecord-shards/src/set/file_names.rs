@@ -44,9 +44,9 @@ pub fn is_sidecar_of_table(name: &str, beside_records: bool) -> bool {
 }
 
 /// Whether a file certainly contains records, by its name: `a.tfrecord`, `a.tfrecords.gz`, `a.tfrec`,
-/// `a.tfrecord-00000-of-00002`.
+/// `a.tfrecord-00000-of-00002`, `a.array_record`.
 pub fn is_record_file(name: &str) -> bool {
-    name.contains(".tfrec") && !is_sidecar(name)
+    (name.contains(".tfrec") || is_array_record(name)) && !is_sidecar(name)
 }
 
 /// Whether a file has the name of a shard, ours or written by other tools.
@@ -59,6 +59,19 @@ pub(crate) fn is_shard(name: &OsStr) -> bool {
 pub(crate) fn is_ignored(name: &OsStr, is_directory: bool) -> bool {
     let name = name.to_string_lossy();
     is_hidden(&name, is_directory) || (!is_directory && is_sidecar(&name))
+}
+
+/// Whether a file has the name of an ArrayRecord file.
+///
+/// ```
+/// use tfrecord_shards::is_array_record;
+///
+/// assert!(is_array_record("a.array_record") && is_array_record("a-train.array_record-00000-of-00002"));
+/// assert!(!is_array_record("a.tfrecord") && !is_array_record("a.array_record.json"));
+/// ```
+pub fn is_array_record(name: &str) -> bool {
+    let last = extension(name).unwrap_or_default();
+    last.strip_prefix("array_record").is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn extension(name: &str) -> Option<String> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tfrecord_framing::{Compression, Damage};
+use tfrecord_framing::{Container, Damage};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
@@ -21,8 +21,8 @@ pub struct CountedFile {
     pub path: PathBuf,
     /// Length of the file in bytes.
     pub len: u64,
-    /// Its compression.
-    pub compression: Compression,
+    /// How it contains its records.
+    pub container: Container,
     /// Number of records.
     pub rows: u64,
     /// Length in bytes of the records with their frames, before compression.
@@ -47,7 +47,8 @@ impl CountedFile {
 /// [`files`](crate::files); an incomplete set is refused.
 ///
 /// A manifest specifies the figures of its shards. Of other uncompressed files, the headers of records are read and
-/// checked. Other compressed files are read completely, and can only be read from their start.
+/// checked. The footers of ArrayRecord files have their numbers. Other compressed files are read completely. These
+/// files can only be read from their start.
 ///
 /// ```
 /// use tfrecord_framing::RecordWriter;
@@ -118,7 +119,7 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
         && has_listed_length(&file)?
     {
         return Ok(CountedFile {
-            compression: manifest.compression,
+            container: manifest.container(),
             rows: entry.rows,
             framed_bytes: entry.framed_bytes,
             offsets: entry.offsets.clone(),
@@ -128,9 +129,9 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
             len: file.len,
         });
     }
-    let compression = FrameReader::open(&file, OnDamage::Refuse, &Progress::default())?.compression();
+    let container = FrameReader::open(&file, OnDamage::Refuse, &Progress::default())?.container();
     let mut offsets = Vec::new();
-    let Count { rows, framed_bytes } = if compression == Compression::None {
+    let Count { rows, framed_bytes } = if container.is_plain() {
         let mut total = Count::default();
         let mut next = OFFSET_INTERVAL;
         hop(&file, progress, |len| {
@@ -145,7 +146,7 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
         count(&unlisted, OnDamage::Refuse, progress)?
     };
     let (listed, damage) = (None, None);
-    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed, damage })
+    Ok(CountedFile { path: file.path, len: file.len, container, rows, framed_bytes, offsets, listed, damage })
 }
 
 /// Whether a file has the length that its manifest specifies; false if the manifest does not count.
@@ -175,7 +176,7 @@ fn count_intact_file(file: InputFile, progress: &Progress) -> Result<CountedFile
     progress.expect(file.len);
     let is_listed = has_listed_length(&file)?;
     let mut reader = FrameReader::open(&file, OnDamage::PassOver, progress)?;
-    let compression = reader.compression();
+    let container = reader.container();
     let (mut offsets, mut next, mut total) = (Vec::new(), OFFSET_INTERVAL, Count::default());
     let mut each = |frame: &[u8]| {
         note_offset(&mut offsets, &mut next, total);
@@ -189,10 +190,10 @@ fn count_intact_file(file: InputFile, progress: &Progress) -> Result<CountedFile
     let of_manifest = file.entry().filter(|entry| is_listed && entry.rows == total.rows).map(|entry| &entry.offsets);
     let offsets = match (&damage, of_manifest) {
         (None, Some(of_manifest)) => of_manifest.clone(),
-        (None, None) if compression == Compression::None => offsets,
+        (None, None) if container.is_plain() => offsets,
         _ => Vec::new(),
     };
     let Count { rows, framed_bytes } = total;
     let listed = file.listed.filter(|_| is_listed);
-    Ok(CountedFile { path: file.path, len: file.len, compression, rows, framed_bytes, offsets, listed, damage })
+    Ok(CountedFile { path: file.path, len: file.len, container, rows, framed_bytes, offsets, listed, damage })
 }

@@ -1,11 +1,12 @@
 //! The frames of a file: [`FrameReader`] reads them in order, [`hop`] only reads their lengths.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::ops::Add;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::{Add, Range};
 
+use tfrecord_framing::array_record::{self, Footer};
 use tfrecord_framing::{
-    Compression, Damage, HEADER_LEN, Position, RecordDecoder, RecordScanner, crc32c_append, frame_len,
+    Container, Damage, HEADER_LEN, Position, RecordDecoder, RecordScanner, crc32c_append, frame_len,
 };
 
 use crate::error::{AtPath, Error, ErrorKind, Result};
@@ -31,9 +32,9 @@ pub(crate) struct FrameReader<'a> {
     taken: usize,
     filled: usize,
     unframe: Unframe,
-    /// The compression that the manifest or the name specifies, if it differs from that of the content.
-    contradicted: Option<Compression>,
-    compression: Compression,
+    /// The container that the manifest or the name specifies, if it differs from that of the content.
+    contradicted: Option<Container>,
+    container: Container,
     figures: ShardFigures,
 }
 
@@ -70,7 +71,7 @@ impl DamageNoted {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Opens a file and determines its compression.
+    /// Opens a file and determines its container.
     ///
     /// # Errors
     /// If it cannot be opened, it is empty although it should be compressed, or the run was stopped.
@@ -85,31 +86,31 @@ impl<'a> FrameReader<'a> {
             filled: 0,
             unframe: Unframe::Refuse(RecordDecoder::new()),
             contradicted: None,
-            compression: Compression::None,
+            container: Container::PLAIN,
             figures: ShardFigures::default(),
         };
         // A block contains a whole header, unless the file is shorter.
         reader.fill()?;
         let start = reader.block.get(..reader.filled.min(HEADER_LEN)).unwrap_or_default();
-        let (expected, found) = (input.expected_compression(), Compression::detect(start));
+        let (expected, found) = (input.expected_container(), Container::detect(start));
         if start.is_empty() && input.cannot_be_empty() {
             return Err(ErrorKind::EmptyCompressed { path: input.path.clone() }.into());
         }
-        reader.compression = found.or(expected).unwrap_or_default();
-        reader.contradicted = expected.filter(|&expected| expected != reader.compression && !start.is_empty());
+        reader.container = found.or(expected).unwrap_or_default();
+        reader.contradicted = expected.filter(|&expected| expected != reader.container && !start.is_empty());
         reader.unframe = match on_damage {
-            OnDamage::Refuse => Unframe::Refuse(RecordDecoder::with_compression(reader.compression)),
+            OnDamage::Refuse => Unframe::Refuse(RecordDecoder::with_container(reader.container)),
             OnDamage::PassOver => {
-                let scanner = Box::new(RecordScanner::with_compression(reader.compression));
+                let scanner = Box::new(RecordScanner::with_container(reader.container));
                 Unframe::PassOver(scanner, DamageNoted::default())
             }
         };
         Ok(reader)
     }
 
-    /// Returns the file's compression, detected from its content or else as specified.
-    pub(crate) fn compression(&self) -> Compression {
-        self.compression
+    /// Returns the file's container, detected from its content or else as specified.
+    pub(crate) fn container(&self) -> Container {
+        self.container
     }
 
     /// Passes some frames to `each`, at most those of a block. Returns false at the end of the file, after the last
@@ -193,7 +194,7 @@ pub(crate) fn read_through(
     let mut find = |kind| findings.push(Finding::new(&input.path, kind));
     let mut reader = FrameReader::open(input, on_damage, progress)?;
     if let Some(expected) = reader.contradicted {
-        find(FindingKind::WrongCompression { expected, found: reader.compression });
+        find(FindingKind::WrongContainer { expected, found: reader.container });
     }
     while reader.read(|frame| sink.push(frame))? {
         sink.pause()?;
@@ -230,10 +231,13 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
         }
         progress.expect(input.len);
         // A store is asked for a whole file or a range, not for every header.
-        let is_plain = || -> Result<bool> {
-            Ok(FrameReader::open(input, on_damage, &Progress::default())?.compression() == Compression::None)
-        };
-        if input.store.is_none() && is_plain()? {
+        let container =
+            || -> Result<Container> { Ok(FrameReader::open(input, on_damage, &Progress::default())?.container()) };
+        let container = if input.store.is_none() { Some(container()?) } else { None };
+        if container == Some(Container::ArrayRecord) {
+            return count_in_footer(input, progress);
+        }
+        if container == Some(Container::PLAIN) {
             let mut count = Count::default();
             hop(input, progress, |len| {
                 count = count + Count { rows: 1, framed_bytes: len };
@@ -246,6 +250,29 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
     }
     let ShardFigures { rows, framed_bytes, .. } = read_through(input, on_damage, progress, &mut ())?.0;
     Ok(Count { rows, framed_bytes })
+}
+
+/// Counts the records of an ArrayRecord file by its footer.
+fn count_in_footer(input: &InputFile, progress: &Progress) -> Result<Count> {
+    let path = &input.path;
+    let damaged = |source| {
+        let position = Position::default();
+        let error = tfrecord_framing::ErrorKind::ArrayRecord { position, source };
+        Error::from(ErrorKind::Damaged { path: path.clone(), error: error.into() })
+    };
+    let mut file = File::open(path).at("open", path)?;
+    let end = file.metadata().at("inspect", path)?.len();
+    let mut read = |range: Range<u64>| -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(range.start)).at("read", path)?;
+        (&mut file).take(range.end - range.start).read_to_end(&mut bytes).at("read", path)?;
+        Ok(bytes)
+    };
+    let last_block = read(end.saturating_sub(array_record::BLOCK_LEN)..end)?;
+    let range = Footer::locate(&last_block, end).map_err(damaged)?;
+    let footer = Footer::decode(&read(range.clone())?, range.start).map_err(damaged)?;
+    progress.advance(end)?;
+    Ok(Count { rows: footer.records(), framed_bytes: footer.framed_len() })
 }
 
 /// Number of records, and their length in bytes with their frames.

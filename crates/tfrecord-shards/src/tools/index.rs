@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use tfrecord_framing::Compression;
 
 use crate::commit::staging::create_hidden;
 use crate::commit::staging_names::hidden_name;
@@ -119,9 +118,9 @@ struct NewIndex {
 
 impl NewIndex {
     fn write(input: &InputFile, path: PathBuf, run: &RunId, progress: &Progress) -> Result<Self> {
-        let compression = FrameReader::open(input, OnDamage::Refuse, &Progress::default())?.compression();
-        if compression != Compression::None {
-            return Err(ErrorKind::CompressedIndex { path: input.path.clone(), compression }.into());
+        let container = FrameReader::open(input, OnDamage::Refuse, &Progress::default())?.container();
+        if !container.is_plain() {
+            return Err(ErrorKind::CompressedIndex { path: input.path.clone(), container }.into());
         }
         let name = hidden_name(&path.file_name().unwrap_or_default().to_string_lossy(), run);
         let hidden = path.with_file_name(name);

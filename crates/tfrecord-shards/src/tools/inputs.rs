@@ -7,13 +7,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Container};
 
 use crate::commit::publication::Leftover;
 use crate::commit::{staging, target};
 use crate::error::{AtPath, Error, ErrorKind, Result};
 use crate::error::{Finding, FindingKind};
-use crate::set::file_names::{is_ignored, is_shard};
+use crate::set::file_names::{is_array_record, is_ignored, is_shard};
 use crate::set::manifest::{Manifest, ShardEntry};
 use crate::set::names::{RunId, run_id_in};
 use crate::set::parts::MissingParts;
@@ -65,10 +65,10 @@ impl InputFile {
         self.listed.as_ref().and_then(|(manifest, index)| manifest.shards.get(*index))
     }
 
-    /// Whether it should be compressed, so that it has some bytes even if it contains no record. A shard that is read as
+    /// Whether it should be compressed, or an ArrayRecord file, so that it has some bytes even if it contains no record. A shard that is read as
     /// one of its set has the length that the manifest lists.
     pub(crate) fn cannot_be_empty(&self) -> bool {
-        let is_compressed = self.expected_compression().is_some_and(|expected| expected != Compression::None);
+        let is_compressed = self.expected_container().is_some_and(|expected| !expected.is_plain());
         is_compressed && (self.listed.is_none() || self.named)
     }
 
@@ -79,14 +79,17 @@ impl InputFile {
         self.len == 0 && self.cannot_be_empty() && is_file()
     }
 
-    /// Returns the compression that the manifest, or else the file name, specifies.
-    pub(crate) fn expected_compression(&self) -> Option<Compression> {
+    /// Returns the container that the manifest, or else the file name, specifies.
+    pub(crate) fn expected_container(&self) -> Option<Container> {
         if let Some((manifest, _)) = &self.listed {
-            return Some(manifest.compression);
+            return Some(manifest.container());
+        }
+        if is_array_record(self.path.file_name()?.to_str()?) {
+            return Some(Container::ArrayRecord);
         }
         match self.path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-            "gz" | "gzip" => Some(Compression::Gzip),
-            "deflate" | "zlib" | "zz" => Some(Compression::Zlib),
+            "gz" | "gzip" => Some(Compression::Gzip.into()),
+            "deflate" | "zlib" | "zz" => Some(Compression::Zlib.into()),
             _ => None,
         }
     }

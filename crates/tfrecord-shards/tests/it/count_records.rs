@@ -31,7 +31,7 @@ fn count_records_equals_the_manifest_without_it() {
                 panic!("one file")
             };
             assert_eq!(figures(found), figures(file));
-            assert_eq!((found.compression, found.len), (compression, file.len));
+            assert_eq!((found.container, found.len), (compression.into(), file.len));
         }
     }
     let large = dir.path().join("large");

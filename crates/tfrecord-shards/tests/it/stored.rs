@@ -124,7 +124,7 @@ fn tools_report_the_same_for_store_and_directory() {
     assert!(has(|kind| matches!(kind, FindingKind::UnlistedShard)));
     assert!(has(|kind| matches!(kind, FindingKind::NoSuccess)));
     assert!(has(|kind| matches!(kind, FindingKind::Unreadable(_))));
-    assert!(has(|kind| matches!(kind, FindingKind::WrongCompression { .. })));
+    assert!(has(|kind| matches!(kind, FindingKind::WrongContainer { .. })));
     let named = format!("{URL}/set/part-00002-of-00004.tfrecord: record 0 at byte 0: ");
     assert!(seen.findings.iter().any(|finding| finding.to_string().starts_with(&named)), "{:?}", seen.findings);
 }

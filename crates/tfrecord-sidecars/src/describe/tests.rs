@@ -67,7 +67,7 @@ fn describe_uses_a_schema_next_to_the_files() -> Outcome {
     fs::write(&schema, "feature { name: \"a\" type: INT bool_domain {} }")?;
     let set = describe(dir.path(), &DescribeOptions::default())?;
     assert_eq!(set.table("set/").render(SchemaForm::Arrow)?, "a  List(Boolean)\n");
-    assert_eq!(set.compression, Some(Compression::Gzip));
+    assert_eq!(set.compression(), Some(Compression::Gzip));
     let error = set.dataset_info("set").unwrap_err();
     assert!(error.to_string().contains("compressed with GZIP") || error.to_string().contains("gzip"), "{error}");
 

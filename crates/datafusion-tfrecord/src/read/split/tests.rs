@@ -8,8 +8,8 @@ fn file(name: &str, size: u64) -> PartitionedFile {
 /// A shard that can be read from these bytes.
 fn shard(name: &str, size: u64, offsets: &[u64]) -> PartitionedFile {
     let offsets = offsets.iter().map(|file| RecordOffset { record: *file, framed: *file, file: *file });
-    let compression = Some(Compression::Gzip);
-    file(name, size).with_extension(KnownFile { offsets: offsets.collect(), compression, ..KnownFile::default() })
+    let container = Some(tfrecord_framing::Compression::Gzip.into());
+    file(name, size).with_extension(KnownFile { offsets: offsets.collect(), container, ..KnownFile::default() })
 }
 
 fn divided(files: &[PartitionedFile], partitions: usize) -> Vec<Vec<String>> {

@@ -79,7 +79,7 @@ async fn every_kind_of_damage_is_located() -> Result<()> {
 async fn a_compression_that_is_named_is_expected() -> Result<()> {
     let dir = tempdir()?;
     let file = dir.path().join("f.tfrecord");
-    let zlib = ReadOptions { compression: Some(Compression::Zlib), ..ReadOptions::default() };
+    let zlib = ReadOptions { container: Some(Compression::Zlib.into()), ..ReadOptions::default() };
     fs::write(&file, framed(&examples(0..3, |_| 2), Compression::Gzip)?)?;
     insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT sum(id) FROM r", &zlib).await, @r"
     DIR/f.tfrecord: record 0 at byte 0: expected compression zlib, found gzip

@@ -43,7 +43,7 @@ fn every_kind() -> Vec<Error> {
         ErrorKind::NotAFile { path: "/dev/null".into() },
         ErrorKind::Twice { path: path() },
         ErrorKind::MixedGroups { first: "dt=1".to_owned(), second: "dt=2".to_owned() },
-        ErrorKind::CompressedIndex { path: path(), compression: Compression::Gzip },
+        ErrorKind::CompressedIndex { path: path(), container: Compression::Gzip.into() },
         ErrorKind::SameIndex { path: path(), first: path(), second: path() },
     ]
     .map(Error::from)

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::array_record::{ChunkCodec, ChunkOptions};
-use tfrecord_framing::{Compression, Framing, Level, RecordFormat};
+use tfrecord_framing::{Compression, Container, Framing, Level, RecordFormat};
 
 use super::{Manifest, SetDescription};
 use crate::set::scalar;
@@ -34,6 +34,11 @@ impl Manifest {
             RecordFormat::TfRecord => Framing::TfRecord(self.compression, Level::default()),
             RecordFormat::ArrayRecord => Framing::ArrayRecord(self.chunks.unwrap_or_default().into()),
         }
+    }
+
+    /// Returns how the shards contain their records.
+    pub fn container(&self) -> Container {
+        self.framing().container()
     }
 }
 
