@@ -414,9 +414,7 @@ impl<'a> SegmentReader<'a> {
                 (position.record, position.byte) = (position.record + 1, position.byte + len as u64);
                 blocks.seek(position.byte)?;
             }
-            *framing = RecordDecoder::new()
-                .with_crc_policy(decoding.crc)
-                .with_position(position);
+            *framing = RecordDecoder::new().with_crc_policy(decoding.crc).with_position(position);
             return Ok(());
         }
         while framing.position().record < record {

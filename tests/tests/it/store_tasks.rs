@@ -169,9 +169,7 @@ fn tasks_upload_the_set_of_one_process() {
         job.assert_no_leftovers(false);
         let again = run(&mut job.tool("finish", &plan)).success();
         assert!(again.stdout.is_empty(), "{name}: {}", again.stdout);
-        if !arguments.contains(&"array_record") {
-            run(job.server.tfr_sql().args(["verify", &url])).success();
-        }
+        run(job.server.tfr_sql().args(["verify", &url])).success();
     }
 }
 
