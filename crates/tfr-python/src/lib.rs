@@ -3,6 +3,7 @@
 //! Python code in `python/tfr_sql` has the public classes and checks; this module has what must be fast. It does not
 //! contain the query engine.
 
+mod bounds;
 mod columns;
 mod dataset;
 mod error;

@@ -1,9 +1,8 @@
 //! Records one by one: [`PyScanner`] reads them in order, [`PyRecords`] by number.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +11,9 @@ use arrow_select::concat::concat_batches;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use tfrecord_framing::{CrcPolicy, Position, RecordDecoder, RecordReader, Records};
-use tfrecord_shards::{Finding, FindingKind, IndexName, MissingParts, Progress, count_records, record_bounds};
+use tfrecord_shards::{Finding, FindingKind, MissingParts, Progress, count_records};
 
+use crate::bounds::{Bounds, OpenBounds};
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
 use crate::error::{Failure, Result};
@@ -193,18 +193,18 @@ impl Scanner {
     }
 }
 
-/// Records by number, of uncompressed files.
+/// Records by number, of files in which each can be read without the others.
 #[pyclass(name = "Records", module = "tfr_sql._native", frozen)]
 pub(crate) struct PyRecords {
     data: Arc<DataSet>,
     decoding: Decoding,
-    /// The number of records before each file, and the bounds of its records in bytes.
-    files: Vec<(u64, Vec<u64>)>,
+    /// The number of records before each file, and where its records are.
+    files: Vec<(u64, Bounds)>,
 }
 
 #[pymethods]
 impl PyRecords {
-    /// Finds the bounds of every record: in the index next to a file, or from the lengths in the file.
+    /// Finds the bounds of every record: in the index next to a file, in that at its end, or from the lengths in the file.
     #[new]
     #[pyo3(signature = (data, *, columns=None, fill=None, crc=true))]
     fn new(
@@ -220,7 +220,7 @@ impl PyRecords {
         let files = interruptible(py, |progress| {
             let mut before = 0;
             let file = |shard: &Shard| {
-                let bounds = bounds(shard, progress)?;
+                let bounds = Bounds::of(shard, progress)?;
                 before += shard.rows;
                 Ok((before - shard.rows, bounds))
             };
@@ -245,31 +245,22 @@ impl PyRecords {
     fn read(&self, numbers: &[u64]) -> Result<RecordBatch> {
         let mut frames = Vec::new();
         let mut places = Vec::with_capacity(numbers.len());
-        let mut open: Option<(usize, File)> = None;
+        let mut open: Option<(usize, OpenBounds<'_>)> = None;
         for number in numbers {
             let index = self.files.partition_point(|(before, _)| before <= number).saturating_sub(1);
             // A file without records has as many before it as the next.
             let found = self.files.get(index).zip(self.data.shards.get(index));
-            let bounds = found.and_then(|((before, bounds), _)| {
-                let record = usize::try_from(number - before).ok()?;
-                Some((record as u64, *bounds.get(record)?, *bounds.get(record + 1)?))
-            });
-            let (Some((_, shard)), Some((record, start, end))) = (found, bounds) else {
+            let found = found.filter(|((before, _), shard)| number - before < shard.rows);
+            let Some(((before, bounds), shard)) = found else {
                 return Err(Failure::usage(format!("record {number} of {}", self.data.rows())));
             };
-            let path = &shard.path;
-            let file = match &open {
+            let file = match &mut open {
                 Some((opened, file)) if *opened == index => file,
-                _ => {
-                    let file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
-                    &open.insert((index, file)).1
-                }
+                _ => &mut open.insert((index, OpenBounds::open(bounds, &shard.path)?)).1,
             };
-            let first = frames.len();
-            frames.resize(first + (end - start) as usize, 0);
-            let room = frames.get_mut(first..).unwrap_or_default();
-            file.read_exact_at(room, start).map_err(|error| Failure::io(path, "read", error))?;
-            places.push(Place { path, position: Position { record, byte: start }, start: first });
+            let start = frames.len();
+            let position = file.append(number - before, &mut frames)?;
+            places.push(Place { path: &shard.path, position, start });
         }
         let parts = self.decoding.decode_frames(&self.data, self.decoding.crc, &frames, &places)?;
         let Some(first) = parts.first() else {
@@ -277,41 +268,4 @@ impl PyRecords {
         };
         concat_batches(&first.schema(), &parts).map_err(|error| Failure::other(error.to_string()))
     }
-}
-
-/// Returns the bounds of the records of a file, in bytes.
-fn bounds(shard: &Shard, progress: &Progress) -> Result<Vec<u64>> {
-    let path = &shard.path;
-    if !shard.container().is_plain() {
-        let found = shard.container();
-        let problem = format!("{}: {found}, expected an uncompressed TFRecord file", path.display());
-        return Err(Failure::usage(format!("random access: {problem}"))
-            .with_hint("Read the file in order with Loader, or write an uncompressed copy."));
-    }
-    if let Some(bounds) = indexed(shard) {
-        return Ok(bounds);
-    }
-    let bounds = record_bounds(path, progress)?;
-    if bounds.len() as u64 != shard.rows + 1 || bounds.last() != Some(&shard.len) {
-        let (expected, found) = (shard.rows, bounds.len() as u64 - 1);
-        let problem = format!("expected {expected} records in {} bytes, found {found} records", shard.len);
-        return Err(Failure::data(path, found.min(expected), None, &problem));
-    }
-    Ok(bounds)
-}
-
-/// Returns the bounds in the index next to a file. `None` if there is no index, or it is not that of the file.
-fn indexed(shard: &Shard) -> Option<Vec<u64>> {
-    let text = fs::read_to_string(IndexName::Idx.find(&shard.path)).ok()?;
-    let mut bounds = vec![0];
-    let mut end = 0;
-    for line in text.lines() {
-        let (start, len) = line.split_once(' ')?;
-        if start.parse() != Ok(end) {
-            return None;
-        }
-        end = len.parse::<u64>().ok()?.checked_add(end)?;
-        bounds.push(end);
-    }
-    (end == shard.len && bounds.len() as u64 == shard.rows + 1).then_some(bounds)
 }

@@ -95,7 +95,7 @@ pub use split::{
     KeyTypeError, ParseSplitsError, RowSplits, RowSplitsError, Splits, check_key_type, check_split_name, key_hashes,
     record_hash,
 };
-pub use tools::count_records::{CountedFile, count_intact, count_records, record_bounds};
+pub use tools::count_records::{CountedFile, array_record_footer, count_intact, count_records, record_bounds};
 pub use tools::index::{Index, Indexing, index};
 pub use tools::inputs::files;
 pub use tools::progress::Progress;

@@ -1,12 +1,16 @@
 //! [`Footer`]: the index at the end of a file.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use super::chunk::{Chunk, Part};
 use super::records::{ChunkRecords, Codecs};
 use super::{
-    BLOCK_LEN, ChunkEntry, ChunkKind, Defect, Error, FooterMetadata, Postscript, SIGNATURE, is_chunk_boundary,
+    BLOCK_LEN, ChunkEntry, ChunkHeader, ChunkKind, Defect, Error, FooterMetadata, Postscript, SIGNATURE,
+    is_chunk_boundary,
 };
+
+use crate::append_record;
 
 /// Bytes that the frame of TFRecord adds to a record.
 const FRAME_LEN: u64 = crate::frame::OVERHEAD as u64;
@@ -77,6 +81,37 @@ impl Footer {
             .and_then(|()| Codecs::default().records(&chunk.header, &data))
             .and_then(|mut records| Self::of_records(&mut records, position))
             .map_err(|defect| Error::at(position, defect))
+    }
+
+    /// Returns the end of a chunk of this number: where the next one begins, or the footer.
+    pub fn end_of(&self, chunk: usize) -> u64 {
+        self.chunks.get(chunk + 1).map_or(self.position, |next| next.position)
+    }
+
+    /// Appends the records of a chunk to `frames`, each in a frame of TFRecord. `bytes` are those from its position to its
+    /// [end](Self::end_of).
+    ///
+    /// # Errors
+    /// If the chunk is damaged, or is not as `entry` describes it.
+    pub fn decode_chunk(entry: &ChunkEntry, bytes: &[u8], frames: &mut Vec<u8>) -> Result<(), Error> {
+        let position = entry.position;
+        let part = Part::new(bytes, position);
+        let chunk = whole_chunk(&part, position)?;
+        let at = |defect| Error::at(position, defect);
+        let ChunkHeader { decoded_len, records, .. } = chunk.header;
+        if *entry != (ChunkEntry { position, decoded_len, records }) {
+            return Err(at(Defect::FooterChunks));
+        }
+        let data = part.data(&chunk)?;
+        let mut records = simple(&chunk).and_then(|()| Codecs::default().records(&chunk.header, &data)).map_err(at)?;
+        while let Some(record) = records.next_record() {
+            let fill = |payload: &mut Vec<u8>| {
+                payload.extend_from_slice(record);
+                Ok::<_, Infallible>(())
+            };
+            let Ok(()) = append_record(frames, fill);
+        }
+        Ok(())
     }
 
     /// Returns the number of records in the file.

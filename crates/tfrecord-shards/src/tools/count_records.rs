@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tfrecord_framing::array_record::Footer;
 use tfrecord_framing::{Container, Damage};
 
 use crate::error::{AtPath, ErrorKind, Result};
 use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
-use crate::tools::frames::{Count, DamageNoted, FrameReader, OnDamage, count, hop};
+use crate::tools::frames::{Count, DamageNoted, FrameReader, OnDamage, count, hop, read_footer};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
 use crate::tools::stored::Input;
@@ -94,6 +95,14 @@ fn count_files(inputs: &[PathBuf], count: impl Fn(InputFile) -> Result<CountedFi
         return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
     }
     files.into_iter().map(count).collect()
+}
+
+/// Returns the index at the end of an ArrayRecord file, by which its records are read by number.
+///
+/// # Errors
+/// If the file cannot be read, or is damaged there.
+pub fn array_record_footer(path: &Path) -> Result<Footer> {
+    read_footer(path)
 }
 
 /// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame

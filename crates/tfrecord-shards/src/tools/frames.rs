@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::{Add, Range};
+use std::path::Path;
 
 use tfrecord_framing::array_record::{self, Footer};
 use tfrecord_framing::{
@@ -235,7 +236,9 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
             || -> Result<Container> { Ok(FrameReader::open(input, on_damage, &Progress::default())?.container()) };
         let container = if input.store.is_none() { Some(container()?) } else { None };
         if container == Some(Container::ArrayRecord) {
-            return count_in_footer(input, progress);
+            let footer = read_footer(&input.path)?;
+            progress.advance(input.len)?;
+            return Ok(Count { rows: footer.records(), framed_bytes: footer.framed_len() });
         }
         if container == Some(Container::PLAIN) {
             let mut count = Count::default();
@@ -252,13 +255,15 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
     Ok(Count { rows, framed_bytes })
 }
 
-/// Counts the records of an ArrayRecord file by its footer.
-fn count_in_footer(input: &InputFile, progress: &Progress) -> Result<Count> {
-    let path = &input.path;
+/// Returns the index at the end of an ArrayRecord file.
+///
+/// # Errors
+/// If the file cannot be read, or is damaged there.
+pub(crate) fn read_footer(path: &Path) -> Result<Footer> {
     let damaged = |source| {
         let position = Position::default();
         let error = tfrecord_framing::ErrorKind::ArrayRecord { position, source };
-        Error::from(ErrorKind::Damaged { path: path.clone(), error: error.into() })
+        Error::from(ErrorKind::Damaged { path: path.to_owned(), error: error.into() })
     };
     let mut file = File::open(path).at("open", path)?;
     let end = file.metadata().at("inspect", path)?.len();
@@ -270,9 +275,7 @@ fn count_in_footer(input: &InputFile, progress: &Progress) -> Result<Count> {
     };
     let last_block = read(end.saturating_sub(array_record::BLOCK_LEN)..end)?;
     let range = Footer::locate(&last_block, end).map_err(damaged)?;
-    let footer = Footer::decode(&read(range.clone())?, range.start).map_err(damaged)?;
-    progress.advance(end)?;
-    Ok(Count { rows: footer.records(), framed_bytes: footer.framed_len() })
+    Footer::decode(&read(range.clone())?, range.start).map_err(damaged)
 }
 
 /// Number of records, and their length in bytes with their frames.
