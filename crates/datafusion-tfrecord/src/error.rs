@@ -59,6 +59,16 @@ pub enum ErrorKind {
         /// The column.
         column: String,
     },
+    /// The footer of an ArrayRecord file has another number of records than the files next to it name.
+    #[error("{file}: {found} records by its footer, expected {expected} by dataset_info.json")]
+    FooterCount {
+        /// The file.
+        file: String,
+        /// The number in the footer.
+        found: u64,
+        /// The number in `dataset_info.json`.
+        expected: u64,
+    },
     /// Unknown option.
     #[error("unknown option {option:?}: the options are {}", known.join(", "))]
     UnknownOption {

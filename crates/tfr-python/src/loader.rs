@@ -244,6 +244,12 @@ impl PyPlan {
         self.0.order.steps()
     }
 
+    /// The number of steps of an epoch, for any rank.
+    #[getter]
+    fn all_steps(&self) -> u64 {
+        self.0.order.all_steps()
+    }
+
     /// The number of rows of the rank in an epoch.
     #[getter]
     fn rows(&self) -> u64 {

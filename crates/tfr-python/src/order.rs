@@ -161,9 +161,9 @@ impl Order {
         cut(rows, self.rank, self.ranks)..cut(rows, self.rank + 1, self.ranks)
     }
 
-    /// Returns the number of steps of an epoch.
+    /// Returns the number of steps of an epoch, which does not depend on the number of ranks.
     pub(crate) fn all_steps(&self) -> u64 {
-        self.whole() + u64::from(self.read_in(self.whole()) > 0)
+        self.whole() + u64::from(self.rest() > 0 && !self.drop_remainder)
     }
 
     /// Returns the number of steps of an epoch in which this rank has rows.
@@ -312,13 +312,17 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
+    /// Returns the first step with rows of this rank, from a position on.
+    pub(crate) fn first(order: &Order, (epoch, step): (u64, u64)) -> (u64, u64) {
+        let all = order.all_steps().max(1);
+        let (epoch, step) = (epoch.saturating_add(step / all), step % all);
+        // In the last step, this rank may have no rows.
+        if step < order.steps() { (epoch, step) } else { (epoch.saturating_add(1), 0) }
+    }
+
     /// The first worker has the first step from `start` on.
     pub(crate) fn new(order: &Order, start: (u64, u64), end: Option<u64>, worker: u64, workers: u64) -> Self {
-        let (steps, all) = (order.steps(), order.all_steps().max(1));
-        let (epoch, step) = (start.0.saturating_add(start.1 / all), start.1 % all);
-        // In the last step, this rank may have no rows.
-        let first = if step < steps { (epoch, step) } else { (epoch.saturating_add(1), 0) };
-        let mut turns = Self { steps, end, workers, next: first };
+        let mut turns = Self { steps: order.steps(), end, workers, next: Self::first(order, start) };
         turns.go_on(worker);
         turns
     }

@@ -148,7 +148,7 @@ impl Plan {
             return Err(Failure::usage("no batch in an epoch, and epochs without end".to_owned()).into());
         }
         let turns = Turns::new(&self.order, start, end, self.worker, self.workers);
-        let mut position = start;
+        let mut position = Turns::first(&self.order, start);
         let mut after = |turns: &Turns| {
             position = turns.after_all(position);
             position

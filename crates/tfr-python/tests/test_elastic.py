@@ -244,3 +244,49 @@ def test_elastic_rank_opens_few_files(tmp_path: Path) -> None:
     # A lane that goes on to the next file may have two.
     assert 1 <= opened <= 6
     assert sorted(ids(read)) == list(range(3072))
+
+
+@pytest.mark.parametrize("equal", ["none", "truncate", "repeat"])
+@pytest.mark.parametrize("rows", [101, 103, 100])
+def test_states_at_the_end_of_an_epoch_lose_no_step(tmp_path: Path, equal: Any, rows: int) -> None:
+    write_tfrecord(pa.table({"id": range(rows)}), tmp_path / "set", shards=2)
+
+    def loaders(world: int) -> list[Loader]:
+        return [
+            Loader(tmp_path / "set", global_batch=10, epochs=2, shuffle=3, rank=rank, world_size=world, equal=equal)
+            for rank in range(world)
+        ]
+
+    def steps(world: int, state: Any = None) -> list[list[int]]:
+        batches = []
+        for loader in loaders(world):
+            if state is not None:
+                loader.load_state_dict(state)
+            batches.append([(loader.state_dict()["epoch"], loader.state_dict()["step"], ids([batch])) for batch in loader])
+        found: dict[Any, list[int]] = {}
+        for rank in batches:
+            for epoch, step, part in rank:
+                found.setdefault((epoch, step), []).extend(part)
+        return [sorted(part) for _, part in sorted(found.items())]
+
+    for world in (1, 2, 5):
+        expected = steps(world)
+        # The last rank has rows in each step.
+        last = loaders(world)[-1]
+        states = [last.state_dict() for _ in last]
+        for number, state in enumerate(states, 1):
+            assert steps(world, state) == expected[number:], (world, number)
+        # Other ranks continue with the first step that they have not read; only a last step that is no rank's is left out.
+        for other in (1, 2, 5):
+            whole = steps(other)
+            for number, state in enumerate(states, 1):
+                if state["step"] <= rows // 10:
+                    done = state["epoch"] * (len(whole) // 2) + state["step"]
+                    assert steps(other, state) == whole[done:], (world, other, number)
+
+
+def test_state_at_counts_within_an_epoch(sets: dict[int, str]) -> None:
+    loader = Loader(sets[3], batch_size=100)
+    assert loader.state_at(0, 10)["step"] == 10
+    with pytest.raises(UsageError, match="step is 11, an epoch has 10 steps"):
+        loader.state_at(0, 11)

@@ -169,10 +169,7 @@ def test_mix_refuses_what_is_no_mix(two: tuple[str, str], tmp_path: Path) -> Non
     dropped = Loader(two[1], batch_size=64, drop_remainder=True)
     with pytest.raises(UsageError, match="the loader 'books' has no rows"):
         Mix({"books": dropped}, weights={"books": 1})
-    mix = Mix({"books": books}, weights={"books": 1})
-    mix._set_worker(5, 6)
-    with pytest.raises(UsageError, match="the loader 'books' has no batch for worker 5 of 6"):
-        next(mix)
+    del books
     state = Mix(loaders(two), weights=both, batch_size=4).state_dict()
     with pytest.raises(UsageError, match="batch_size was 4, now it is 8"):
         Mix(loaders(two), weights=both, batch_size=8).load_state_dict(state)
@@ -220,3 +217,85 @@ def test_mix_for_grain_resumes(two: tuple[str, str]) -> None:
     assert [next(other)["id"].tolist() for _ in range(3)] == before[:3]
     other.set_state(state)
     assert [next(other)["id"].tolist() for _ in range(5)] == after
+
+
+def test_mix_states_fit_only_the_same_batches(two: tuple[str, str]) -> None:
+    weights = {"web": 3, "books": 1}
+
+    def new(batch_size: int | None = 10, **options: Any) -> Mix:
+        return Mix(loaders(two, **options), weights=weights, batch_size=batch_size)
+
+    mix = new(shuffle=7, world_size=2)
+    next(mix)
+    state = mix.state_dict()
+    for other, message in [
+        (new(shuffle=8, world_size=2), "shuffle was 7, now it is 8"),
+        (new(shuffle=7), "the state has a global batch of 32, this loader one of 16"),
+        (new(shuffle=7, world_size=2, num_workers=2), "of 2 ranks with 1 workers, here are 2 with 2"),
+    ]:
+        before = other.state_dict()
+        with pytest.raises(UsageError) as caught:
+            other.load_state_dict(state)
+        assert message in str(caught.value)
+        assert other.state_dict() == before
+    with pytest.raises(UsageError, match="the mix is within a batch of 'web'"):
+        mix._set_worker(0, 2)
+    # Whole batches fit other workers.
+    whole = new(None)
+    next(whole)
+    workers = new(None, num_workers=2)
+    workers.load_state_dict(whole.state_dict())
+    # The same ratio is the same turns.
+    written = Mix(loaders(two, shuffle=7, world_size=2), weights={"web": 0.75, "books": 0.25}, batch_size=10)
+    written.load_state_dict(state)
+    assert mixed(written, 3) == mixed(mix, 3)
+
+
+def test_mix_has_loaders_of_its_own(two: tuple[str, str]) -> None:
+    loader = Loader(two[0], batch_size=16)
+    next(iter(loader))
+    mix = Mix({"one": loader, "again": loader}, weights={"one": 1, "again": 1}, batch_size=8)
+    assert mixed(mix, 1) == [[16, 16, 17, 17, 18, 18, 19, 19]]
+    assert loader.state_dict()["step"] == 1
+
+
+def test_mix_that_fails_has_read_nothing(two: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    mix = Mix(loaders(two), weights={"web": 1, "books": 1}, batch_size=10)
+    next(mix)
+    before = mix.state_dict()
+    expected = mixed(copy.copy(mix), 2)
+    rows = mix._sets["books"]
+    with monkeypatch.context() as patched:
+        patched.setattr(rows, "take", lambda count: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            next(mix)
+    assert mix.state_dict() == before
+    assert mixed(mix, 2) == expected
+
+
+def test_mix_does_not_join_text_and_bytes(tmp_path: Path) -> None:
+    for name, values in [("text", ["a", "b"]), ("bytes", [b"a", b"b"])]:
+        write_tfrecord(pa.table({"x": values}), tmp_path / name)
+    sets = {name: Loader(tmp_path / name, batch_size=2) for name in ("text", "bytes")}
+    with pytest.raises(UsageError, match="the column 'x' is an array of bytes and an array of str in different sets"):
+        next(Mix(sets, weights={"text": 1, "bytes": 1}, batch_size=2))
+    lists = pa.table({"x": [[1], [1, 2, 3]]})
+    write_tfrecord(lists, tmp_path / "lists", shard_rows=1)
+    padded = Loader(tmp_path / "lists", batch_size=1, ragged="pad")
+    with pytest.raises(UsageError, match="pad_to"):
+        next(Mix({"lists": padded}, weights={"lists": 1}, batch_size=2))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_mix_in_workers_is_not_begun_again(two: tuple[str, str], persistent: bool) -> None:
+    torch = pytest.importorskip("torch")
+    from tfr_sql.torch import MixDataset
+
+    mix = Mix(loaders(two), weights={"web": 2, "books": 1})
+    loader = torch.utils.data.DataLoader(MixDataset(mix), batch_size=None, num_workers=2, persistent_workers=persistent)
+    assert len(list(itertools.islice(loader, 6))) == 6
+    if persistent:
+        assert len(list(itertools.islice(loader, 6))) == 6
+    else:
+        with pytest.raises(UsageError, match="would begin the mix again"):
+            next(iter(loader))

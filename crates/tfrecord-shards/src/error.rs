@@ -316,7 +316,7 @@ pub enum ErrorKind {
     },
 
     /// A file has the name of a compressed one, or is listed as one, and is empty: it was cut off.
-    #[error("{}: expected a compressed file, found an empty one", path.display())]
+    #[error("{}: expected a compressed file or one of ArrayRecord, found an empty one", path.display())]
     EmptyCompressed {
         /// The file.
         path: PathBuf,

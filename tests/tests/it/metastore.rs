@@ -321,7 +321,7 @@ fn acid_classes(scratch: &Scratch) -> Option<PathBuf> {
     }
 }
 
-/// Tables of a real Hive 4.0.1. This server says which of their transactions were committed.
+/// Tables of a real Hive 4.0.1. The server records which of their transactions were committed.
 #[test]
 fn metastore_of_hive_4_gives_transactional_tables() {
     let compiled = Scratch::default();

@@ -61,7 +61,7 @@ pub static WRITING: [Writing; 19] = [
     .help("with `array_record`, put N records into a chunk, which is read as a whole", "1")
     .needs("record_format"),
     Writing::new("compression", "NAME", |write, value| {
-        // Whether the format has it is checked when all options are known.
+        // Whether the format has it is checked after all options are parsed.
         (write.compression, write.chunk_codec) = match (value.trim().parse(), value.trim().parse()) {
             (Ok(compression), codec) => (compression, codec.unwrap_or_default()),
             (Err(_), Ok(codec)) => (Compression::None, codec),
@@ -69,7 +69,7 @@ pub static WRITING: [Writing; 19] = [
         };
         Ok(())
     })
-    .help("compress shards: `none`, `gzip` or `zlib`", "`none`"),
+    .help("compress shards: `none`, `gzip` or `zlib`; with `array_record` `none` or `zstd`", "`none`"),
     Writing::new("level", "LEVEL", |write, value| {
         let level = value.trim().parse::<u32>().ok().and_then(|level| Level::try_from(level).ok());
         write.level = level.ok_or("a number from 0 to 9")?;

@@ -13,7 +13,7 @@ use tfrecord_shards::is_array_record;
 use super::known::KnownFile;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 
 /// Adds the numbers of records in the footers of ArrayRecord files that no manifest lists, so that counting reads no
 /// record, and a file that is read is compared with them. A file is one of ArrayRecord by the option, by its first
@@ -26,7 +26,7 @@ pub(super) async fn count(session: &dyn Session, files: &mut TableFiles, options
         let container = options.container.or_else(|| known.as_ref().and_then(|known| known.container));
         let is_named = || file.location.filename().is_some_and(is_array_record);
         container.map_or_else(is_named, |container| container == Container::ArrayRecord)
-            && known.as_ref().is_none_or(|known| known.end.is_none())
+            && known.as_ref().is_none_or(|known| !known.is_counted)
     };
     let listed = files.listing.files().iter().zip(&files.known).enumerate();
     let wanted = listed.filter(|(_, (file, known))| is_one(file, known));
@@ -41,7 +41,12 @@ pub(super) async fn count(session: &dyn Session, files: &mut TableFiles, options
     let concurrency = session.config_options().execution.meta_fetch_concurrency.get();
     let ends: Vec<_> = futures::stream::iter(reads).buffered(concurrency).try_collect().await?;
     for (index, end) in ends {
+        let name = || files.listing.names().name(&files.listing.files()[index].location);
         let known = files.known[index].get_or_insert_default();
+        if let Some(expected) = known.end.filter(|expected| expected.record != end.record) {
+            let (found, expected) = (end.record, expected.record);
+            return Err(Error::from(ErrorKind::FooterCount { file: name(), found, expected }).into());
+        }
         known.container = Some(Container::ArrayRecord);
         known.end = Some(end);
         known.is_counted = true;

@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tfr_arrow::labels;
 use tfrecord_framing::{Container, Position};
-use tfrecord_shards::SetLayout;
+use tfrecord_shards::{SetLayout, is_array_record};
 use tfrecord_sidecars::tfds::{DATASET_INFO_NAME, FEATURES_NAME, label_file, readable_from_features, shard_lengths};
 use tfrecord_sidecars::tfmd::{ReadableSchema, readable_from_pbtxt, schema_from_pbtxt};
 
@@ -245,8 +245,11 @@ async fn take_lengths(files: &mut TableFiles, features: &Path) -> Result<()> {
         let is_beside = meta.location.parent().as_ref() == Some(&directory);
         let length = meta.location.filename().filter(|_| is_beside).and_then(|name| lengths.get(name));
         if let (None, Some(record)) = (&known, length) {
+            // The bytes of an ArrayRecord file are in its footer, whose number of records is compared with this one.
+            let is_array_record = meta.location.filename().is_some_and(is_array_record);
+            let container = if is_array_record { Container::ArrayRecord } else { Container::PLAIN };
             let end = Some(Position { record: *record, byte: meta.size });
-            *known = Some(KnownFile { container: Some(Container::PLAIN), end, ..KnownFile::default() });
+            *known = Some(KnownFile { container: Some(container), end, ..KnownFile::default() });
         }
     }
     Ok(())

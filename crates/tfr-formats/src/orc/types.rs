@@ -45,7 +45,7 @@ pub enum TimestampUnit {
 }
 
 /// What a finding about cut timestamps is about.
-pub(crate) const CUT_TIMESTAMPS: &str = "timestamps finer than a microsecond, which are cut";
+pub(crate) const CUT_TIMESTAMPS: &str = "timestamps finer than their type, which are cut";
 
 impl From<TimestampUnit> for TimeUnit {
     fn from(unit: TimestampUnit) -> Self {

@@ -66,6 +66,8 @@ class EpochCounter:
                         return at
                 begun.append({"seed": worker.seed, "epoch": epoch, "step": step, "workers": [worker.number]})
                 del begun[:-_RECORDED]
+            else:
+                entry["begun"] = []
             entry["following"], entry["step"] = end(epoch), 0
             return int(epoch), int(step)
 
@@ -77,12 +79,13 @@ class EpochCounter:
     def has_begun(self, worker: Worker | None, epoch: int) -> None:
         """Records that an iteration without an end has begun this epoch, which the next iteration does not repeat."""
         with self._entry(worker) as entry:
-            entry["following"] = max(entry["following"], epoch + 1)
+            if epoch + 1 > entry["following"]:
+                entry["following"], entry["step"] = epoch + 1, 0
 
     def set(self, following: int, step: int) -> None:
-        """Lets the next iteration begin with this epoch and step."""
+        """Lets the next iteration begin with this epoch and step, without regard to those of workers before."""
         with self._entry(None) as entry:
-            entry["following"], entry["step"] = following, step
+            entry["following"], entry["step"], entry["begun"] = following, step, []
 
     @contextmanager
     def _entry(self, worker: Worker | None) -> Iterator[dict[str, Any]]:

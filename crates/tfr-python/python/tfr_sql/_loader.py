@@ -252,12 +252,12 @@ class Loader:
         It fits loaders with the same global batch, for any number of ranks and workers. The workers of a rank have the same
         state when they have returned as many batches. Between two epochs it fits loaders with another global batch, too.
         """
-        return self.state_at(self._epoch, self._step)
+        return self._state_at(self._epoch, self._step)
 
     def state_at(self, epoch: int, step: int = 0) -> dict[str, Any]:
         """Returns the state before a step of an epoch, both counted from 0.
 
-        It is for programs that count steps, such as those with workers: how many batches were returned is known only there.
+        It is for programs that count steps, such as those with workers: only they count the batches that were returned.
 
         >>> loader = tfr.Loader("shards/", batch_size=2, columns=["id"])
         >>> loader.load_state_dict(loader.state_at(0, step=1))
@@ -265,10 +265,16 @@ class Loader:
         [array([2, 3]), array([4, 5])]
         """
         __tracebackhide__ = True
+        epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
+        if step > self._plan.all_steps:
+            raise UsageError(f"step is {step}, an epoch has {self._plan.all_steps} steps", hint="Count the steps within the epoch.")
+        return self._state_at(epoch, step)
+
+    def _state_at(self, epoch: int, step: int) -> dict[str, Any]:
         return {
             "version": _STATE_VERSION,
-            "epoch": _check_number("epoch", epoch, 0),
-            "step": _check_number("step", step, 0),
+            "epoch": epoch,
+            "step": step,
             "data": {"rows": len(self._data), "checksum": self._data.checksum},
             "order": self._order(),
         }
@@ -296,7 +302,7 @@ class Loader:
         if version not in (1, _STATE_VERSION):
             raise UsageError(f"the state has version {version!r}, expected {_STATE_VERSION} or 1")
         epoch, step = _check_number("epoch", epoch, 0), _check_number("step", step, 0)
-        self._compare(self.state_at(0)["data"], data)
+        self._compare(self._state_at(0, 0)["data"], data)
         if step != 0:
             self._compare_order(_of_version_1(order) if version == 1 else order)
         self._go_to(epoch, step)

@@ -17,14 +17,15 @@ from ._ragged import Ragged, _part
 #: The version of `Mix.state_dict`.
 _STATE_VERSION = 1
 
-#: The most turns that are remembered.
+#: The longest cycle of turns that is cached.
 _MAX_REPEATED = 1 << 16
 
 
 class Mix(Iterator[Batch]):
     """Rows of several sets, in a ratio, without end: each set begins its next epoch when it has no more rows.
 
-    * `loaders`: a `Loader` for each set, by name. Each has its own shuffle, columns, rank and batch size.
+    * `loaders`: a `Loader` for each set, by name. Each has its own shuffle, columns, rank and batch size. The mix has copies,
+      which continue where the loaders are, and do not end after `epochs`.
     * `weights`: the share of each set, by name: `{"web": 0.7, "books": 0.3}`, or `{"web": 7, "books": 3}`.
     * `batch_size`: batches of this size have rows of all sets, which must have the same columns. Without it, each batch is
       a batch of one set.
@@ -34,7 +35,7 @@ class Mix(Iterator[Batch]):
     less than one. A turn is a row with `batch_size`, else a batch. A set with the weight 0 has no turns.
 
     `state_dict` is the position after the batch that was returned last. A mix that loads it may have other weights, which
-    hold from there on.
+    apply from there on.
 
     >>> loaders = {"all": tfr.Loader("shards/", batch_size=4, columns=["id"]), "again": tfr.Loader("shards/", batch_size=2, columns=["id"])}
     >>> mix = tfr.Mix(loaders, weights={"all": 3, "again": 1}, batch_size=4, source="set")
@@ -97,6 +98,18 @@ class Mix(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         __tracebackhide__ = True
+        places, counts = [rows.place() for rows in self._sets.values()], list(self._turns.counts)
+        try:
+            return self._next()
+        except BaseException:
+            # What was not returned is not read.
+            for rows, place in zip(self._sets.values(), places):
+                rows.go_to(*place)
+            self._turns.counts = counts
+            raise
+
+    def _next(self) -> Batch:
+        __tracebackhide__ = True
         sets = list(self._sets.values())
         if self._batch_size is None:
             rows = sets[self._turns.next(1)[0]]
@@ -126,7 +139,7 @@ class Mix(Iterator[Batch]):
         return {
             "version": _STATE_VERSION,
             "batch_size": self._batch_size,
-            "weights": {name: str(weight) for name, weight in self._weights.items()},
+            "weights": dict(zip(self._sets, self._turns.weights)),
             "turns": dict(zip(self._sets, self._turns.counts)),
             "sets": {name: rows.state_dict() for name, rows in self._sets.items()},
         }
@@ -145,11 +158,14 @@ class Mix(Iterator[Batch]):
             raise UsageError(f"the state is of the sets {sorted(sets)}, this is a mix of {sorted(self._sets)}")
         if batch_size != self._batch_size:
             raise UsageError(f"the state is of another mix: batch_size was {batch_size!r}, now it is {self._batch_size!r}")
-        for name, rows in self._sets.items():
+        new = _Turns(list(self._weights.values()))
+        if weights == dict(zip(self._sets, new.weights)):
+            new.counts = [_check_number("turns", turns.get(name), 0) for name in self._sets]
+        # A state that is refused changes nothing.
+        loaded = {name: copy(rows) for name, rows in self._sets.items()}
+        for name, rows in loaded.items():
             rows.load_state_dict(sets[name])
-        self._turns = _Turns(list(self._weights.values()))
-        if weights == {name: str(weight) for name, weight in self._weights.items()}:
-            self._turns.counts = [_check_number("turns", turns.get(name), 0) for name in self._sets]
+        self._sets, self._turns = loaded, new
 
 
 def _fraction(name: str, weight: Any) -> Fraction:
@@ -174,8 +190,9 @@ class _Turns:
     def __init__(self, weights: list[Fraction]) -> None:
         scale = lcm(*(weight.denominator for weight in weights))
         scaled = [int(weight * scale) for weight in weights]
-        self._weights = [weight // gcd(*scaled) for weight in scaled]
-        self._total = sum(self._weights)
+        #: The shares, as whole numbers without a common divisor.
+        self.weights = [weight // gcd(*scaled) for weight in scaled]
+        self._total = sum(self.weights)
         self._margin = max(2 * sum(weight > 0 for weight in weights) - 2, 1)
         self._repeated: NDArray[np.intp] | None = None
         #: The number of turns that each has had.
@@ -191,7 +208,7 @@ class _Turns:
         if self._total > _MAX_REPEATED:
             return np.fromiter((self._one() for _ in range(count)), np.intp, count)
         if self._repeated is None:
-            begin = _Turns([Fraction(weight) for weight in self._weights])
+            begin = _Turns([Fraction(weight) for weight in self.weights])
             self._repeated = np.fromiter((begin._one() for _ in range(self._total)), np.intp, self._total)
         places = (sum(self.counts) + np.arange(count)) % self._total
         turns = self._repeated[places]
@@ -202,7 +219,7 @@ class _Turns:
     def _one(self) -> int:
         total, margin, turn = self._total, self._margin, sum(self.counts) + 1
         best, best_left, best_weight = -1, 0, 1
-        for number, weight in enumerate(self._weights):
+        for number, weight in enumerate(self.weights):
             owed = (weight * turn - self.counts[number] * total) * margin
             # Of those that may have this turn, the one whose last chance comes first.
             left = total * (margin - 1) - owed
@@ -217,32 +234,32 @@ class _Rows:
 
     def __init__(self, name: str, loader: Loader) -> None:
         self.name = name
-        self._loader = loader
+        # A loader of its own, without end: workers share the steps of all epochs.
+        self._loader = copy(loader)
+        self._loader._epochs = None
         self._batches: Iterator[Batch] | None = None
         #: The batch whose rows are taken, the position before it, and the number of rows taken.
         self._batch: Batch | None = None
-        self._before: dict[str, Any] = {}
+        self._before = (0, 0)
         self._taken = 0
 
     def batch(self) -> Batch:
         """Returns the next batch."""
-        for _ in range(2):
-            if self._batches is None:
-                self._batches = iter(self._loader)
-            for batch in self._batches:
-                return batch
-            self._batches = None
-        _, _, worker, num_workers = self._loader._reader
-        raise UsageError(f"the loader {self.name!r} has no batch for worker {worker} of {num_workers}", hint="Use fewer workers.")
+        if self._batches is None:
+            self._batches = iter(self._loader)
+        return next(self._batches)
 
     def take(self, count: int) -> list[Batch]:
         """Returns the next rows, in parts."""
+        __tracebackhide__ = True
         parts = []
         while count > 0:
             if self._batch is None:
                 # A state that was loaded has the rows taken of its next batch.
-                self._before, self._batch = self._loader.state_dict(), self.batch()
+                self._before, self._batch = self._position(), self.batch()
             length = _length(self._batch)
+            if self._taken >= length:
+                raise UsageError(f"the state is {self._taken} rows into a batch of {self.name!r}, which has {length} here")
             end = min(self._taken + count, length)
             parts.append({name: _part(column, slice(self._taken, end)) for name, column in self._batch.items()})
             count -= end - self._taken
@@ -251,24 +268,57 @@ class _Rows:
                 self._batch, self._taken = None, 0
         return parts
 
+    def _position(self) -> tuple[int, int]:
+        return (self._loader._epoch, self._loader._step) if self._batch is None else self._before
+
+    def place(self) -> tuple[tuple[int, int], int]:
+        """Returns the position of the batch whose rows are taken, and their number."""
+        return self._position(), self._taken
+
+    def go_to(self, position: tuple[int, int], taken: int) -> None:
+        """Continues where `place` was called."""
+        self._loader._go_to(*position)
+        self._batches, self._batch, self._taken = None, None, taken
+
     def set_worker(self, worker: int, num_workers: int) -> None:
-        rank, world_size, *_ = self._loader._reader
+        __tracebackhide__ = True
+        rank, world_size, *now = self._loader._reader
+        if self._taken and now != [worker, num_workers]:
+            raise UsageError(f"the mix is within a batch of {self.name!r}", hint="Make a new Mix for the workers.")
+        place = self.place()
         self._loader._set_reader(rank, world_size, worker, num_workers)
-        self._batches = None
+        self.go_to(*place)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"loader": self._loader.state_dict() if self._batch is None else self._before, "taken": self._taken}
+        _, ranks, _, workers = self._loader._reader
+        position, taken = self.place()
+        return {"loader": self._loader._state_at(*position), "taken": taken, "ranks": ranks, "workers": workers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        self._loader.load_state_dict(state["loader"])
-        self._batches, self._batch, self._taken = None, None, _check_number("taken", state["taken"], 0)
+        try:
+            loader, taken, readers = state["loader"], state["taken"], (state["ranks"], state["workers"])
+            order = dict(loader["order"])
+        except (KeyError, TypeError, ValueError):
+            raise UsageError(f"not a state of a set: {state!r}") from None
+        taken = _check_number("taken", taken, 0)
+        _, ranks, _, workers = self._loader._reader
+        if taken:
+            # The rows that were taken are those of a batch of the same order and reader.
+            self._loader._compare_order(order)
+            if readers != (ranks, workers):
+                raise UsageError(
+                    f"the state is within a batch of {self.name!r} of {readers[0]} ranks with {readers[1]} workers, "
+                    f"here are {ranks} with {workers}",
+                    hint="Load it with as many ranks and workers, or mix whole batches: leave batch_size out.",
+                )
+        self._loader.load_state_dict(loader)
+        self._batches, self._batch, self._taken = None, None, taken
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy continues where this one is.
         loader = copy(self._loader)
-        if self._batch is not None:
-            loader.load_state_dict(self._before)
+        loader._go_to(*self._position())
         return {**self.__dict__, "_loader": loader, "_batches": None, "_batch": None}
 
 
@@ -290,16 +340,24 @@ def _joined(name: str, parts: list[Any]) -> Any:
         lengths = np.concatenate([part.lengths() for part in parts])
         return Ragged(_joined(name, [part.values for part in parts]), _splits(lengths))
     if isinstance(first, np.ndarray):
-        types = {(part.dtype, part.shape[1:]) if isinstance(part, np.ndarray) else None for part in parts}
-        if len(types) == 1:
-            return np.concatenate(parts)
-    kinds = sorted({_kind(part) for part in parts})
-    raise UsageError(f"the column {name!r} is {' and '.join(kinds)} in different sets", hint="Give the loaders a schema=.")
+        kinds = {_kind(part) for part in parts if len(part)}
+        if len(kinds) <= 1 and all(isinstance(part, np.ndarray) for part in parts):
+            return np.concatenate([part for part in parts if len(part)] or parts)
+        if all(isinstance(part, np.ndarray) and part.dtype == first.dtype for part in parts) and first.ndim > 1:
+            raise UsageError(
+                f"the column {name!r} is {' and '.join(sorted(kinds))}",
+                hint=f"Pass pad_to={{{name!r}: ...}} to the loaders, or leave out ragged=\"pad\".",
+            )
+    found = sorted({_kind(part) for part in parts})
+    raise UsageError(f"the column {name!r} is {' and '.join(found)} in different sets", hint="Give the loaders a schema=.")
 
 
 def _kind(part: Any) -> str:
     if isinstance(part, np.ndarray):
-        return f"an array of {part.dtype}{list(part.shape[1:]) if part.ndim > 1 else ''}"
+        # Texts and bytes are both objects.
+        value = next((value for value in part.flat if value is not None), None) if part.dtype == object else None
+        kind = part.dtype if value is None else type(value).__name__
+        return f"an array of {kind}{list(part.shape[1:]) if part.ndim > 1 else ''}"
     return "ragged" if isinstance(part, Ragged) else f"a dictionary of {sorted(part)}"
 
 

@@ -102,8 +102,9 @@ class TFRecordDataset(IterableDataset[Any]):
 
     def _endless(self, batches: Iterator[Batch], worker: Worker | None, begun: int) -> Iterator[Batch]:
         for batch in batches:
-            # After the last batch of an epoch, the position is in the next.
-            epoch = self._loader._epoch if self._loader._step else self._loader._epoch - 1
+            # The position is that after one more step of each worker, which may be in the next epoch.
+            is_in_next = self._loader._step < self._worker[1]
+            epoch = self._loader._epoch - 1 if is_in_next else self._loader._epoch
             if epoch > begun:
                 self._epochs.has_begun(worker, epoch)
                 begun = epoch
@@ -147,8 +148,9 @@ class TFRecordDataset(IterableDataset[Any]):
 class MixDataset(IterableDataset[Any]):
     """The batches of a `tfr_sql.Mix` as tensors, as those of `TFRecordDataset`, for `DataLoader(dataset, batch_size=None)`.
 
-    A mix has no end, so a loop takes as many batches as it needs. With `num_workers`, each worker of the `DataLoader` mixes
-    its own part of the batches of each set: the shares stay, the order is another one.
+    A mix has no end, so a loop takes as many batches as it needs, and the next loop continues. With `num_workers`, each
+    worker of the `DataLoader` mixes its own part of the batches of each set: the shares stay, the order is another one.
+    Only `persistent_workers=True` or `StatefulDataLoader` let a second loop continue then; without them it is refused.
 
     `state_dict` and `load_state_dict` are those of this process. With workers, use `torchdata.stateful_dataloader`, which
     calls them in each worker.
@@ -158,6 +160,8 @@ class MixDataset(IterableDataset[Any]):
         super().__init__()
         self._mix = mix
         self._worker = (0, 1)
+        self._loops = EpochCounter()
+        self._continues = False
 
     def _in_worker(self) -> Mix:
         """Returns the mix of this worker."""
@@ -169,7 +173,16 @@ class MixDataset(IterableDataset[Any]):
         return self._mix
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return map(_tensors, self._in_worker())
+        mix, worker = self._in_worker(), _worker()
+        if worker is not None:
+            loop, _ = self._loops.begin(worker, lambda loop: loop + 1)
+            if loop > 0 and not self._continues:
+                raise UsageError(
+                    "another loop with workers would begin the mix again",
+                    hint="Use persistent_workers=True, one loop, or StatefulDataLoader.",
+                )
+            self._continues = True
+        return map(_tensors, mix)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batch that was returned last, by this process."""
@@ -178,6 +191,7 @@ class MixDataset(IterableDataset[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where `state_dict` was called."""
         self._in_worker().load_state_dict(state)
+        self._continues = get_worker_info() is not None
 
 
 class _Tensors(Dict[str, Any]):

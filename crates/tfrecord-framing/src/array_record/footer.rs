@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::ops::Range;
 
-use super::chunk::{Chunk, Part};
+use super::chunk::{Chunk, MAX_CHUNK_LEN, Part};
 use super::records::{ChunkRecords, Codecs};
 use super::{
     BLOCK_LEN, ChunkEntry, ChunkHeader, ChunkKind, Defect, Error, FooterMetadata, Postscript, SIGNATURE,
@@ -14,6 +14,9 @@ use crate::append_record;
 
 /// Bytes that the frame of TFRecord adds to a record.
 const FRAME_LEN: u64 = crate::frame::OVERHEAD as u64;
+
+/// The most bytes of a footer in a file: a chunk, with the block headers in it and the padding after it.
+const MAX_LEN: u64 = MAX_CHUNK_LEN + MAX_CHUNK_LEN / 2048 + 2 * BLOCK_LEN;
 
 /// The index at the end of an ArrayRecord file: its chunks of records and their number, without reading them.
 ///
@@ -64,7 +67,7 @@ impl Footer {
             .map_err(|defect| Error::at(start, defect))?;
         let footer = Self::of_postscript(&mut records).map_err(|defect| Error::at(start, defect))?;
         match footer {
-            footer if footer < start && is_chunk_boundary(footer) => Ok(footer..start),
+            footer if footer < start && start - footer <= MAX_LEN && is_chunk_boundary(footer) => Ok(footer..start),
             found => Err(Error::at(start, Defect::FooterPosition { found, expected: start })),
         }
     }

@@ -135,7 +135,7 @@ impl ChunkReader {
     /// Ends the file: compares its chunks with its footer. If there is an error, appends the records that were kept.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         if std::mem::replace(&mut self.has_ended, true) {
-            return Ok(());
+            return self.first_error();
         }
         let ended = self.check_end();
         if self.is_intact && ended.is_ok() {

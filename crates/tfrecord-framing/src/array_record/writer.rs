@@ -16,7 +16,10 @@ use super::layout::{
 /// Bytes buffered before they are written.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// How Google's writer compresses unless it is told otherwise: the level, and the logarithm of the window.
+/// The most bytes that become a chunk, so that it is read again with all that compression may add: 4 GiB less 64 MiB.
+const LONGEST_CHUNK: u64 = (4 << 30) - (64 << 20);
+
+/// How Google's writer compresses by default: the level, and the logarithm of the window.
 const ZSTD: (i32, u32) = (3, 20);
 
 /// How the chunks of a file are compressed.
@@ -124,6 +127,7 @@ impl Encoder {
 
     /// Replaces `chunk` by the header and the data of a chunk.
     fn encode(&mut self, records: u64, sizes: &[u8], values: &[u8], chunk: &mut Vec<u8>) -> io::Result<ChunkHeader> {
+        check_len(sizes.len(), values.len())?;
         chunk.clear();
         chunk.extend_from_slice(&[0; CHUNK_HEADER_LEN]);
         match self.codec {
@@ -152,6 +156,17 @@ impl Encoder {
         chunk[..CHUNK_HEADER_LEN].copy_from_slice(&header.encode());
         Ok(header)
     }
+}
+
+/// Checks that a chunk of this length can be read, whatever compression makes of it.
+fn check_len(sizes: usize, values: usize) -> io::Result<()> {
+    let len = (sizes as u64).saturating_add(values as u64);
+    if len <= LONGEST_CHUNK {
+        return Ok(());
+    }
+    let reason =
+        format!("a chunk of {len} bytes, expected at most {LONGEST_CHUNK}: records of this length need smaller groups");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
 fn compressor() -> io::Result<Compressor<'static>> {
@@ -281,17 +296,22 @@ impl<W: Write> ArrayRecordWriter<W> {
             self.note_chunk(&header);
             return self.put(&header);
         }
+        check_len(self.group.sizes.len(), self.group.values.len().saturating_add(record.len()))?;
         self.group.push(record);
         if self.group.records == u64::from(self.options.group_size.get()) { self.end_group() } else { Ok(()) }
     }
 
-    /// Writes a chunk that was encoded elsewhere, of as many records as a [group](ChunkOptions::group_size) has. Records
-    /// of a chunk that is not full come before it, in a shorter one: see [`is_at_chunk`](Self::is_at_chunk).
+    /// Writes a chunk that was encoded elsewhere, of as many records as a [group](ChunkOptions::group_size) has.
     ///
     /// # Errors
-    /// As [`write_record`](Self::write_record).
+    /// As [`write_record`](Self::write_record). Also if the chunk has another number of records, or does not begin where a
+    /// chunk [does](Self::is_at_chunk): readers compute the chunk of a record from its number.
     pub fn write_chunk(&mut self, chunk: EncodedChunk) -> io::Result<()> {
-        self.end_group()?;
+        if !self.is_at_chunk() || chunk.header.records != u64::from(self.options.group_size.get()) {
+            let reason =
+                format!("a chunk of {} records within others of {}", chunk.header.records, self.options.group_size);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         self.note_chunk(&chunk.header);
         self.chunk = chunk.bytes;
         self.put(&chunk.header)

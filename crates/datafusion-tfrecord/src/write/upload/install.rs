@@ -7,7 +7,8 @@
 //!
 //! Such a store cannot exchange two directories. If a run is killed between the two renames, the new set is complete and only
 //! its name is missing: the next run that writes there [renames](UploadTarget::mend) it. That is the very request which the run
-//! would have sent, so it does no harm to a run that lives: that run finds its set at the target.
+//! would have sent, so it does no harm to a run that lives: that run finds its set at the target. If rows were appended before the
+//! target was renamed, the old set gets its name back, as the run would have done it.
 
 use chrono::{DateTime, Utc};
 use datafusion_common::{DataFusionError, Result};
@@ -22,6 +23,12 @@ use crate::error::shards_error;
 
 /// Number of times that a target is inspected again because another run has changed it.
 const TRIES: usize = 5;
+
+/// A target without a set that is to be removed, in the directory of the run that does it.
+const VACATED_NAME: &str = ".tfr.vacated";
+
+/// The manifest of the set that a run is to replace, in the directory of the run.
+const BEFORE_NAME: &str = "before.json";
 
 /// A directory of a run beside the target.
 struct RunDirectory {
@@ -91,10 +98,22 @@ impl UploadTarget {
         path(&format!("{parent}/{name}"))
     }
 
-    /// Makes the directory beside the target. So who must not write there is told before anything is computed.
+    /// Makes the directory beside the target. Fails before anything is computed if the user must not write there.
     pub(super) async fn make_staging(&self) -> Result<()> {
         let Some(store) = self.directories.as_deref().filter(|_| self.is_staged()) else { return Ok(()) };
         Ok(store.make_directory(&self.prefix).await.map_err(|error| self.error("make", &self.prefix, error))?)
+    }
+
+    /// Records the set that a run is to replace.
+    pub(super) async fn record_before(&self, run: &RunId, before: &Manifest) -> Result<()> {
+        let json = before.to_json().map_err(shards_error)?;
+        self.shared(run)?.put_file(BEFORE_NAME, json).await
+    }
+
+    /// Returns the set that a run is to replace, as it has recorded it.
+    pub(super) async fn recorded_before(&self, run: &RunId) -> Result<Option<Manifest>> {
+        let Some(json) = self.shared(run)?.read_file(BEFORE_NAME).await? else { return Ok(None) };
+        Ok(Some(Manifest::from_json(&json, &self.out().join(BEFORE_NAME)).map_err(shards_error)?))
     }
 
     /// Returns the directories of runs beside the target, with their names.
@@ -130,8 +149,18 @@ impl UploadTarget {
             if !run.is_replaced(&name) || self.found(store, &success).await? != Some(Found::File) {
                 continue;
             }
-            if there.is_some() && !self.vacate(store).await? {
+            if there.is_some() && !self.vacate(store, &run.staging).await? {
                 return Ok(());
+            }
+            let replaced = self.beside(&name);
+            let moved = self.at(replaced.clone()).manifest().await?.map(|stored| stored.manifest);
+            if has_grown(self.recorded_before(&run.run).await?.as_ref(), moved.as_ref()) {
+                match store.rename_directory(&replaced, target).await {
+                    Ok(()) | Err(object_store::Error::NotFound { .. } | object_store::Error::AlreadyExists { .. }) => {
+                        return Ok(());
+                    }
+                    Err(error) => return Err(self.error("publish", &replaced, error).into()),
+                }
             }
             match store.rename_directory(&set, target).await {
                 Ok(()) => {
@@ -161,6 +190,10 @@ impl UploadTarget {
         let failed = |error| DataFusionError::from(self.error("publish", target, error));
         for _ in 0..TRIES {
             self.mend().await?;
+            // An earlier request of this run, another process that ends it, or a run that mends has done it.
+            if self.is_of(run).await {
+                return Ok(());
+            }
             let now =
                 if mode == SaveMode::Overwrite { self.manifest().await?.map(|stored| stored.manifest) } else { None };
             if mode == SaveMode::Overwrite {
@@ -168,6 +201,9 @@ impl UploadTarget {
                     return Err(self.superseded().into());
                 }
                 self.inspect(mode).await?;
+                if let Some(now) = &now {
+                    self.record_before(run, now).await?;
+                }
             }
             let is_there = self.found(store, target).await?.is_some();
             if is_there {
@@ -188,20 +224,30 @@ impl UploadTarget {
             }
             let error = match store.rename_directory(target, &replaced).await {
                 Ok(()) => {
-                    match self.at(replaced.clone()).manifest().await {
+                    let moved = self.at(replaced.clone());
+                    match moved.manifest().await {
+                        // Another process has ended this run meanwhile: its set is moved back.
+                        Ok(Some(moved)) if moved.manifest.last_run() == run.as_str() => {
+                            let back = store.rename_directory(&replaced, target).await;
+                            return back.map_err(|error| Uninstalled { error: failed(error), keeps: true });
+                        }
                         // Rows were appended since it was inspected.
                         Ok(moved) if has_grown(now.as_ref(), moved.as_ref().map(|stored| &stored.manifest)) => {
                             self.superseded()
                         }
-                        Ok(_) => match self.put_in_place(store, &set, run).await {
-                            Ok(()) => return Ok(()),
-                            Err(object_store::Error::AlreadyExists { .. })
-                                if matches!(self.vacate(store).await, Ok(true))
-                                    && self.put_in_place(store, &set, run).await.is_ok() =>
-                            {
-                                return Ok(());
-                            }
-                            Err(error) => failed(error),
+                        // Files of others may have come since, too.
+                        Ok(_) => match moved.inspect(mode).await.map(|_| ()) {
+                            Err(error) => error,
+                            Ok(()) => match self.put_in_place(store, &set, run).await {
+                                Ok(()) => return Ok(()),
+                                Err(object_store::Error::AlreadyExists { .. })
+                                    if matches!(self.vacate(store, &names.staging).await, Ok(true))
+                                        && self.put_in_place(store, &set, run).await.is_ok() =>
+                                {
+                                    return Ok(());
+                                }
+                                Err(error) => failed(error),
+                            },
                         },
                         Err(error) => error,
                     }
@@ -228,13 +274,22 @@ impl UploadTarget {
     }
 
     /// Removes a target without files of sets or of others. A run that was adding to the set when it was moved aside may have made
-    /// it. Returns whether it is gone.
-    async fn vacate(&self, store: &dyn DirectoryStore) -> Result<bool> {
+    /// it. It is moved into `staging` first, so that what is removed is what was inspected. Returns whether it is gone.
+    async fn vacate(&self, store: &dyn DirectoryStore, staging: &str) -> Result<bool> {
         if !matches!(self.inspect(SaveMode::Error).await, Ok(Occupant::Vacant)) {
             return Ok(false);
         }
-        let target = self.location.key();
-        store.remove_directory(target).await.map_err(|error| self.error("remove", target, error))?;
+        let (target, aside) = (self.location.key(), self.beside(&format!("{staging}/{VACATED_NAME}")));
+        match store.rename_directory(target, &aside).await {
+            Ok(()) => {}
+            Err(object_store::Error::NotFound { .. }) => return Ok(self.found(store, target).await?.is_none()),
+            Err(error) => return Err(self.error("move", target, error).into()),
+        }
+        if !matches!(self.at(aside.clone()).inspect(SaveMode::Error).await, Ok(Occupant::Vacant)) {
+            store.rename_directory(&aside, target).await.map_err(|error| self.error("publish", &aside, error))?;
+            return Ok(false);
+        }
+        store.remove_directory(&aside).await.map_err(|error| self.error("remove", &aside, error))?;
         Ok(true)
     }
 
@@ -280,9 +335,11 @@ impl UploadTarget {
         }
     }
 
-    /// As [`clear`](Self::clear), of a run that has replaced nothing.
+    /// As [`clear`](Self::clear), of a run that has replaced nothing. If it has, the next run needs what is there.
     pub(super) async fn clear_staging(&self, run: &RunId) {
-        if let (Some(store), Ok(names)) = (self.directories.as_deref(), self.names(run)) {
+        if let (Some(store), Ok(names)) = (self.directories.as_deref(), self.names(run))
+            && matches!(store.found(&self.beside(&names.replaced)).await, Ok(None))
+        {
             self.remove_directory(store, &names.staging).await;
         }
     }
@@ -342,7 +399,7 @@ fn path(text: &str) -> Path {
     Path::parse(text).unwrap_or_else(|_| Path::from(text))
 }
 
-/// Whether rows were appended to a set. Who asked to replace it did not know of them.
+/// Whether rows were appended to a set since it was to be replaced.
 fn has_grown(before: Option<&Manifest>, now: Option<&Manifest>) -> bool {
     before.zip(now).is_some_and(|(before, now)| before.run == now.run && before.appended.len() < now.appended.len())
 }

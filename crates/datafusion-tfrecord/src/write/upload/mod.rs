@@ -133,6 +133,9 @@ impl UploadSet {
         let run = RunId::new();
         let place = if current.is_none() { place.staged(&run)? } else { place };
         place.make_staging().await?;
+        if let Some(before) = &before {
+            place.record_before(&run, &before.manifest).await?;
+        }
         // Old and new files exist next to each other for a while, unless they are in two directories.
         let identity = (run, !is_vacant && !place.is_staged(), current);
         let suffix = suffix(identity.2.as_ref(), options)?;
@@ -219,7 +222,13 @@ impl UploadSet {
         let identity = (at.run.clone(), at.own_names, current);
         let (objects, reported) = (Mutex::new(vec![begun]), AtomicBool::new(false));
         let attempt = UploadAttempt { control, id, created, objects, reported };
-        Ok(Arc::new(Self::new(place, identity, suffix, Some(attempt), options, context, running)))
+        let before = match created {
+            Some(_) if place.is_staged() => place.recorded_before(&at.run).await?,
+            _ => None,
+        };
+        let mut set = Self::new(place, identity, suffix, Some(attempt), options, context, running);
+        set.before = before;
+        Ok(Arc::new(set))
     }
 
     /// Completes the attempt by its report. From then on, its uploads are left to the process that publishes the set.
@@ -330,6 +339,9 @@ impl UploadSet {
     /// Renames the set, which is complete beside the target.
     async fn install(&self) -> Result<()> {
         let target = self.place.unstaged();
+        if target.is_of(&self.run).await {
+            return Ok(());
+        }
         // Of attempts of tasks that do not count.
         self.place.remove_unfinished().await?;
         // Lengths too.
