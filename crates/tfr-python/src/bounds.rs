@@ -40,8 +40,9 @@ impl Bounds {
                 return Err(other_number(shard, footer.records()));
             }
             let records = footer.chunks.iter().map(|chunk| chunk.records);
-            let before =
-                records.scan(0, |next, records| Some(std::mem::replace(next, next.saturating_add(records)))).collect();
+            let before = records
+                .scan(0_u64, |next, records| Some(std::mem::replace(next, next.saturating_add(records))))
+                .collect();
             return Ok(Self::Chunks(footer, before));
         }
         if !container.is_plain() {

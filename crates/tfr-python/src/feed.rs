@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::dataset::Segment;
 use crate::error::Result;
 use crate::order::{Shuffle, Turns, Window};
-use crate::produce::Plan;
+use crate::plan::Plan;
 use crate::segment::SegmentReader;
 
 /// Most ranges of records in a piece.

@@ -11,6 +11,7 @@ mod feed;
 mod framing;
 mod loader;
 mod order;
+mod plan;
 mod produce;
 mod records;
 mod segment;

@@ -1,4 +1,4 @@
-//! [`Plan`]: decodes records on threads, and makes batches of them in order.
+//! [`Plan::produce`]: decodes records on threads, and makes batches of them in order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 
-use crate::dataset::DataSet;
 use crate::error::{Failure, Result};
 use crate::feed::{Feed, Piece};
-use crate::order::{Order, Turns};
-use crate::segment::{Decoding, SegmentReader};
+use crate::order::Turns;
+use crate::plan::Plan;
+use crate::segment::SegmentReader;
 use crate::values::{Values, columns_of};
 
 /// Decoded batches of a piece that wait for their turn.
@@ -23,18 +23,6 @@ const WAITING: usize = 16;
 /// Bytes read at once. Many lanes are read in smaller blocks.
 const BLOCK_LEN: usize = 1 << 20;
 const BLOCK_LEN_OF_LANE: usize = 256 << 10;
-
-/// The batches of a reader.
-#[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) data: Arc<DataSet>,
-    pub(crate) decoding: Decoding,
-    pub(crate) order: Order,
-    /// Which of the rank's steps this reader has.
-    pub(crate) worker: u64,
-    pub(crate) workers: u64,
-    pub(crate) threads: usize,
-}
 
 /// A batch, and the position after it.
 #[derive(Debug)]

@@ -103,7 +103,7 @@ fn describe_matches_protobuf_on_the_corpus() {
             _ => assert!(matches!(described.code, Some(0 | 1)), "{}: {}", entry.path, described.stderr),
         }
     }
-    assert!(compared >= 38 && refused >= 17, "{compared} compared, {refused} refused");
+    assert!(compared >= 38 && refused >= 16, "{compared} compared, {refused} refused");
 }
 
 /// Files of others are described where they lie, and nothing of theirs is touched.

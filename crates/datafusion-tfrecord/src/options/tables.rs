@@ -69,7 +69,7 @@ pub static WRITING: [Writing; 19] = [
         };
         Ok(())
     })
-    .help("compress shards: `none`, `gzip` or `zlib`; with `array_record` `none` or `zstd`", "`none`"),
+    .help("compress shards: `none`, `gzip`, `zlib`; ArrayRecord: `zstd`", "`none`"),
     Writing::new("level", "LEVEL", |write, value| {
         let level = value.trim().parse::<u32>().ok().and_then(|level| Level::try_from(level).ok());
         write.level = level.ok_or("a number from 0 to 9")?;

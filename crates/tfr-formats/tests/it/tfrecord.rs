@@ -125,7 +125,11 @@ async fn tfrecord_options_control_reading() -> Result<()> {
     }
     write(dir.path(), &[("g.csv", b"a\n1\n")])?;
     let error = read(&format!("{},infer_files=3", dir.path().join("g.csv").display())).await.expect_err("not TFRecord");
-    assert!(chain(&error).contains("option \"infer_files\" is for TFRecord, but this is CSV"), "{}", chain(&error));
+    assert!(
+        chain(&error).contains("option \"infer_files\" is for TFRecord and ArrayRecord, but this is CSV"),
+        "{}",
+        chain(&error)
+    );
     Ok(())
 }
 

@@ -94,7 +94,7 @@ class WriteOptions(TypedDict, total=False):
     add_columns: bool | None
     #: Open only this path or URL, and what is below it; repeatable
     allow: Values | None
-    #: Compress shards: none, gzip or zlib [default: none]
+    #: Compress shards: none, gzip, zlib; ArrayRecord: zstd [default: none]
     compression: Values | None
     #: Also write sidecar files: tfds, tfmd, parse-fn, stats, index
     emit: Values | None
@@ -261,7 +261,7 @@ RESHARD: dict[str, str] = {
 class ReshardOptions(TypedDict, total=False):
     #: Open only this path or URL, and what is below it; repeatable
     allow: Values | None
-    #: Compress shards: none, gzip or zlib [default: none]
+    #: Compress shards: none, gzip, zlib; ArrayRecord: zstd [default: none]
     compression: Values | None
     #: With array_record, put N records into a chunk, which is read as a whole [default: 1]
     group_size: Values | None
@@ -309,7 +309,7 @@ SALVAGE: dict[str, str] = {
 class SalvageOptions(TypedDict, total=False):
     #: Open only this path or URL, and what is below it; repeatable
     allow: Values | None
-    #: Compress shards: none, gzip or zlib [default: none]
+    #: Compress shards: none, gzip, zlib; ArrayRecord: zstd [default: none]
     compression: Values | None
     #: With array_record, put N records into a chunk, which is read as a whole [default: 1]
     group_size: Values | None

@@ -188,7 +188,7 @@ fn out_option_rejects_targets_that_would_show_partial_sets() {
     -- stderr
     error: cannot write to https://host/shards: readers would see shards before the set is complete
 
-    hint: write to S3, Google Cloud Storage, Azure or a local directory, and copy the directory as a whole
+    hint: write to S3, Google Cloud Storage, Azure, HDFS or a local directory, and copy the directory as a whole
     "##);
     assert_prints!(bench.tell(&[QUERY, "--out", "file://shards"]), @r##"
     exit 2

@@ -246,6 +246,14 @@ impl UploadTarget {
                                 {
                                     return Ok(());
                                 }
+                                // Another run has put its set there meanwhile: both have replaced the old set, and
+                                // the later one wins.
+                                Err(object_store::Error::AlreadyExists { .. })
+                                    if matches!(self.manifest().await, Ok(Some(_))) =>
+                                {
+                                    self.remove_directory(store, &names.replaced).await;
+                                    continue;
+                                }
                                 Err(error) => failed(error),
                             },
                         },
