@@ -1,4 +1,5 @@
 //! ArrayRecord files that array_record 0.8.6 wrote (`tests/data/array_record/make.py`), intact and damaged.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::collections::HashSet;
 use std::fs;
@@ -189,7 +190,7 @@ fn damage_loses_the_chunks_that_it_is_in() {
             let mut file = file.clone();
             file[add_block_headers(chunk.position, offset) as usize] ^= 0x10;
             let (found, damage) = scan(&file, 10_000);
-            assert!(found.len() + 1 <= records.len() && records.len() - found.len() <= lost_at_most, "{at}");
+            assert!(found.len() < records.len() && records.len() - found.len() <= lost_at_most, "{at}");
             let kept: Vec<_> = records.iter().filter(|record| found.contains(record)).cloned().collect();
             assert!(kept == found || records.iter().filter(|record| record.is_empty()).count() > 1, "{at}");
             let DamageKind::ArrayRecord { reason } = &damage[0].kind else { panic!("{damage:?}") };

@@ -57,7 +57,7 @@ impl Footer {
         };
         let part = Part::new(last_block, start);
         // Any other chunk begins before the block, or the file was truncated there.
-        if !part.block_header(start).transpose()?.is_some_and(|header| header.previous == 0) {
+        if part.block_header(start).transpose()?.is_none_or(|header| header.previous != 0) {
             return Err(Error::at(file_len, Defect::NoPostscript));
         }
         let chunk = whole_chunk(&part, start)?;
@@ -167,7 +167,7 @@ impl Footer {
 
 /// Whether records are those of a footer, as far as that follows from each of them.
 pub(super) fn is_footer(mut records: ChunkRecords<'_>) -> bool {
-    if !records.next_record().is_some_and(|first| FooterMetadata::decode(first).is_ok()) {
+    if records.next_record().is_none_or(|first| FooterMetadata::decode(first).is_err()) {
         return false;
     }
     while let Some(record) = records.next_record() {
