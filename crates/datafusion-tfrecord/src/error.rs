@@ -333,7 +333,7 @@ pub enum ErrorKind {
     #[error("damaged records cannot be skipped where doubtful input is refused")]
     SkipsDamagedStrictly,
     /// A file has the name of a compressed one, and is empty.
-    #[error("{file}: expected a compressed file, found an empty one")]
+    #[error("{file}: expected a compressed file or one of ArrayRecord, found an empty one")]
     EmptyCompressed {
         /// The file.
         file: String,

@@ -192,7 +192,7 @@ fn compressed_file_name_requires_compressed_content() {
     }
     fs::write(scratch.join("x.tfrecord.gz"), b"").unwrap();
     let refused = count(&scratch, "x.tfrecord.gz").exits_with(1);
-    assert!(refused.stderr.contains("expected a compressed file, found an empty one"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expected a compressed file or one of ArrayRecord, found an empty one"), "{}", refused.stderr);
     // One byte is not enough for the compression to be detected.
     for name in ["1.tfrecord.gz", "1.tfrecord.zlib", "1.jsonl.gz", "1.hive.gz", "1.libsvm.bz2", "1.tsv.xz"] {
         fs::write(scratch.join(name), b"\x1f").unwrap();
@@ -246,7 +246,7 @@ fn an_empty_shard_with_the_name_of_a_compressed_one_is_refused_by_all() {
     for arguments in READERS {
         let refused = run(&mut command(&scratch, arguments)).exits_with(1);
         let said = format!("{}{}", refused.stdout, refused.stderr);
-        let expected = "b.tfrecord.gz: expected a compressed file, found an empty one";
+        let expected = "b.tfrecord.gz: expected a compressed file or one of ArrayRecord, found an empty one";
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
     // The manifest of a set says which files are read.

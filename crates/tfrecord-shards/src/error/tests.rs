@@ -122,7 +122,7 @@ fn error_display_names_path_and_problem() {
     cannot publish: shards still being written: 1
     write partition 3 has two shards numbered 4
     00003-00004.staged: expected 4096 bytes, found 4000
-    data/a.tfrecord.gz: expected a compressed file, found an empty one
+    data/a.tfrecord.gz: expected a compressed file or one of ArrayRecord, found an empty one
     data/shards/_manifest.json: there is no manifest
     data/shards/_manifest.json: not a valid manifest
     data/shards/_manifest.json: expected format version 1.x, found 2.1
