@@ -283,5 +283,5 @@ def test_an_empty_file_with_the_name_of_a_compressed_one_is_refused(tmp_path: Pa
     (tmp_path / "a.tfrecord").write_bytes(frame(example(id=[1])))
     (tmp_path / "b.tfrecord.gz").write_bytes(b"")
     for read in [lambda: Loader(tmp_path, batch_size=1), lambda: list(scan_records(tmp_path))]:
-        with pytest.raises(DataError, match="b.tfrecord.gz: expected a compressed file, found an empty one"):
+        with pytest.raises(DataError, match="b.tfrecord.gz: expected a compressed file or one of ArrayRecord, found an empty one"):
             read()

@@ -67,6 +67,8 @@ def test_examples(line: int, code: str, tmp_path: Path, monkeypatch: pytest.Monk
     pq.write_table(pa.table({"user_id": range(1000), "name": ["a"] * 1000}), "names.parquet")
     if ".write(" not in code and "write_tfrecord(" not in code:
         tfr.write_tfrecord(table, "shards/", shards=2, map={"price": "string"})
+        for path in re.findall(r'Loader\("(\w+/)"', code):
+            tfr.write_tfrecord(table, path, map={"price": "string"}, mode="ignore")
         names: dict[str, Any] = {"loader": tfr.Loader("shards/", batch_size=256)}
     else:
         names = {}

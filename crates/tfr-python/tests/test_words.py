@@ -45,7 +45,7 @@ def test_options_become_arguments(text: str, expected: str) -> None:
 
 def test_the_values_of_options_are_known() -> None:
     source = Path(str(options.__file__)).read_text()
-    listed = re.findall(r"#: .*?: ([a-z-]+(?:, [a-z-]+)*(?:,? or [a-z-]+)?)(?:, …)?(?: \[|\n)", source)
+    listed = re.findall(r"#: .*?: ([a-z-]+(?:, [a-z-]+)*(?:,? or [a-z-]+)?)(?:, …)?(?: \[|\n|;)", source)
     words = {word for choices in listed for word in re.split(", | or ", choices) if " or " in choices or "," in choices}
     assert {"overwrite", "gzip", "mask", "sequence-example", "tfds"} <= words
     # Some of them are not values of options of a function that writes.
