@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// Asks for one replica less, if there are several. The client does not leave out a datanode that it cannot reach, and the
-    /// namenode names it for the next block, too, until it knows: of fewer datanodes, it may not be one.
+    /// namenode names it for the next block, too, until it has detected that: of fewer datanodes, it may not be one.
     async fn ask_for_fewer(&self, replicas: &mut Replicas, is_set: bool) {
         let found = self.status().await.ok().and_then(|status| status.replication);
         let Some(found @ 2..) = found else { return };
