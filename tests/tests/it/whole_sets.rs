@@ -192,7 +192,11 @@ fn compressed_file_name_requires_compressed_content() {
     }
     fs::write(scratch.join("x.tfrecord.gz"), b"").unwrap();
     let refused = count(&scratch, "x.tfrecord.gz").exits_with(1);
-    assert!(refused.stderr.contains("expected a compressed file or one of ArrayRecord, found an empty one"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("expected a compressed file or one of ArrayRecord, found an empty one"),
+        "{}",
+        refused.stderr
+    );
     // One byte is not enough for the compression to be detected.
     for name in ["1.tfrecord.gz", "1.tfrecord.zlib", "1.jsonl.gz", "1.hive.gz", "1.libsvm.bz2", "1.tsv.xz"] {
         fs::write(scratch.join(name), b"\x1f").unwrap();
