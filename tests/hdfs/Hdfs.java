@@ -6,6 +6,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.Map;
@@ -22,8 +23,8 @@ import org.apache.hadoop.hdfs.protocol.HdfsConstants;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 
 /**
- * A small HDFS on this machine: a namenode and two datanodes. The argument is a directory for its files. It prints the
- * URL of the namenode, then answers each line of tab-separated words on standard input with a line. It ends with its
+ * A small HDFS on this machine: a namenode and two datanodes. The arguments are a directory for its files and settings
+ * of Hadoop (`name=value`). It prints the URL of the namenode, then answers each line of tab-separated words on standard input with a line. It ends with its
  * standard input.
  */
 public class Hdfs {
@@ -43,6 +44,10 @@ public class Hdfs {
     // A datanode that is away is known after 12 s.
     conf.setInt("dfs.namenode.heartbeat.recheck-interval", 1000);
     conf.setLong("dfs.blocksize", 1 << 20);
+    for (String setting : Arrays.copyOfRange(args, 1, args.length)) {
+      String[] parts = setting.split("=", 2);
+      conf.set(parts[0], parts[1]);
+    }
     cluster = new MiniDFSCluster.Builder(conf).numDataNodes(2).format(true).build();
     cluster.waitActive();
     out.println(cluster.getURI());
@@ -114,6 +119,16 @@ public class Hdfs {
         LocatedBlock block = files().getClient().getLocatedBlocks(words[1], 0, 1).get(0);
         File file = cluster.getBlockFile(0, block.getBlock());
         return file.getPath();
+      }
+      case "replicas": { // the lengths of the replicas of each block, as the datanodes have them
+        StringBuilder lengths = new StringBuilder();
+        for (LocatedBlock block : files().getClient().getLocatedBlocks(words[1], 0).getLocatedBlocks()) {
+          for (File file : cluster.getAllBlockFiles(block.getBlock())) {
+            lengths.append(file.length()).append(' ');
+          }
+          lengths.append('\t');
+        }
+        return lengths.toString();
       }
       case "stop-datanode":
         stopped = cluster.stopDataNode(0);

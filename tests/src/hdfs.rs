@@ -23,6 +23,14 @@ impl HdfsCluster {
     /// # Errors
     /// `HDFS_JARS` is not set, or there is no Java.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    /// The same with settings of Hadoop, as `name=value`.
+    ///
+    /// # Errors
+    /// `HDFS_JARS` is not set, or there is no Java.
+    pub fn start_with(settings: &[&str]) -> Result<Self, String> {
         let jars = std::env::var_os("HDFS_JARS").ok_or("HDFS_JARS is not set: see tests/hdfs/run")?;
         let directory = tempfile::tempdir().unwrap();
         let log = fs::File::create(directory.path().join("log")).unwrap();
@@ -30,7 +38,7 @@ impl HdfsCluster {
         command
             .args(["-Xmx700m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"])
             .arg(Path::new(&jars).join("*"));
-        command.arg(repository().join("tests/hdfs/Hdfs.java")).arg(directory.path().join("files"));
+        command.arg(repository().join("tests/hdfs/Hdfs.java")).arg(directory.path().join("files")).args(settings);
         command.current_dir(directory.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().map_err(|error| format!("no java: {error}"))?;
         let (commands, answers) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));

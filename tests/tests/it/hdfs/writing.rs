@@ -90,6 +90,26 @@ fn hdfs_set_is_written_whole_or_not_at_all() {
     }
 }
 
+/// The namenode hears of a replica after a second. A file that is closed and opened again before that is written to some of
+/// its datanodes only.
+#[test]
+fn hdfs_replicas_are_all_whole_if_the_namenode_hears_of_them_late() {
+    let late = ["dfs.blocksize=134217728", "dfs.blockreport.incremental.intervalMsec=1000"];
+    let mut hdfs = match HdfsCluster::start_with(&late) {
+        Ok(hdfs) => hdfs,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let many = Table::new(MANY);
+    let out = hdfs.file("/late");
+    run(write(&many, &out).args(["--shards", "1"])).success();
+    assert_eq!(rows(&out), MANY);
+    let shard = "/late/part-00000-of-00001.tfrecord";
+    let version = hdfs.ask(&["version", shard]);
+    let len = u64::from_str_radix(version.split('-').nth(1).unwrap(), 16).unwrap();
+    assert!(len > 2 * (8 << 20), "{len} bytes are not several parts");
+    assert_eq!(hdfs.ask(&["replicas", shard]), format!("{len} {len} "));
+}
+
 /// Hadoop's own client reads the same bytes as are in a local set.
 fn same_files(hdfs: &mut HdfsCluster, many: &Table, some: &Table) {
     for (table, rows_of, shards) in [(some, SOME, "3"), (many, MANY, "1"), (many, MANY, "7")] {

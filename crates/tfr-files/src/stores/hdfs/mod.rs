@@ -36,7 +36,7 @@ use self::fault::Fault;
 use self::file::{OpenFile, meta_of};
 use self::mounts::{Mount, Mounts};
 use self::namespace::Namespace;
-use self::uploads::Sent;
+use self::uploads::Upload;
 use super::cloud::Built;
 use super::connection::Patience;
 use super::environment::Environment;
@@ -56,7 +56,7 @@ pub(super) struct Hdfs {
     /// The files that were opened last, with their locations.
     open: Mutex<VecDeque<(Path, Arc<OpenFile>)>>,
     /// The uploads of this process, by their ids.
-    uploads: Mutex<HashMap<MultipartId, Arc<Sent>>>,
+    uploads: Mutex<HashMap<MultipartId, Arc<Upload>>>,
 }
 
 /// Creates the file system of an `hdfs` or `viewfs` URL.

@@ -5,20 +5,26 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use hdfs_native::client::FileStatus;
+use hdfs_native::file::FileWriter;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectMeta, PutMode, PutPayload, PutResult, Result};
 use tfrecord_shards::RunId;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::Hdfs;
 use super::fault::Fault;
 use super::file::directory_meta;
-use super::write::unfinished;
+use super::write::{After, unfinished};
 use crate::stores::directories::{DirectoryStore, Found};
 
-/// How much of an upload this process has sent: the number of parts, and of their bytes. `None` after a failure.
-pub(super) type Sent = watch::Sender<Option<(usize, u64)>>;
+/// A file that this process sends in parts.
+pub(super) struct Upload {
+    /// How much is sent: the number of parts, and of their bytes. `None` after a failure.
+    sent: watch::Sender<Option<(usize, u64)>>,
+    /// The file, while it is open.
+    writer: Mutex<Option<FileWriter>>,
+}
 
 fn put_result() -> PutResult {
     PutResult { e_tag: None, version: None }
@@ -34,7 +40,7 @@ impl Hdfs {
             from.parent().make_directory().await?;
         }
         let put = async {
-            from.write_from(0, &bytes_of(payload)).await?;
+            from.write(&bytes_of(payload)).await?;
             match mode {
                 PutMode::Create => from.rename(&to, false).await,
                 PutMode::Overwrite => from.rename(&to, true).await,
@@ -51,8 +57,9 @@ impl Hdfs {
         put.map(|()| put_result())
     }
 
-    fn sent(&self, id: &MultipartId) -> Option<Arc<Sent>> {
-        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    fn upload(&self, id: &MultipartId) -> Result<Arc<Upload>, Fault> {
+        let uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
+        uploads.get(id).cloned().ok_or_else(unknown)
     }
 
     fn forget(&self, id: &MultipartId) {
@@ -61,13 +68,15 @@ impl Hdfs {
 
     /// Sends a part once those before it are sent.
     async fn send_part(&self, path: &Path, id: &MultipartId, index: usize, data: PutPayload) -> Result<u64, Fault> {
-        let unknown = || Fault::Failed("the upload was begun elsewhere, or has failed".to_owned());
-        let sent = self.sent(id).ok_or_else(unknown)?;
+        let upload = self.upload(id)?;
+        let sent = &upload.sent;
         let turn = |sent: &Option<(usize, u64)>| sent.is_none_or(|(parts, _)| parts >= index);
         let start = sent.subscribe().wait_for(turn).await.ok().and_then(|sent| *sent);
         let (_, start) = start.filter(|(parts, _)| *parts == index).ok_or_else(unknown)?;
         let content = bytes_of(data);
-        let written = self.mounts.place(&unfinished(path, id))?.write_from(start, &content).await;
+        let mut writer = upload.writer.lock().await;
+        let place = self.mounts.place(&unfinished(path, id))?;
+        let written = place.write_from(start, &content, &mut writer, After::StayOpen).await;
         let len = content.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
         sent.send_replace(written.is_ok().then_some((index + 1, start + len)));
         written.map(|()| len)
@@ -77,8 +86,12 @@ impl Hdfs {
         let lengths = parts.iter().map(|part| part.content_id.parse::<u64>());
         let expected = lengths.sum::<Result<u64, _>>().map_err(|_| Fault::Failed("an unknown part".to_owned()))?;
         let (from, to) = (self.mounts.place(&unfinished(path, id))?, self.mounts.place(path)?);
-        if parts.is_empty() {
-            from.write_from(0, &[]).await?;
+        let mut writer = match self.upload(id) {
+            Ok(upload) => upload.writer.lock().await.take(),
+            Err(_) => None,
+        };
+        if parts.is_empty() || writer.is_some() {
+            from.write_from(expected, &[], &mut writer, After::Close).await?;
         }
         let found = from.status().await?.length as u64;
         if found != expected {
@@ -86,6 +99,10 @@ impl Hdfs {
         }
         from.rename(&to, true).await
     }
+}
+
+fn unknown() -> Fault {
+    Fault::Failed("the upload was begun elsewhere, or has failed".to_owned())
 }
 
 fn bytes_of(payload: PutPayload) -> Vec<Bytes> {
@@ -98,8 +115,8 @@ impl MultipartStore for Hdfs {
         let place = self.mounts.place(path).map_err(|fault| fault.at(path.as_ref()))?;
         place.parent().make_directory().await.map_err(|fault| fault.at(path.as_ref()))?;
         let id = RunId::new().to_string();
-        let sent = Arc::new(watch::Sender::new(Some((0, 0))));
-        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sent);
+        let upload = Arc::new(Upload { sent: watch::Sender::new(Some((0, 0))), writer: Mutex::default() });
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), upload);
         Ok(id)
     }
 

@@ -5,9 +5,14 @@
 //!
 //! The client recovers from a datanode that fails while a block is sent, but not from one that is away when a block begins, and
 //! does not ask for others then. So
-//! an upload keeps each part until its file is closed and has the right length. If that fails, the namenode closes the file
-//! (`recoverLease`), its length shows how much has arrived, and the rest is appended. Datanodes compare the checksum and the
-//! position of every packet. The checksum of a file (`getFileChecksum`) is not compared: the client does not ask for it.
+//! an upload keeps each part until all datanodes of its block have it on their disks (`hsync`). If that fails, the namenode
+//! closes the file (`recoverLease`), its length shows how much has arrived, and the rest is appended. Datanodes compare the
+//! checksum and the position of every packet. The checksum of a file (`getFileChecksum`) is not compared: the client does not
+//! ask for it.
+//!
+//! The file stays open from part to part, because it is not safe to append to a block that was closed a moment ago: the
+//! namenode may not have heard from all datanodes yet, and then the client writes to some of them and leaves the generation
+//! stamp of the block as it was, so that a shorter replica counts as good.
 
 use std::time::Duration;
 
@@ -50,6 +55,13 @@ fn pieces(content: &[Bytes], skip: u64) -> impl Iterator<Item = Bytes> {
     })
 }
 
+/// What becomes of a file after a part of it was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    StayOpen,
+    Close,
+}
+
 /// The numbers of replicas of a file that is written while datanodes are away.
 #[derive(Default)]
 struct Replicas {
@@ -60,11 +72,22 @@ struct Replicas {
 }
 
 impl Place {
-    /// Appends to the file of an upload, which has `start` bytes and is closed; the first bytes create it. When this returns,
-    /// the file is closed and has all of the bytes.
-    pub(super) async fn write_from(&self, start: u64, content: &[Bytes]) -> Result<(), Fault> {
+    /// Writes a file, and closes it.
+    pub(super) async fn write(&self, content: &[Bytes]) -> Result<(), Fault> {
+        self.write_from(0, content, &mut None, After::Close).await
+    }
+
+    /// Appends to the file of an upload, which has `start` bytes; the first bytes create it. When this returns, the datanodes
+    /// have all of the bytes. `writer` is that of the file where it is open.
+    pub(super) async fn write_from(
+        &self,
+        start: u64,
+        content: &[Bytes],
+        writer: &mut Option<FileWriter>,
+        after: After,
+    ) -> Result<(), Fault> {
         let mut replicas = Replicas::default();
-        let written = self.write_with(start, content, &mut replicas).await;
+        let written = self.write_with(start, content, writer, after, &mut replicas).await;
         if let Some(all) = replicas.all {
             let restored =
                 self.ask(move |client, path| async move { client.set_replication(&path, all).await }.boxed());
@@ -75,15 +98,32 @@ impl Place {
         written
     }
 
-    async fn write_with(&self, start: u64, content: &[Bytes], replicas: &mut Replicas) -> Result<(), Fault> {
+    async fn write_with(
+        &self,
+        start: u64,
+        content: &[Bytes],
+        writer: &mut Option<FileWriter>,
+        after: After,
+        replicas: &mut Replicas,
+    ) -> Result<(), Fault> {
         let end = start + content.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
         let (mut at, mut retries) = (start, self.namespace.patience().retries());
         loop {
-            let sent = match self.send(at, pieces(content, at - start), replicas.fewer).await {
-                Ok(()) => self.check_length(end).await,
+            let opened = match writer.take() {
+                Some(open) => Ok(open),
+                None => self.open(at, replicas.fewer).await,
+            };
+            let sent = match opened {
+                Ok(open) => self.send(open, pieces(content, at - start), after, end).await,
                 Err(fault) => Err(fault),
             };
-            let Err(fault) = sent else { return Ok(()) };
+            let fault = match sent {
+                Ok(open) => {
+                    *writer = open;
+                    return Ok(());
+                }
+                Err(fault) => fault,
+            };
             self.namespace.wait(&mut retries, fault).await?;
             if start > 0 {
                 at = self.settled_length().await?;
@@ -114,28 +154,51 @@ impl Place {
         }
     }
 
-    /// Sends bytes once, and closes the file.
-    async fn send(&self, at: u64, pieces: impl Iterator<Item = Bytes>, replicas: Option<u32>) -> Result<(), Fault> {
+    /// Opens the file behind its first `at` bytes.
+    async fn open(&self, at: u64, replicas: Option<u32>) -> Result<FileWriter, Fault> {
         let client = self.namespace.client().await?;
-        let mut writer: FileWriter = match at {
+        match at {
             // The name is that of one upload, so what is there is from an earlier attempt.
             0 => {
                 let mut options = WriteOptions::default().overwrite(true).create_parent(false);
                 options.permission = 0o666 & !self.namespace.umask();
                 options.replication = replicas;
-                self.step(client.create(&self.path, options)).await?
+                self.step(client.create(&self.path, options)).await
             }
-            _ => self.step(client.append(&self.path)).await?,
-        };
+            _ => self.step(client.append(&self.path)).await,
+        }
+    }
+
+    /// Sends bytes once, after which the file has `end` bytes. Returns the writer if the file is still open.
+    async fn send(
+        &self,
+        mut writer: FileWriter,
+        pieces: impl Iterator<Item = Bytes>,
+        after: After,
+        end: u64,
+    ) -> Result<Option<FileWriter>, Fault> {
         for piece in pieces {
             self.step(writer.write_bytes(piece)).await?;
         }
-        self.step(writer.close()).await
+        if after == After::StayOpen {
+            match self.namespace.limited(writer.hsync()).await {
+                Ok(Ok(())) => return Ok(Some(writer)),
+                // A file of erasure coding is closed after each part. To append to it begins a new block.
+                Ok(Err(HdfsError::OperationFailed(_))) => {}
+                answer => self.explain(answer)?,
+            }
+        }
+        self.step(writer.close()).await?;
+        self.check_length(end).await.map(|()| None)
     }
 
     /// Waits for a step of a writer, which asks the namenode or a datanode.
     async fn step<T>(&self, answer: impl Future<Output = Result<T, HdfsError>>) -> Result<T, Fault> {
-        match self.namespace.limited(answer).await {
+        self.explain(self.namespace.limited(answer).await)
+    }
+
+    fn explain<T>(&self, answer: Result<Result<T, HdfsError>, Fault>) -> Result<T, Fault> {
+        match answer {
             Ok(Err(HdfsError::IOError(error))) => {
                 Err(Fault::Unreachable(format!("{}: a datanode or the namenode: {error}", self.path)))
             }
