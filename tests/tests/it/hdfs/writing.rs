@@ -190,7 +190,16 @@ fn watched(hdfs: &mut HdfsCluster, many: &Table, some: &Table) {
     assert_eq!(seen.len(), expected.len(), "{seen:?}");
 }
 
-/// Kills an overwrite when its shards are complete, some milliseconds later each time.
+/// Kills a program when HDFS has answered so many questions, of which each takes about a millisecond.
+fn kill_after(hdfs: &mut HdfsCluster, questions: usize, mut child: Child) {
+    for _ in 0..questions {
+        hdfs.ask(&["list", "/"]);
+    }
+    let _already_ended = child.kill();
+    finish(child);
+}
+
+/// Kills an overwrite when its shards are complete, a little later each time.
 fn killed(hdfs: &mut HdfsCluster, _: &Table, some: &Table) {
     const NEW: usize = 2000;
     let out = hdfs.file("/killed/set");
@@ -208,9 +217,7 @@ fn killed(hdfs: &mut HdfsCluster, _: &Table, some: &Table) {
                 break;
             }
         }
-        std::thread::sleep(Duration::from_millis(8 * kill));
-        let _already_ended = child.kill();
-        finish(child);
+        kill_after(hdfs, 8 * kill, child);
         let state = hdfs.ask(&["list", "/killed/set"]);
         let rows = if state == "absent" { 0 } else { rows(&out) };
         assert!([0, SOME, NEW].contains(&rows), "{rows}");
@@ -294,22 +301,26 @@ fn tasks(hdfs: &mut HdfsCluster, many: &Table, some: &Table) {
     for (mode, expected) in [("error", 3 * SOME), ("overwrite", 3 * SOME), ("append", 6 * SOME)] {
         run(job(&out, &["--mode", mode, "--emit", "index", "--plan"]).arg(&plan)).success();
         for index in ["0", "1", "1", "2"] {
-            let mut child = start(tool("task", &plan).args(["--index", index]));
-            std::thread::sleep(Duration::from_millis(150));
-            let _already_ended = child.kill();
-            finish(child);
+            kill_after(hdfs, 150, start(tool("task", &plan).args(["--index", index])));
             run(tool("task", &plan).args(["--index", index])).success();
         }
         assert_eq!(hdfs.ask(&["list", "/tasks/set"]) == "absent", mode == "error");
-        let mut child = start(&mut tool("finish", &plan));
-        std::thread::sleep(Duration::from_millis(200));
-        let _already_ended = child.kill();
-        finish(child);
+        kill_after(hdfs, 200, start(&mut tool("finish", &plan)));
         run(&mut tool("finish", &plan)).success();
         run(&mut tool("finish", &plan)).success();
         assert_eq!(rows(&out), expected, "{mode}");
         assert_eq!(strange(hdfs, "/tasks"), [""; 0], "{mode}");
     }
+    // Rows that were appended after the plan was made are not lost.
+    run(job(&out, &["--mode", "overwrite", "--plan"]).arg(&plan)).success();
+    run(write(some, &out).args(["--mode", "append"])).success();
+    for index in ["0", "1", "2"] {
+        run(tool("task", &plan).args(["--index", index])).success();
+    }
+    run(&mut tool("finish", &plan)).exits_with(1);
+    assert_eq!(rows(&out), 7 * SOME);
+    run(&mut tool("abandon", &plan)).success();
+    assert_eq!(strange(hdfs, "/tasks"), [""; 0]);
     let (local, copy) = (many.scratch.join("tasks"), many.scratch.join("tasks.copy"));
     run(&mut job(local.to_str().unwrap(), &[])).success();
     run(job(&out, &["--mode", "overwrite", "--plan"]).arg(&plan)).success();
