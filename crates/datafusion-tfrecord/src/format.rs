@@ -27,7 +27,8 @@ use crate::error::ErrorKind;
 use crate::options::sql;
 use crate::read::{RecordFiles, RecordForm};
 use crate::write::{WriteOptions, WriteTarget, plan_write};
-use tfr_files::{FileNames, FileReader, GuardedSource, ReaderFormat};
+use tfr_files::{FileReader, GuardedSource, ReaderFormat};
+use tfr_stores::FileNames;
 
 /// The file extension, which is also the format's name in SQL.
 const EXTENSION: &str = "tfrecord";

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | Read TFRecord files as a table | [`read::open()`] with [`ReadOptions`] |
 //! | Write the result of a plan | [`plan_write`] with [`WriteOptions`], then run the [`TfRecordCommitExec`] |
-//! | Write to an object store | [`write::WriteTarget`], and the store registered in the session's [`UploadStores`](tfr_files::stores::UploadStores) |
+//! | Write to an object store | [`write::WriteTarget`], and the store registered in the session's [`UploadStores`](tfr_stores::UploadStores) |
 //! | Run `COPY (SELECT ...) TO 'shards/' STORED AS TFRECORD` | [`TfRecordFormatFactory`], registered with the session |
 //! | Get identical shards from identical input | [`reproducible`] on the session's configuration |
 //! | Parse these options from text and print their help | [`options`] |

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use arrow_schema::DataType;
 use datafusion_common::DataFusionError;
+use tfr_stores::Change;
 
 use crate::listing::table_format::Owner;
-use crate::unchanged::change::Change;
 
 /// Result of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,14 +22,9 @@ tfrecord_framing::boxed_error! {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The text is neither a path nor a URL.
-    #[error("{}: not a usable path: {reason}", if .location.is_empty() { "''" } else { .location })]
-    Location {
-        /// The location as the user wrote it.
-        location: String,
-        /// The reason.
-        reason: String,
-    },
+    /// A location is not usable, may not be opened, or its store fails.
+    #[error(transparent)]
+    Place(#[from] tfr_stores::Error),
     /// The session has no object store for the URL.
     #[error("{location}: its store cannot be opened")]
     Store {
@@ -252,12 +247,6 @@ pub enum ErrorKind {
         /// All columns of the table that cannot be read.
         unreadable: Vec<String>,
     },
-    /// A pipe, a device or a socket.
-    #[error("{file}: not a regular file")]
-    NotAFile {
-        /// The path.
-        file: String,
-    },
     /// The file is damaged, has another format, or could not be fetched.
     #[error("{file}: cannot be read")]
     Read {
@@ -319,19 +308,6 @@ pub enum ErrorKind {
     Unfinished {
         /// The directory.
         directory: String,
-    },
-    /// A file or a URL is outside of what the run may open.
-    #[error(
-        "{name}: not allowed{}",
-        target.as_ref().map(|target| format!(": it leads to {}", target.display())).unwrap_or_default()
-    )]
-    NotAllowed {
-        /// The file or the URL, as the user wrote it.
-        name: String,
-        /// Where a link within an allowed directory leads.
-        target: Option<PathBuf>,
-        /// What is allowed, as the user wrote it.
-        allowed: Vec<String>,
     },
     /// The session was stopped.
     #[error("stopped while files were listed")]
@@ -433,21 +409,6 @@ impl fmt::Display for Skipped {
 }
 
 impl Error {
-    /// Returns the refusal of a [`Door`](crate::Door), if it is among `error` and its sources. Stores wrap it.
-    pub fn refusal_in(error: &(dyn StdError + 'static)) -> Option<Self> {
-        let mut chain = std::iter::successors(Some(error), |&error| match error.downcast_ref::<std::io::Error>() {
-            Some(io) => io.get_ref().map(|inner| inner as _),
-            None => error.source(),
-        });
-        chain.find_map(|error| match error.downcast_ref::<Self>()?.kind() {
-            ErrorKind::NotAllowed { name, target, allowed } => {
-                let (name, target, allowed) = (name.clone(), target.clone(), allowed.clone());
-                Some(ErrorKind::NotAllowed { name, target, allowed }.into())
-            }
-            _ => None,
-        })
-    }
-
     /// Returns the error that a file has changed, if it is among `error` and its sources. Readers take such a failure
     /// for damage.
     pub fn change_in(error: &(dyn StdError + 'static)) -> Option<Self> {

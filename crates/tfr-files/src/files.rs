@@ -17,7 +17,7 @@ mod source;
 use std::sync::Arc;
 use std::thread;
 
-use crate::{Listing, Location, OwnedFiles};
+use crate::{Listing, OwnedFiles};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -33,6 +33,7 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_session::Session;
+use tfr_stores::{Location, threads};
 use tokio::runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +42,6 @@ use source::FilesSource;
 
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;
-use crate::threads;
 
 /// Index of the content column.
 const CONTENT: usize = 3;
@@ -94,7 +94,8 @@ impl TableFunctionImpl for FilesFunction {
         else {
             return plan_err!("files takes paths, URLs or patterns in quotes: files('images/**/*.jpg')");
         };
-        let locations = texts.iter().map(|text| Location::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let locations =
+            texts.iter().map(|text| Location::parse(text).map_err(Error::from)).collect::<Result<Vec<_>, _>>()?;
         // The table consists of files, not rows, so it does not matter who owns them.
         let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
         let listing = wait(listed, &self.stop)??;

@@ -3,14 +3,13 @@
 //!
 //! | task | use |
 //! |---|---|
-//! | Parse a path or URL, as written by a user | [`Location`] |
 //! | List the files there, with the columns of `key=value` directories | [`Listing`] |
 //! | List the files that the metadata of a table format names | [`TableFiles`], and a [`Listing`] of them |
 //! | Read these files as a table | [`DirectoryTable`], with any [`FileFormat`] |
 //! | Implement another format | [`FileReader`], and [`ReaderFormat`] over it |
-//! | Access `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`stores::Stores`], the session's registry |
+//! | Access `s3://`, `gs://`, `az://`, `https://`, `hdfs://` | [`SessionStores`], the session's registry |
 //! | Run `SELECT ... FROM files('images/**/*.jpg')` | [`FilesFunction`] |
-//! | Refuse what is outside of some directories and URLs | [`Door`] on the session's configuration, and in its stores |
+//! | Refuse what is outside of some directories and URLs | [`Door`](tfr_stores::Door) on the session's configuration, and in its stores |
 //! | Report doubtful values before they are published | [`Findings`] on the session's configuration |
 //! | Limit the size of batches within a memory limit | [`memory`] |
 //!
@@ -21,7 +20,8 @@
 //! # use std::sync::Arc;
 //! # use datafusion::datasource::file_format::parquet::ParquetFormat;
 //! # use datafusion::prelude::SessionContext;
-//! use tfr_files::{DirectoryTable, Listing, Location};
+//! use tfr_files::{DirectoryTable, Listing};
+//! use tfr_stores::Location;
 //!
 //! # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
 //! let state = ctx.state();
@@ -35,7 +35,6 @@
 //! [`FileFormat`]: datafusion_datasource::file_format::FileFormat
 
 mod compressed_names;
-mod door;
 mod error;
 pub mod files;
 mod findings;
@@ -44,29 +43,28 @@ pub mod memory;
 pub mod planned;
 pub mod scan;
 pub mod schema;
-pub mod stores;
+mod session;
 mod table;
 mod table_files;
-pub mod threads;
 mod unchanged;
 mod used;
 
 pub use compressed_names::named_compression;
-pub use door::Door;
 pub use error::{Error, ErrorKind, Result, Skipped};
 pub use files::FilesFunction;
 pub use findings::{Finding, Findings};
 pub use listing::{
-    FileNames, FoundFiles, FoundObjects, Listing, Location, LocationText, Objects, OwnedFiles, Owner, PartitionColumns,
-    TableFormat, files_of_directory, find_files, list_directory, mistyped_url, redacted, store_of, text_of_length,
+    FoundFiles, FoundObjects, Listing, Objects, OwnedFiles, Owner, PartitionColumns, TableFormat, files_of_directory,
+    find_files, list_directory, store_of, text_of_length,
 };
 pub use scan::{FileReader, GuardedSource, ReaderFormat, ScanHooks};
 pub use schema::{ExactAdapterFactory, unreadable, unreadable_field, warn_of_names_by_case};
+pub use session::{SessionStores, door_of};
 pub use table::DirectoryTable;
 pub use table_files::{
     AcidColumns, ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, FoundBy, TableFile,
     TableFiles, TableVersion,
 };
 pub use tfrecord_shards::NULL_PARTITION;
-pub use unchanged::{Change, LocalFile, OpenFile, UnchangedFiles};
+pub use unchanged::{LocalFile, OpenFile, UnchangedFiles};
 pub use used::UsedColumns;

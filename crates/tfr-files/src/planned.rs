@@ -28,8 +28,8 @@ use datafusion_execution::config::SessionConfig;
 use datafusion_physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tfr_stores::LocationText;
 
-use crate::listing::location_text::LocationText;
 use crate::scan::guard::GuardedSource;
 use statistics::StoredStatistics;
 

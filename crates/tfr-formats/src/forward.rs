@@ -18,8 +18,9 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use memchr::memmem;
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_arrow::convert::convert;
+use tfr_files::DeletedRows;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{DeletedRows, FileNames};
+use tfr_stores::FileNames;
 
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind};

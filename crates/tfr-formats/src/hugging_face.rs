@@ -19,7 +19,8 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tfr_arrow::labels;
-use tfr_files::{Door, Listing, Location, files_of_directory, store_of};
+use tfr_files::{Listing, door_of, files_of_directory, store_of};
+use tfr_stores::{Door, Location};
 
 use crate::error::{Error, TableError};
 
@@ -50,7 +51,7 @@ pub(crate) async fn files(
         return Ok(None);
     }
     let (store_url, store) = store_of(session, locations)?;
-    let door = Door::of(session.config());
+    let door = door_of(session.config());
     let directory = Directory { store: Arc::clone(&store), door, location, found: found.files() };
     let Some(files) = directory.files(split).await? else { return Ok(None) };
     let listing = Listing::of_files(store_url, store, vec![(location, files)])?;

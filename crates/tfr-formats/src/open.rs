@@ -16,7 +16,8 @@ use tfr_arrow::common_type::LeafRule;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::{PlannedTable, PlannedTables};
-use tfr_files::{DirectoryTable, Listing, Location, LocationText, OwnedFiles, TableFormat, named_compression};
+use tfr_files::{DirectoryTable, Listing, OwnedFiles, TableFormat, named_compression};
+use tfr_stores::{Location, LocationText};
 use tfrecord_framing::Container;
 
 use crate::csv::CsvFormat;
@@ -63,7 +64,7 @@ pub async fn open_locations(
     let tables = PlannedTables::of(session.config());
     let key = tables.as_ref().map(|tables| tables.next_key(locations)).unwrap_or_default();
     let parsed = locations.iter().map(|text| Location::parse(text.with_secrets()));
-    let locations = parsed.collect::<Result<Vec<_>, _>>()?;
+    let locations = parsed.collect::<Result<Vec<_>, _>>().map_err(tfr_files::Error::from)?;
     if let Some(tables) = &tables
         && let Some(table) = tables.table(&key)
     {

@@ -72,5 +72,5 @@ fn looks_like_a_path(name: &str) -> bool {
 fn is_not_found(error: &datafusion_common::DataFusionError) -> bool {
     let datafusion_common::DataFusionError::External(error) = error else { return false };
     let kind = error.downcast_ref::<Error>().map(Error::kind);
-    matches!(kind, Some(ErrorKind::NotFound { .. } | ErrorKind::Empty { .. } | ErrorKind::Location { .. }))
+    matches!(kind, Some(ErrorKind::NotFound { .. } | ErrorKind::Empty { .. } | ErrorKind::Place(_)))
 }

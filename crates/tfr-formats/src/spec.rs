@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
-use tfr_files::{LocationText, redacted};
+use tfr_stores::{LocationText, redacted};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{InputOptions, PATH, input_options};

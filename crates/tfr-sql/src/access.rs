@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Component, Path};
 
 use datafusion_tfrecord::write::WriteTarget;
-use tfr_files::{Door, Location};
+use tfr_stores::{Door, Location};
 
 use crate::cli::{AllowArgs, QueryArgs, QuerySource, Target, is_remote};
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub fn environment() -> Result<Option<Vec<String>>> {
     // Whoever has set the variable wants something to be refused.
     let unusable = |reason: &str| {
         let (location, reason) = (value.to_string_lossy().into_owned(), reason.to_owned());
-        Error::Allow { from: VARIABLE, source: tfr_files::ErrorKind::Location { location, reason }.into() }
+        Error::Allow { from: VARIABLE, source: tfr_stores::ErrorKind::Location { location, reason }.into() }
     };
     let text = value.to_str().ok_or_else(|| unusable("it is not UTF-8"))?;
     let entries: Vec<_> = text.split(',').map(str::to_owned).collect();

@@ -10,8 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use tfr_files::Door;
-use tfr_files::stores::Service;
+use tfr_stores::{Door, Service};
 
 /// What certificates, names of hosts and time zones are read from, and what describes this machine and process. Nothing
 /// of this is secret.

@@ -36,7 +36,8 @@ use std::path::PathBuf;
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use tfr_files::{LocationText, Owner, TableFormat};
+use tfr_files::{Owner, TableFormat};
+use tfr_stores::LocationText;
 use tfrecord_framing::Position;
 
 use text::{cast_to, listed, one_of_union, quoted, with_type};
@@ -201,7 +202,7 @@ pub enum Error {
         /// The option or the variable.
         from: &'static str,
         /// What is wrong with it.
-        source: tfr_files::Error,
+        source: tfr_stores::Error,
     },
     /// The directory for temporary files is outside of `--allow`.
     #[error("{}: not allowed for temporary files", path.display())]
@@ -412,6 +413,12 @@ pub enum Error {
     /// Writing to standard output failed.
     #[error("cannot write to standard output")]
     Stdout(#[source] io::Error),
+}
+
+impl From<tfr_stores::Error> for Error {
+    fn from(error: tfr_stores::Error) -> Self {
+        Self::Files(error.into())
+    }
 }
 
 impl Error {

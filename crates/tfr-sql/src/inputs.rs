@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tfr_files::{Door, LocationText};
+use tfr_stores::{Door, LocationText};
 use tfrecord_shards::Input;
 
 use crate::access;

@@ -67,7 +67,7 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use crate::cli::{Cli, Generated};
 use crate::cluster::ClusterSupport;

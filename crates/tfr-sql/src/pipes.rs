@@ -14,8 +14,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt as _;
-use tfr_files::{Door, Location, LocationText};
 use tfr_formats::{ArrowPipe, InputOptions, PipedFiles};
+use tfr_stores::{Door, Location, LocationText};
 use tokio::task::spawn_blocking;
 
 use crate::cli::is_remote;

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use crate::cluster::ClusterSupport;
 use crate::confinement::confine;

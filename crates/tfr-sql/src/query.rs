@@ -18,8 +18,9 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use serde_json::{Map, Value};
 use tfr_arrow::nested::struct_fields;
 use tfr_engine::is_ordered;
-use tfr_files::{DirectoryTable, LocationText, Owner, redacted};
+use tfr_files::{DirectoryTable, Owner};
 use tfr_formats::{InputOptions, PinnedVersions, TableSpec, open_locations, open_table};
+use tfr_stores::{LocationText, redacted};
 
 use crate::cli::{Declared, Inference, QueryArgs, QuerySource};
 use crate::error::{Error, Result};

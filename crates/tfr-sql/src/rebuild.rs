@@ -15,7 +15,8 @@ use datafusion_tfrecord::write::ExpectedSet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tfr_files::{Door, TableFormat, TableVersion};
+use tfr_files::{TableFormat, TableVersion};
+use tfr_stores::Door;
 use tfrecord_shards::{ErrorKind, MANIFEST_NAME, Manifest};
 
 use crate::cli::{Cli, RebuildArgs, is_remote, other_option};

@@ -8,8 +8,9 @@ use arrow_tfrecord::MappingOptions;
 use datafusion::sql::parser::Statement;
 use datafusion_tfrecord::ReadOptions;
 use serde_json::{Map, Value, json};
-use tfr_files::{DirectoryTable, LocationText, TableVersion};
+use tfr_files::{DirectoryTable, TableVersion};
 use tfr_formats::{InputFormat, TableSpec};
+use tfr_stores::LocationText;
 use tfrecord_framing::Container;
 
 use crate::cli::deciding_options;

@@ -10,9 +10,8 @@ use std::time::Instant;
 
 use chrono::Utc;
 use futures::FutureExt as _;
-use tfr_files::Door;
 use tfr_files::planned::PlannedTables;
-use tfr_files::threads;
+use tfr_stores::{Door, threads};
 
 use crate::access;
 use crate::cli::{QueryArgs, QuerySource, ReportFormat};

@@ -4,8 +4,9 @@ use arrow_tfrecord::Mapping;
 use chrono::Utc;
 use datafusion::datasource::TableProvider as _;
 use datafusion::error::DataFusionError;
-use tfr_files::{LocationText, threads, unreadable};
+use tfr_files::unreadable;
 use tfr_formats::open_locations;
+use tfr_stores::{LocationText, threads};
 use tfrecord_sidecars::TableDescription;
 
 use crate::cli::{Resources, SchemaArgs};

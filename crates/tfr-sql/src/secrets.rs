@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use tfr_files::redacted;
+use tfr_stores::redacted;
 
 /// Values that no message may show: those of options whose names contain words for keys, passwords and tokens. The
 /// secrets in URLs are hidden as well. Clones share the values.

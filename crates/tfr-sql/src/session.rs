@@ -20,9 +20,9 @@ use rlimit::Resource;
 use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, RefreshKind, System};
 use tfr_engine::Bounds;
 use tfr_files::memory::{ReadBounds, batch_bytes};
-use tfr_files::stores::{StoreOptions, Stores};
-use tfr_files::{Door, FilesFunction, Findings};
+use tfr_files::{FilesFunction, Findings, SessionStores, door_of};
 use tfr_formats::PipedFiles;
+use tfr_stores::{Door, StoreOptions, Stores};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Resources;
@@ -171,7 +171,7 @@ pub fn open(
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
         .with_disk_manager_builder(disk)
-        .with_object_store_registry(Arc::new(stores))
+        .with_object_store_registry(Arc::new(SessionStores::from(stores)))
         .with_metadata_cache_limit(limits.footers())
         .build_arc()?;
 
@@ -192,7 +192,7 @@ pub fn open(
 
 /// Returns what the session may open.
 pub fn door(context: &SessionContext) -> Door {
-    Door::of(context.state_ref().read().config())
+    door_of(context.state_ref().read().config())
 }
 
 /// Returns the findings of the session's scans.

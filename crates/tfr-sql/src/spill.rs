@@ -14,7 +14,7 @@ pub use copy::copy_pipe;
 pub use files::SpillFiles;
 pub use place::SpillPlace;
 
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use crate::error::{Error, Result};
 

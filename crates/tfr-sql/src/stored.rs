@@ -18,9 +18,8 @@ use datafusion::object_store::{self, ObjectMeta, ObjectStore, ObjectStoreExt as 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::read::Blocks;
 use datafusion_tfrecord::write::{UploadLeftovers, WriteTarget, remove_upload_leftovers};
-use tfr_files::stores::{StoreOptions, Stores};
-use tfr_files::threads;
-use tfr_files::{FileNames, FoundObjects, Location, LocationText, Objects};
+use tfr_files::{FoundObjects, Objects, SessionStores};
+use tfr_stores::{FileNames, Location, LocationText, StoreOptions, Stores, threads};
 use tfrecord_shards::{FileStore, StoredFiles};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +42,9 @@ impl ObjectStores {
     /// Sends no requests yet. Waiting callers get an error once `stop` is cancelled.
     pub fn new(options: StoreOptions, stop: CancellationToken) -> Result<Self> {
         let door = Arc::new(options.door.clone());
-        let registry = Arc::new(Stores::new(options));
-        let config = SessionConfig::new().with_extension(Arc::clone(registry.uploads())).with_extension(door);
+        let stores = Stores::new(options);
+        let config = SessionConfig::new().with_extension(Arc::clone(stores.uploads())).with_extension(door);
+        let registry = Arc::new(SessionStores::from(stores));
         let environment = RuntimeEnvBuilder::new().with_object_store_registry(registry).build_arc()?;
         let session = SessionContext::new_with_config_rt(config, environment).state();
         // Its tasks only pass bytes on.
@@ -73,7 +73,7 @@ impl ObjectStores {
     /// Returns the files that `url` names, or the exit status after a signal.
     pub fn find(&self, url: &LocationText, interrupt: &Interrupt) -> Result<Result<Vec<StoredFiles>, ExitStatus>> {
         let url = url.with_secrets();
-        let location = Location::parse(url).map_err(DataFusionError::from)?;
+        let location = Location::parse(url).map_err(tfr_files::Error::from)?;
         let found = self.runtime.block_on(async {
             tokio::select! {
                 found = Objects::find(&self.session, &location) => found.map(Ok),

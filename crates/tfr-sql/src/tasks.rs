@@ -28,8 +28,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, TaskStep, plan_tasks};
 use tfr_files::planned::PlannedTables;
-use tfr_files::stores::StoreOptions;
-use tfr_files::threads;
+use tfr_stores::{StoreOptions, threads};
 use tfrecord_shards::{AttemptError, Manifest};
 
 use crate::access;

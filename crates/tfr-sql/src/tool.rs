@@ -10,7 +10,7 @@ use std::time::Instant;
 use futures::executor::block_on;
 use futures::future::{Either, select};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tfr_files::Door;
+use tfr_stores::Door;
 use tfrecord_shards::{ErrorKind, Progress};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;

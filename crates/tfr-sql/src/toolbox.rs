@@ -1,6 +1,6 @@
 //! Dispatches to the tools.
 
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use crate::cli::Tool;
 use crate::error::Result;

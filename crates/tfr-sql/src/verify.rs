@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tfr_files::stores::Service;
+use tfr_stores::Service;
 use tfrecord_shards::{
     Finding, FindingKind, Input, Leftover, MANIFEST_NAME, Verification, leftovers, remove_leftovers, verify,
 };

@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_common_runtime::SpawnedTask;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
-use tfr_files::{Change, LocalFile, OpenFile};
+use tfr_files::{LocalFile, OpenFile};
+use tfr_stores::Change;
 
 /// Length of the first block: often enough for a few rows, or for the schema.
 const FIRST_LEN: u64 = 512 << 10;

@@ -13,8 +13,9 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::Findings;
 use tfr_files::scan::{Division, FileReader, FilterUse, Scan};
-use tfr_files::{FileNames, Findings};
+use tfr_stores::FileNames;
 use tfrecord_framing::{Container, CrcPolicy};
 
 use super::filter::{file_columns, row_filter};

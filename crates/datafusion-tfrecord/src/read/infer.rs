@@ -14,7 +14,7 @@ use super::options::ReadOptions;
 use super::probe::{Observer, Probed, probe};
 use super::{masks, ragged};
 use crate::error::ErrorKind;
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 /// The result of inference.
 pub(crate) struct Inferred {

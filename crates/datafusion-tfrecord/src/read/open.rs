@@ -16,13 +16,14 @@ use super::options::ReadOptions;
 use super::{footers, sets, types};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
-use tfr_files::{DirectoryTable, Findings, Location, UsedColumns};
+use tfr_files::{DirectoryTable, Findings, UsedColumns};
+use tfr_stores::Location;
 
 /// Opens the TFRecord or ArrayRecord files at `locations` as one table.
 ///
 /// ```
 /// # use datafusion::prelude::SessionContext;
-/// use tfr_files::Location;
+/// use tfr_stores::Location;
 /// use datafusion_tfrecord::{ReadOptions, read};
 ///
 /// # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {

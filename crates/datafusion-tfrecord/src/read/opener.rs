@@ -20,7 +20,8 @@ use super::boundary_scan::BoundaryScan;
 use super::known::KnownFile;
 use super::narrow::narrowed;
 use crate::error::{Error, ErrorKind, encode_error};
-use tfr_files::{FileNames, Finding, Findings};
+use tfr_files::{Finding, Findings};
+use tfr_stores::FileNames;
 
 /// Opens a file or a part of one, and returns batches of the requested columns.
 #[derive(Clone)]

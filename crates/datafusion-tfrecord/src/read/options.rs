@@ -4,7 +4,8 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::MappingOptions;
 use tfrecord_framing::{Container, CrcPolicy};
 
-use tfr_files::{LocationText, OwnedFiles};
+use tfr_files::OwnedFiles;
+use tfr_stores::LocationText;
 
 /// Options of [`open`](super::open()). All of them are optional.
 ///

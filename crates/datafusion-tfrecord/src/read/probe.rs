@@ -14,7 +14,7 @@ use tfrecord_framing::{Container, Position, RecordDecoder, RecordScanner, Record
 use super::blocks::Blocks;
 use super::options::ReadOptions;
 use crate::error::ErrorKind;
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 /// Number of records inspected in one go.
 const STEP: usize = 64;

@@ -16,8 +16,9 @@ use super::options::ReadOptions;
 use super::partitions;
 use crate::error::{ErrorKind, shards_error};
 use tfr_files::store_of;
-use tfr_files::{Door, Findings, FoundFiles, find_files};
-use tfr_files::{Listing, Location, named_compression};
+use tfr_files::{Findings, FoundFiles, door_of, find_files};
+use tfr_files::{Listing, named_compression};
+use tfr_stores::{Door, Location};
 
 /// A shard set, some or all of whose files belong to the table.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl TableFiles {
 /// has the listed size.
 pub(super) async fn find(session: &dyn Session, locations: &[Location], options: &ReadOptions) -> Result<TableFiles> {
     let (store_url, store) = store_of(session, locations)?;
-    let door = Door::of(session.config());
+    let door = door_of(session.config());
     let mut sets = Vec::new();
     let mut known = HashMap::new();
     let mut members_of = HashMap::new();
@@ -263,7 +264,7 @@ fn takes_all(location: &Location, directory: &Path) -> bool {
 async fn read_manifest(store: &Arc<dyn ObjectStore>, location: &Location, directory: Path) -> Result<Option<Set>> {
     let path = directory.clone().join(MANIFEST_NAME);
     // The store would wait for the other end of a pipe.
-    location.check_file(&path)?;
+    location.check_file(&path).map_err(tfr_files::Error::from)?;
     let json = match store.get(&path).await {
         Ok(got) => got.bytes().await?,
         Err(object_store::Error::NotFound { .. }) => return Ok(None),

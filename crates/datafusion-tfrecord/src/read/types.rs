@@ -23,8 +23,9 @@ use super::sets::TableFiles;
 use super::written::Written;
 use super::{manifest_check, ragged};
 use crate::error::ErrorKind;
+use tfr_files::schema;
 use tfr_files::store_of;
-use tfr_files::{Location, LocationText, schema};
+use tfr_stores::{Location, LocationText};
 
 /// The name that TensorFlow's tools give to the schema next to a data set.
 const SCHEMA_NAME: &str = "schema.pbtxt";
@@ -280,7 +281,7 @@ async fn with_labels(files: &TableFiles, features: &Path, read: ReadableSchema) 
 
 /// Reads a file that was named, from any store.
 async fn read_file(session: &dyn Session, file: &LocationText) -> Result<bytes::Bytes> {
-    let location = Location::parse(file.with_secrets())?;
+    let location = Location::parse(file.with_secrets()).map_err(tfr_files::Error::from)?;
     let (_, store) = store_of(session, std::slice::from_ref(&location))?;
     match store.get(location.key()).await {
         Err(object_store::Error::NotFound { .. }) => {

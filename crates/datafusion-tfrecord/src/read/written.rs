@@ -13,8 +13,8 @@ use tfrecord_shards::MANIFEST_NAME;
 use super::compare::{decoded, fits, is_nested, is_same_shape, union, unknown_field};
 use super::sets::{Set, TableFiles};
 use crate::error::{ErrorKind, shards_error};
-use tfr_files::FileNames;
 use tfr_files::schema::{self, Joining};
+use tfr_stores::FileNames;
 
 /// The columns according to the manifests.
 pub(super) struct Written {

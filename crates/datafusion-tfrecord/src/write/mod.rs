@@ -31,7 +31,7 @@
 //! # Object stores
 //! If the target is a prefix in an object store, shards are multipart uploads to their final keys, completed after
 //! all rows have been uploaded; [`tfrecord_shards::objects`] describes the protocol. The store must be one of the
-//! session's [`UploadStores`](tfr_files::stores::UploadStores).
+//! session's [`UploadStores`](tfr_stores::UploadStores).
 //!
 //! Parts are 8 MiB. Parts being filled take up to a quarter of the engine's memory, at most 1 GiB, and beyond that
 //! wait in its temporary files. An upload left by a killed process, or one whose creation was never answered, cannot

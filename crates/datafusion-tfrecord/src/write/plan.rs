@@ -13,7 +13,6 @@ use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::source::DataSourceExec;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::memory_pool::MemoryLimit;
-use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion_physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -36,7 +35,8 @@ use super::sorted::{Arrangement, RecordOrder, check_row_splits};
 use super::target::WriteTarget;
 use super::upload::UploadTarget;
 use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
-use tfr_files::{GuardedSource, Location};
+use tfr_files::GuardedSource;
+use tfr_stores::Location;
 
 /// Plans to write the rows of `input` as one shard set.
 ///
@@ -378,7 +378,9 @@ fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[Strin
     // The closure does not fail.
     let _ = plan.apply(|node| {
         let scan = node.downcast_ref::<DataSourceExec>().and_then(|source| source.data_source().downcast_ref());
-        if let Some(scan) = scan.filter(|scan: &&FileScanConfig| scan.object_store_url == *out.object_store()) {
+        if let Some(scan) =
+            scan.filter(|scan: &&FileScanConfig| scan.object_store_url.as_str() == out.object_store().as_str())
+        {
             let mut files = scan.file_groups.iter().flat_map(|group| group.files());
             read = files.find(|file| file.object_meta.location.prefix_matches(target)).cloned();
         }
@@ -391,7 +393,7 @@ fn refuse_overlap(out: &Location, plan: &Arc<dyn ExecutionPlan>, inputs: &[Strin
 /// of a pattern before `**`.
 fn input_directory(input: &str) -> Option<PathBuf> {
     let location = Location::parse(input).ok()?;
-    let is_local = *location.object_store() == ObjectStoreUrl::local_filesystem();
+    let is_local = location.is_local();
     let takes_all = !location.is_pattern() || location.depth().is_none();
     let directory = local_path(location.prefix());
     (is_local && takes_all && directory.is_dir()).then_some(directory)

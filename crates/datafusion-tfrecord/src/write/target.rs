@@ -4,9 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use datafusion_execution::object_store::ObjectStoreUrl;
-
-use tfr_files::{Error, Location};
+use tfr_files::Error;
+use tfr_stores::Location;
 
 /// The destination of a shard set: a local directory, or a key prefix in an object store.
 ///
@@ -25,7 +24,7 @@ pub enum WriteTarget {
     /// A local directory.
     Local(PathBuf),
     /// A URL; patterns are taken literally. The store must be registered in the session's
-    /// [`UploadStores`](tfr_files::stores::UploadStores).
+    /// [`UploadStores`](tfr_stores::UploadStores).
     Store(Location),
 }
 
@@ -39,7 +38,7 @@ impl WriteTarget {
             return Ok(Self::Local(text.into()));
         }
         let location = Location::parse(text)?;
-        if *location.object_store() == ObjectStoreUrl::local_filesystem() {
+        if location.is_local() {
             return Ok(Self::Local(PathBuf::from(format!("/{}", location.key()))));
         }
         Ok(Self::Store(location))

@@ -22,8 +22,7 @@ use datafusion_tfrecord::write::{WriteOutcome, WriteTarget};
 use datafusion_tfrecord::{ReadOptions, SplitOptions, WriteOptions, read};
 use futures::StreamExt;
 use tempfile::tempdir;
-use tfr_files::Location;
-use tfr_files::stores::UploadStores;
+use tfr_stores::{Location, StoreUrl, UploadStores};
 use tfrecord_framing::Compression;
 use tfrecord_shards::{Manifest, SaveMode, Sharding};
 
@@ -37,10 +36,10 @@ const URL: &str = "memory:///train/";
 /// Returns the session with a store.
 fn with_store(context: &SessionContext, store: &FaultyStore) -> Result<SessionContext> {
     let uploads = Arc::new(UploadStores::default());
-    let url = ObjectStoreUrl::parse("memory://")?;
-    uploads.register(url.clone(), Arc::new(store.clone()));
+    let (url, key) = (ObjectStoreUrl::parse("memory://")?, StoreUrl::parse("memory://").expect("a URL"));
+    uploads.register(key.clone(), Arc::new(store.clone()));
     if store.has_directories() {
-        uploads.register_directories(url.clone(), Arc::new(store.clone()));
+        uploads.register_directories(key, Arc::new(store.clone()));
     }
     let mut state = context.state();
     *state.config_mut() = state.config().clone().with_extension(uploads);
@@ -69,7 +68,13 @@ async fn upload(store: &FaultyStore, partitions: &Partitions, options: WriteOpti
 async fn ids(store: &InMemory) -> Result<Option<Vec<i64>>> {
     let store = FaultyStore::default().with_files(store);
     let context = with_store(&SessionContext::new(), &store)?;
-    let table = match read::open(&context.state(), &[Location::parse(URL)?], &ReadOptions::default()).await {
+    let table = match read::open(
+        &context.state(),
+        &[Location::parse(URL).map_err(tfr_files::Error::from)?],
+        &ReadOptions::default(),
+    )
+    .await
+    {
         Ok(table) => table,
         Err(error) => {
             let message = error.to_string();

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use tfr_stores::{Change, FileNames};
 
-use crate::{FileNames, Listing};
+use crate::Listing;
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{
     ArrayRef, BinaryArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
@@ -22,7 +23,6 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use super::CONTENT;
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;
-use crate::unchanged::change::Change;
 
 /// Maximum bytes of a batch, if the memory limit does not require shorter ones. A single longer file is a batch of its
 /// own.

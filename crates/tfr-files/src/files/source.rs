@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::FileNames;
 use arrow_schema::{Schema, SchemaRef};
 use datafusion_common::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -18,6 +17,7 @@ use datafusion_physical_plan::apply_expression_roots;
 use datafusion_physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
+use tfr_stores::FileNames;
 
 use super::CONTENT;
 use super::read::{Files, Place, Projection, Run};

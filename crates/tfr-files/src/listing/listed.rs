@@ -12,15 +12,15 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_stores::{FileNames, Location};
 
-use crate::door::Door;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::findings::Findings;
-use crate::listing::location::{FileNames, Location};
 use crate::listing::owner::OwnedFiles;
 use crate::listing::partition::{self, PartitionColumns};
 use crate::listing::search::find_files;
 use crate::listing::table_format::Owner;
+use crate::session::{door_of, engine_url};
 use crate::table_files::{TableFiles, TableVersion};
 use crate::unchanged::store::UnchangedFiles;
 
@@ -69,7 +69,7 @@ impl Listing {
     /// Same as [`Self::list`]; files of a table format are an error only with [`OwnedFiles::Refuse`].
     pub async fn list_with(session: &dyn Session, locations: &[Location], owned: OwnedFiles) -> Result<Self> {
         let (store_url, store) = store_of(session, locations)?;
-        let door = Door::of(session.config());
+        let door = door_of(session.config());
         let mut found = Vec::with_capacity(locations.len());
         let (mut owners, mut unfinished) = (Vec::new(), Vec::new());
         for location in locations {
@@ -111,7 +111,7 @@ impl Listing {
         store: Arc<dyn ObjectStore>,
         found: Vec<(&Location, Vec<ObjectMeta>)>,
     ) -> Result<Self> {
-        let keys = |location: &Location, meta: &ObjectMeta| partition::keys(&location.prefix, &meta.location);
+        let keys = |location: &Location, meta: &ObjectMeta| partition::keys(location.prefix(), &meta.location);
         let keys: Vec<_> =
             found.iter().flat_map(|(location, files)| files.iter().map(move |meta| keys(location, meta))).collect();
         let listing = Self::without_partitions(store_url, store, found)?;
@@ -133,7 +133,7 @@ impl Listing {
         values: Vec<Vec<ScalarValue>>,
     ) -> Result<Self> {
         let (store_url, store) = store_of(session, locations)?;
-        let door = Door::of(session.config());
+        let door = door_of(session.config());
         let find = |location| find_files(store.as_ref(), &door, location, OwnedFiles::Refuse).boxed();
         // Collected first: a closure over references is not general enough for the compiler inside a stream.
         let finds: Vec<BoxFuture<'_, _>> = locations.iter().map(find).collect();
@@ -174,7 +174,7 @@ impl Listing {
     /// - The table has a file twice.
     pub fn of_table(session: &dyn Session, location: &Location, table: &TableFiles) -> Result<Self> {
         let (store_url, store) = store_of(session, std::slice::from_ref(location))?;
-        let door = Door::of(session.config());
+        let door = door_of(session.config());
         let metas: Vec<_> = table.files.iter().map(|file| file.meta.clone()).collect();
         for meta in &metas {
             door.check_key(store_url.as_ref(), &meta.location, &location.file_names().name(&meta.location))?;
@@ -331,19 +331,17 @@ impl fmt::Debug for Listing {
 
 /// Returns the store that contains all of `locations`, which the session's [`Door`] must allow.
 pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
-    let first = locations
-        .first()
-        .ok_or_else(|| ErrorKind::Location { location: String::new(), reason: "no location given".to_owned() })?;
-    let store_url = first.object_store().clone();
-    if let Some(other) = locations.iter().find(|location| *location.object_store() != store_url) {
-        let reason = format!("it is in another store than {first}");
-        return Err(ErrorKind::Location { location: other.to_string(), reason }.into());
+    let unusable = |location: String, reason: String| -> Error {
+        tfr_stores::Error::from(tfr_stores::ErrorKind::Location { location, reason }).into()
+    };
+    let first = locations.first().ok_or_else(|| unusable(String::new(), "no location given".to_owned()))?;
+    let store_url = first.object_store();
+    if let Some(other) = locations.iter().find(|location| location.object_store() != store_url) {
+        return Err(unusable(other.to_string(), format!("it is in another store than {first}")));
     }
-    let door = Door::of(session.config());
+    let door = door_of(session.config());
     locations.iter().try_for_each(|location| door.check_location(location))?;
-    let store = session
-        .runtime_env()
-        .object_store(&store_url)
-        .map_err(|source| ErrorKind::Store { location: first.to_string(), source })?;
-    Ok((store_url, store))
+    let failed = |source| ErrorKind::Store { location: first.to_string(), source };
+    let store = session.runtime_env().object_store(store_url).map_err(failed)?;
+    Ok((engine_url(store_url).map_err(failed)?, store))
 }

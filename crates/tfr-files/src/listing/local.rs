@@ -5,14 +5,12 @@
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path as FsPath;
-use std::time::SystemTime;
 
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
+use tfr_stores::{Door, local_meta, refused_io};
 
-use crate::door::{Door, refused_io};
 use crate::error::{Error, ErrorKind};
 
 /// The contents of a directory.
@@ -101,7 +99,7 @@ impl Entry {
         let path = entry.path();
         let is_link = door.is_limited() && entry.file_type().map_or(true, |kind| kind.is_symlink());
         if is_link && let Err(error) = door.check_path(&path) {
-            return Self::Unreadable(Reason::Refused(error));
+            return Self::Unreadable(Reason::Refused(error.into()));
         }
         let metadata = match metadata(&path) {
             Ok(metadata) => metadata,
@@ -116,7 +114,7 @@ impl Entry {
             // The store does not open these.
             (Some(location), _) if is_of_upload(&location) => Self::None,
             (Some(_), Err(error)) => Self::Unreadable(Reason::Failed(error)),
-            (Some(location), Ok(modified)) => Self::File(meta(location, &metadata, modified)),
+            (Some(location), Ok(modified)) => Self::File(local_meta(location, &metadata, modified)),
         }
     }
 }
@@ -145,13 +143,6 @@ fn is_missing(error: &io::Error) -> bool {
 fn is_of_upload(path: &Path) -> bool {
     let suffix = path.filename().and_then(|name| name.split_once('#'));
     suffix.is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Returns the metadata as the store returns it for a single file.
-pub(crate) fn meta(location: Path, metadata: &Metadata, modified: SystemTime) -> ObjectMeta {
-    let since_epoch = modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let e_tag = format!("{:x}-{:x}-{:x}", metadata.ino(), since_epoch.as_micros(), metadata.len());
-    ObjectMeta { location, last_modified: modified.into(), size: metadata.len(), e_tag: Some(e_tag), version: None }
 }
 
 /// Returns the target of a link that does not exist; `None` if the path is no such link.

@@ -2,8 +2,6 @@
 
 pub(crate) mod listed;
 pub(crate) mod local;
-pub(crate) mod location;
-pub(crate) mod location_text;
 pub(crate) mod objects;
 pub(crate) mod owner;
 pub(crate) mod partition;
@@ -12,8 +10,6 @@ pub(crate) mod table_format;
 mod traversal;
 
 pub use listed::{Listing, store_of};
-pub use location::{FileNames, Location};
-pub use location_text::{LocationText, mistyped_url, redacted};
 pub use objects::{FoundObjects, Objects};
 pub use owner::OwnedFiles;
 pub use partition::{PartitionColumns, text_of_length};

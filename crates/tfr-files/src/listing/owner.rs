@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
+use tfr_stores::Segment;
 
 use crate::error::{ErrorKind, Result};
-use crate::listing::location::Segment;
 use crate::listing::table_format::{MARKER_NAMES, Owner, Sign, TableFormat, signs};
 use crate::listing::traversal::{REQUESTS, Traversal};
 
@@ -97,7 +97,7 @@ pub(crate) async fn owners(traversal: &Traversal<'_>) -> Result<Vec<Owner>> {
     }
     let owns = |root: &Path, format: TableFormat| {
         places.iter().any(|place| {
-            let spelled_out = place.spelled_out(root, &traversal.location.pattern);
+            let spelled_out = place.spelled_out(root, traversal.location.pattern());
             place.directory.prefix_matches(root)
                 && !spelled_out.is_some_and(|name| format.metadata_directories().contains(&name))
         })
@@ -119,7 +119,7 @@ pub(crate) async fn owners(traversal: &Traversal<'_>) -> Result<Vec<Owner>> {
 /// Returns the directories of the files that were found, with and without symbolic links. If there are no files,
 /// returns the directories with signs.
 fn places(traversal: &Traversal<'_>) -> BTreeSet<Place> {
-    let named = &traversal.location.prefix;
+    let named = traversal.location.prefix();
     let place = |directory: Path| Place { directory, named: named.clone() };
     if traversal.found.is_empty() {
         return traversal.signs.keys().cloned().map(place).collect();
@@ -142,7 +142,7 @@ fn places(traversal: &Traversal<'_>) -> BTreeSet<Place> {
 async fn inspect(traversal: &Traversal<'_>, directory: &Path) -> Result<Vec<(Path, TableFormat, String)>> {
     let found = match traversal.signs_of(directory) {
         Some(signs) => signs,
-        None if traversal.is_local() && !directory.prefix_matches(&traversal.location.prefix) => ask(directory),
+        None if traversal.is_local() && !directory.prefix_matches(traversal.location.prefix()) => ask(directory),
         None => list(traversal, directory).await?.signs(directory),
     };
     let mut tables = Vec::new();
@@ -247,7 +247,7 @@ fn is_shared(traversal: &Traversal<'_>, directory: &Path) -> bool {
         shared.is_some_and(|shared| shared == *directory)
     };
     traversal.is_local()
-        && !directory.prefix_matches(&traversal.location.prefix)
+        && !directory.prefix_matches(traversal.location.prefix())
         && (directory.as_ref().is_empty()
             || std::env::home_dir().is_some_and(is_one_of)
             || is_one_of(std::env::temp_dir()))

@@ -10,10 +10,10 @@ use datafusion_common::{ColumnStatistics, DFSchema, ScalarValue, Statistics};
 use datafusion_expr::Expr;
 use datafusion_session::Session;
 use object_store::path::Path;
+use tfr_stores::percent_decode;
 use tfrecord_shards::NULL_PARTITION;
 
 use crate::error::{ErrorKind, Result};
-use crate::listing::location_text::percent_decode;
 
 /// One `key=value` directory, percent-decoded.
 pub(crate) type Key = (String, Option<String>);

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore};
+use tfr_stores::{Door, Location};
 
-use crate::door::Door;
 use crate::error::{Error, ErrorKind, Result};
 use crate::findings::Findings;
 use crate::listing::local::LocalDirectory;
-use crate::listing::location::Location;
 use crate::listing::owner::{OwnedFiles, owners};
 use crate::listing::table_format::Owner;
 use crate::listing::traversal::Traversal;

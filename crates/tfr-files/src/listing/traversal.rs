@@ -6,14 +6,13 @@ use datafusion_common_runtime::SpawnedTask;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use tfr_stores::{Door, Location, Segment};
 use tfrecord_shards::{SUCCESS_NAME, is_hidden, is_record_file, is_sidecar_of_table};
 use url::Url;
 
 use crate::compressed_names::named_compression;
-use crate::door::Door;
 use crate::error::{ErrorKind, Result, SkipReason, Skipped};
 use crate::listing::local::{LocalDirectory, Reason, Unreadable, dangling_target};
-use crate::listing::location::{Location, Segment};
 use crate::listing::table_format::{Sign, signs};
 
 /// Whether a local directory is a symbolic link to one of its parents. Following two of these is practically endless.
@@ -187,8 +186,8 @@ impl<'a> Traversal<'a> {
     }
 
     pub(crate) async fn find(&mut self) -> Result<()> {
-        if !self.location.is_directory
-            && let Some(meta) = self.head(&self.location.literal).await?
+        if !self.location.is_directory()
+            && let Some(meta) = self.head(self.location.key()).await?
         {
             self.found.insert(meta.location.clone(), meta);
             self.is_file = true;
@@ -200,7 +199,7 @@ impl<'a> Traversal<'a> {
             // Web servers rarely list directories, and the server has already reported that there is no such file.
             Err(error)
                 if matches!(url.scheme(), "http" | "https")
-                    && !location.is_directory
+                    && !location.is_directory()
                     && !location.is_pattern()
                     && matches!(error.kind(), ErrorKind::List { .. }) =>
             {
@@ -212,7 +211,7 @@ impl<'a> Traversal<'a> {
 
     /// Visits directories, one level at a time, each with the part of the pattern that still must match below it.
     async fn descend(&mut self) -> Result<()> {
-        let mut level = vec![(self.location.prefix.clone(), self.location.pattern.as_slice())];
+        let mut level = vec![(self.location.prefix().clone(), self.location.pattern())];
         while !level.is_empty() {
             let steps: Vec<_> =
                 level.drain(..).flat_map(|(directory, pattern)| self.steps(directory, pattern)).collect();
@@ -449,7 +448,7 @@ impl<'a> Traversal<'a> {
     /// Distinguishes an empty directory from a missing one.
     pub(crate) async fn nothing_found(&self) -> Result<crate::error::Error> {
         let location = self.location.to_string();
-        if !self.seen && !self.location.is_pattern() && !self.exists(&self.location.prefix).await? {
+        if !self.seen && !self.location.is_pattern() && !self.exists(self.location.prefix()).await? {
             return Ok(ErrorKind::NotFound { location }.into());
         }
         let pattern = self.location.is_pattern();

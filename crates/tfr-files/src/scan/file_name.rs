@@ -15,8 +15,7 @@ use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImp
 use datafusion_physical_expr::ScalarFunctionExpr;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use object_store::path::Path;
-
-use crate::listing::location::FileNames;
+use tfr_stores::FileNames;
 
 /// The engine's function for the file of a row.
 const INPUT_FILE_NAME: &str = "input_file_name";

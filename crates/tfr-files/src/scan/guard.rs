@@ -34,10 +34,10 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_arrow::nested::any_type;
+use tfr_stores::FileNames;
 
 use crate::error::ErrorKind;
 use crate::listing::listed::Listing;
-use crate::listing::location::FileNames;
 use crate::scan::file_name::{is_file_name, named};
 use crate::scan::hooks::ScanHooks;
 use crate::scan::store::store_of_scan;

@@ -17,8 +17,7 @@ use object_store::{
     Attributes, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
-
-use crate::unchanged::store::range_of;
+use tfr_stores::range_of;
 
 /// An object store for a scan. A partition reads its files one after the other, and would wait for the network for
 /// each of them. The first request for a file of up to [`ReadAhead::SMALL`] bytes fetches the whole file, and the

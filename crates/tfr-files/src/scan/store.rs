@@ -6,8 +6,8 @@ use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_execution::object_store::ObjectStoreUrl;
 use object_store::ObjectStore;
+use tfr_stores::FileNames;
 
-use crate::listing::location::FileNames;
 use crate::scan::read_ahead::ReadAhead;
 use crate::unchanged::store::UnchangedFiles;
 

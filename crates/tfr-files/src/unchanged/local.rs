@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, Result};
+use tfr_stores::Change;
 
-use super::change::Change;
 use crate::error::{Error, ErrorKind};
 
 /// Bytes of a piece of a stream.

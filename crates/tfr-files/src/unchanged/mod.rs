@@ -1,9 +1,7 @@
 //! Refuses files that change between the listing of a table and the end of its scan.
 
-pub(crate) mod change;
 mod local;
 pub(crate) mod store;
 
-pub use change::Change;
 pub use local::{LocalFile, OpenFile};
 pub use store::UnchangedFiles;

@@ -13,14 +13,13 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    Attributes, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
     OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
     PutPayload, PutResult, RenameOptions, Result, coalesce_ranges,
 };
+use tfr_stores::{Change, FileNames, range_of, strong_tag};
 
-use super::change::{Change, strong_tag};
 use super::local::{LocalFile, OpenFile, changed};
-use crate::listing::location::FileNames;
 
 /// A store that only returns bytes of the listed versions of files. Every reader of a table reads through it.
 ///
@@ -126,17 +125,6 @@ impl UnchangedFiles {
         };
         changed(path, &self.name(path), change)
     }
-}
-
-/// Returns the bytes of a file of `size` bytes that a request asks for; `None` if it has no such bytes.
-pub(crate) fn range_of(asked: Option<&GetRange>, size: u64) -> Option<Range<u64>> {
-    let range = match asked {
-        None => return Some(0..size),
-        Some(GetRange::Bounded(range)) => range.start..range.end.min(size),
-        Some(GetRange::Offset(start)) => *start..size,
-        Some(GetRange::Suffix(len)) => size.saturating_sub(*len)..size,
-    };
-    (range.start < range.end).then_some(range)
 }
 
 fn invalid_range(listed: &ObjectMeta) -> object_store::Error {

@@ -18,7 +18,7 @@ use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use datafusion_common::Result;
 use datafusion_datasource::file_format::FileFormat;
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 pub use stream::ArrowPipe;
 

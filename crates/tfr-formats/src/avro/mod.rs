@@ -39,7 +39,8 @@ use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use futures::StreamExt;
 use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, Findings, FoundBy, UsedColumns};
+use tfr_files::{Findings, FoundBy, UsedColumns};
+use tfr_stores::FileNames;
 
 use self::bytes::Bytes;
 use self::container::{Block, Container};

@@ -12,7 +12,8 @@ use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::memory::ReadBounds;
-use tfr_files::{FileNames, warn_of_names_by_case};
+use tfr_files::warn_of_names_by_case;
+use tfr_stores::FileNames;
 
 use super::decode::Records;
 use super::notation::with_point;

@@ -12,8 +12,8 @@ use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
+use tfr_stores::FileNames;
 
 use super::decode::{Columns, Records};
 use super::options::CsvOptions;

@@ -27,9 +27,10 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use serde::Deserialize;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FoundBy, Location, TableFile, TableFiles,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FoundBy, TableFile, TableFiles,
     TableFormat, TableVersion,
 };
+use tfr_stores::Location;
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};

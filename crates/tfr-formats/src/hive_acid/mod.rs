@@ -22,9 +22,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tfr_arrow::common_type::common_type;
 use tfr_files::{
-    AcidColumns, ColumnInFiles, ColumnsInFiles, DataFormat, DirectoryTable, FoundBy, Listing, Location,
-    PartitionColumns, TableFile, TableFiles, store_of, unreadable,
+    AcidColumns, ColumnInFiles, ColumnsInFiles, DataFormat, DirectoryTable, FoundBy, Listing, PartitionColumns,
+    TableFile, TableFiles, store_of, unreadable,
 };
+use tfr_stores::Location;
 
 use crate::content::{Content, head};
 use crate::error::{Error, TableError};

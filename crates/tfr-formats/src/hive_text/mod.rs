@@ -44,7 +44,7 @@ mod value;
 use std::sync::Arc;
 
 use datafusion_datasource::file_format::FileFormat;
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 use crate::text::rows::LineFiles;
 use tfr_files::scan::ReaderFormat;

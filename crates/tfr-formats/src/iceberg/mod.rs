@@ -31,8 +31,9 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use tfr_files::{
     ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, Findings, FoundBy,
-    Location, TableFile, TableFiles, TableFormat, TableVersion,
+    TableFile, TableFiles, TableFormat, TableVersion,
 };
+use tfr_stores::Location;
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};

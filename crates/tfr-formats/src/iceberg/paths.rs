@@ -1,10 +1,11 @@
 //! [`Paths`]: where the files are that the metadata of a table names.
 
-use datafusion_execution::object_store::ObjectStoreUrl;
 use object_store::path::{Path, PathPart};
 
 use super::metadata::Metadata;
 use super::versions::METADATA;
+use tfr_stores::StoreUrl;
+
 use crate::error::Result;
 use crate::table::{OTHER_STORE, Place, split};
 
@@ -22,7 +23,7 @@ pub(super) struct Paths<'a> {
 /// A table that is elsewhere than its metadata records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Moved {
-    store: ObjectStoreUrl,
+    store: StoreUrl,
     from: Path,
     to: Path,
 }
@@ -98,10 +99,10 @@ fn before(path: &Path, end: &[PathPart<'_>]) -> Option<Path> {
 }
 
 /// Parses an absolute path. The error is the reason why it is not valid.
-fn absolute(named: &str) -> Result<(ObjectStoreUrl, Path), String> {
+fn absolute(named: &str) -> Result<(StoreUrl, Path), String> {
     let (store, path) = match split(named)? {
         Some(found) => found,
-        None if named.starts_with('/') => (ObjectStoreUrl::local_filesystem(), named),
+        None if named.starts_with('/') => (StoreUrl::local_files(), named),
         None => return Err("it is not absolute".to_owned()),
     };
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn iceberg_paths_are_absolute_and_literal() {
-        let path = |named| absolute(named).map(|(store, path)| (store.to_string(), path.to_string()));
+        let path = |named| absolute(named).map(|(store, path)| (store.as_str().to_owned(), path.to_string()));
         let local = |path: &str| Ok(("file:///".to_owned(), path.to_owned()));
         assert_eq!(path("file:/a/p=%20/b c.parquet"), local("a/p=%20/b c.parquet"));
         assert_eq!(path("file:///a//b/"), local("a/b"));

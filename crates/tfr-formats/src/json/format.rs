@@ -10,8 +10,8 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
+use tfr_stores::FileNames;
 
 use super::infer::Members;
 use super::options::JsonOptions;

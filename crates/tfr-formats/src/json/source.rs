@@ -12,8 +12,8 @@ use datafusion_physical_plan::metrics::Count;
 use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
 use tfr_arrow::nested::children;
-use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
+use tfr_stores::FileNames;
 
 use super::decode;
 use super::keys::Keys;

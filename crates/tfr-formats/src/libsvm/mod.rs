@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 use datafusion_datasource::file_format::FileFormat;
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 use self::line::Example;
 use crate::error::{ErrorKind, Result};

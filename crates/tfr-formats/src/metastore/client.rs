@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{Error as IoError, ErrorKind as IoKind};
 use std::time::Duration;
 
-use tfr_files::{Door, LocationText};
+use tfr_stores::{Door, LocationText};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -113,7 +113,7 @@ impl Client {
     pub fn new(addresses: &str, door: &Door) -> datafusion_common::Result<Self> {
         let servers = addresses.split(',').map(|text| Server::parse(text.trim()));
         let servers = servers.collect::<Result<Vec<_>>>()?;
-        servers.iter().try_for_each(|server| door.check_url(&server.url))?;
+        servers.iter().try_for_each(|server| door.check_url(&server.url)).map_err(tfr_files::Error::from)?;
         Ok(Self { servers, patience: Patience::default(), connection: Mutex::default() })
     }
 

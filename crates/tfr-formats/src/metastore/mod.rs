@@ -24,7 +24,8 @@ use datafusion_catalog::{MemTable, TableProvider};
 use datafusion_common::Result;
 use datafusion_session::Session;
 use datafusion_tfrecord::similar;
-use tfr_files::{Door, TableVersion};
+use tfr_files::TableVersion;
+use tfr_stores::Door;
 
 use crate::error::{Error, MetastoreError};
 use client::Client;

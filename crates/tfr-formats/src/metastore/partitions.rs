@@ -5,7 +5,8 @@ use std::sync::Arc;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Expr;
 use datafusion_session::Session;
-use tfr_files::{Location, NULL_PARTITION, PartitionColumns};
+use tfr_files::{NULL_PARTITION, PartitionColumns};
+use tfr_stores::Location;
 
 use super::catalog::{RecordedPartition, RecordedTable, Storage};
 use super::reader::{Reader, name};
@@ -62,7 +63,8 @@ pub(super) fn groups(
                 reason: format!("partition {partition_name} has no location"),
             })
         })?;
-        let (location, values) = (Location::recorded(&directory)?, columns.values(index).to_vec());
+        let (location, values) =
+            (Location::recorded(&directory).map_err(tfr_files::Error::from)?, columns.values(index).to_vec());
         let is_alike =
             |group: &&mut Group| group.reader == reader && group.locations[0].object_store() == location.object_store();
         match groups.iter_mut().find(is_alike) {

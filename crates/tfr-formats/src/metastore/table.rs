@@ -15,7 +15,8 @@ use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::union::UnionExec;
 use datafusion_session::Session;
-use tfr_files::{DirectoryTable, Listing, Location, LocationText, PartitionColumns, TableVersion};
+use tfr_files::{DirectoryTable, Listing, PartitionColumns, TableVersion};
+use tfr_stores::{Location, LocationText};
 
 use super::catalog::RecordedTable;
 use super::client::Client;
@@ -122,7 +123,7 @@ impl MetastoreTable {
             let directory = directory.ok_or_else(|| wrong(&self.recorded, "it has no location".to_owned()))?;
             return Ok(vec![Group {
                 reader,
-                locations: vec![Location::recorded(directory)?],
+                locations: vec![Location::recorded(directory).map_err(tfr_files::Error::from)?],
                 values: vec![Vec::new()],
             }]);
         }

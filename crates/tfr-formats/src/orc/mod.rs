@@ -26,7 +26,8 @@ use std::sync::Arc;
 use arrow_schema::{Schema, SchemaRef};
 use datafusion_datasource::file_format::FileFormat;
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::{AcidColumns, FileNames, Findings, unreadable_field};
+use tfr_files::{AcidColumns, Findings, unreadable_field};
+use tfr_stores::FileNames;
 
 use crate::calendar::CalendarOption;
 use crate::error::Result;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::{ColumnsInFiles, FileNames, Findings, FoundBy};
+use tfr_files::{ColumnsInFiles, Findings, FoundBy};
+use tfr_stores::FileNames;
 
 use super::tail::Tail;
 use super::types::{TimestampUnit, TypeRules};

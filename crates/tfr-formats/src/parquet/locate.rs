@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::errors::{ParquetError, Result};
 use tfr_arrow::nested::{child_arrays, children, elements};
-use tfr_files::FileNames;
+use tfr_stores::FileNames;
 
 use super::adapter::Unlocated;
 use super::footer::Footers;

@@ -52,7 +52,8 @@ use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::PlannedTables;
 use tfr_files::schema::only_extension;
-use tfr_files::{FileNames, GuardedSource, Listing, UsedColumns, unreadable_field};
+use tfr_files::{GuardedSource, Listing, UsedColumns, unreadable_field};
+use tfr_stores::FileNames;
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;

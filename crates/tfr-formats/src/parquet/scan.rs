@@ -26,8 +26,9 @@ use datafusion_physical_expr_adapter::PhysicalExprAdapterFactory;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
+use tfr_files::Findings;
 use tfr_files::scan::{ScanHooks, store_of_scan};
-use tfr_files::{FileNames, Findings};
+use tfr_stores::FileNames;
 
 use super::adapter::ConvertingFactory;
 use super::calendar::FileCalendar;

@@ -13,8 +13,9 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::schema::types::Type;
 use tfr_arrow::nested::{item, key_and_value, struct_fields};
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Listing, Location, TableFiles,
+    ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Listing, TableFiles,
 };
+use tfr_stores::Location;
 
 use super::footer::Footer;
 use super::values::converted_type;

@@ -20,7 +20,8 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_session::Session;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use tfr_files::{ColumnsInFiles, DataFormat, DirectoryTable, Findings, Listing, Location, TableFile, TableFiles};
+use tfr_files::{ColumnsInFiles, DataFormat, DirectoryTable, Findings, Listing, TableFile, TableFiles};
+use tfr_stores::Location;
 
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};

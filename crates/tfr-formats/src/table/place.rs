@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion_common::DataFusionError;
-use datafusion_execution::object_store::ObjectStoreUrl;
+
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
-use tfr_files::{Door, Location, files_of_directory, list_directory, store_of};
+use tfr_files::{door_of, files_of_directory, list_directory, store_of};
+use tfr_stores::{Door, Location, StoreUrl};
 
 use super::types::Defect;
 use crate::error::{Error, Result, TableError};
@@ -37,7 +38,7 @@ impl Place {
         format: &'static str,
     ) -> Result<Self, tfr_files::Error> {
         let (_, store) = store_of(session, std::slice::from_ref(location))?;
-        Ok(Self { store, location: location.clone(), door: Door::of(session.config()), format })
+        Ok(Self { store, location: location.clone(), door: door_of(session.config()), format })
     }
 
     /// Returns the error of a damaged file of the table.
@@ -126,7 +127,7 @@ impl Place {
 
     fn check(&self, path: &Path) -> Result<(), tfr_files::Error> {
         self.door.check_object(&self.location, path)?;
-        self.location.check_file(path)
+        Ok(self.location.check_file(path)?)
     }
 
     fn unreadable(&self, path: &Path, source: DataFusionError) -> tfr_files::Error {
@@ -139,7 +140,7 @@ impl Place {
 ///
 /// # Errors
 /// The store cannot be determined. The error is the reason.
-pub(crate) fn split(path: &str) -> Result<Option<(ObjectStoreUrl, &str)>, String> {
+pub(crate) fn split(path: &str) -> Result<Option<(StoreUrl, &str)>, String> {
     let Some((scheme, rest)) = path.split_once(':') else { return Ok(None) };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
@@ -153,7 +154,7 @@ pub(crate) fn split(path: &str) -> Result<Option<(ObjectStoreUrl, &str)>, String
             Some(path) => path,
             None => rest,
         };
-        return Ok(Some((ObjectStoreUrl::local_filesystem(), path)));
+        return Ok(Some((StoreUrl::local_files(), path)));
     }
     let rest = rest.strip_prefix("//").ok_or_else(|| "it has no store".to_owned())?;
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

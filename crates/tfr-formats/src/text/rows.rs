@@ -15,8 +15,8 @@ use datafusion_physical_plan::metrics::Count;
 use datafusion_session::Session;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
-use tfr_files::FileNames;
 use tfr_files::memory::ReadBounds;
+use tfr_stores::FileNames;
 
 use super::lines::Lines;
 use super::part::{Layout, part};

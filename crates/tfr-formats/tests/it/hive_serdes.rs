@@ -13,9 +13,9 @@ use datafusion::catalog::TableProvider;
 use datafusion::error::{DataFusionError, Result};
 use serde::Deserialize;
 use serde_json::Value;
-use tfr_files::LocationText;
 use tfr_formats::HiveTable;
 use tfr_formats::hive_text::HiveColumns;
+use tfr_stores::LocationText;
 
 use crate::support::{chain, session, write};
 

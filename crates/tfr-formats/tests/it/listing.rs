@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use tempfile::TempDir;
-use tfr_files::{Findings, Listing, Location};
+use tfr_files::{Findings, Listing};
+use tfr_stores::Location;
 
 use crate::support::{chain, read, row_count, session, texts, write};
 
@@ -53,7 +54,8 @@ async fn listing_skips_files_of_hadoop_tools() -> Result<()> {
 async fn listing_reports_directories_of_unfinished_jobs() -> Result<()> {
     let dir = directory(&["t/part-0.csv", "t/_temporary/0/part-1.csv", "u/part-0.csv"])?;
     let unfinished = async |location: &str| -> Result<Vec<String>> {
-        let location = Location::parse(dir.path().join(location).to_str().unwrap_or_default())?;
+        let location =
+            Location::parse(dir.path().join(location).to_str().unwrap_or_default()).map_err(tfr_files::Error::from)?;
         let listing = Listing::list(&session(1).state(), &[location]).await?;
         let root = format!("{}/", dir.path().display());
         Ok(listing.unfinished().iter().map(|directory| directory.replace(&root, "")).collect())

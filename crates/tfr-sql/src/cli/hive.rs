@@ -4,8 +4,8 @@ use std::env;
 use std::sync::Arc;
 
 use clap::Args;
-use tfr_files::Door;
 use tfr_formats::metastore::Metastore;
+use tfr_stores::Door;
 
 use crate::error::{Error, Result};
 

@@ -1,7 +1,7 @@
 //! `schema`: the columns of a table.
 
 use clap::Args;
-use tfr_files::LocationText;
+use tfr_stores::LocationText;
 use tfrecord_sidecars::SchemaForm;
 
 use super::declared::{Declared, Inference};

@@ -1,8 +1,7 @@
 //! Options for object stores.
 
 use clap::Args;
-use tfr_files::Door;
-use tfr_files::stores::StoreOptions;
+use tfr_stores::{Door, StoreOptions};
 
 const S3_ENDPOINT_HELP: &str = "\
 Use this S3 server instead of AWS: a URL such as http://host:9000 [default: AWS_ENDPOINT_URL]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use datafusion_tfrecord::write::WriteTarget;
-use tfr_files::Location;
+use tfr_stores::Location;
 use tfrecord_shards::TableFiles;
 
 use super::Misuse;

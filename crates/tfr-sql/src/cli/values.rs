@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use datafusion_tfrecord::options::values;
 use datafusion_tfrecord::write::WriteTarget;
-use tfr_files::mistyped_url;
 use tfr_formats::{ErrorKind, InputOptions, TableSpec};
+use tfr_stores::mistyped_url;
 use url::Url;
 
 use crate::error::format_hint;

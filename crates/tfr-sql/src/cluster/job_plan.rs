@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use crate::error::{Error, Result};
 use crate::tasks::plan_file::PlanFile;

@@ -15,7 +15,7 @@ use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::SharedWrite;
 use futures::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use tfr_files::{Door, threads};
+use tfr_stores::{Door, threads};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;

@@ -8,6 +8,7 @@ use arrow_tfrecord::ErrorKind as RecordKind;
 use datafusion_tfrecord::ErrorKind as TableKind;
 use tfr_files::ErrorKind as FilesKind;
 use tfr_formats::{ErrorKind as FormatKind, MetastoreError};
+use tfr_stores::ErrorKind as StoreKind;
 use tfrecord_framing::Position;
 use tfrecord_shards::ErrorKind as ShardsKind;
 
@@ -83,6 +84,8 @@ impl ErrorDetails {
             self.add_table(error.kind());
         } else if let Some(error) = error.downcast_ref::<tfr_files::Error>() {
             self.add_files(error.kind());
+        } else if let Some(error) = error.downcast_ref::<tfr_stores::Error>() {
+            self.add_place(error.kind());
         } else if let Some(error) = error.downcast_ref::<tfr_formats::Error>() {
             self.add_format(error.kind());
         } else if let Some(error) = error.downcast_ref::<io::Error>() {
@@ -241,13 +244,21 @@ impl ErrorDetails {
             | FilesKind::Read { file, .. }
             | FilesKind::Changed { file, .. }
             | FilesKind::FileTooLong { file, .. } => self.of_file(ErrorClass::Data, file),
-            FilesKind::NotAllowed { name, .. } => self.file = Some(name.clone()),
-            FilesKind::Row { file, .. } | FilesKind::Expression { file, .. } | FilesKind::NotAFile { file } => {
+            FilesKind::Place(error) => self.add_place(error.kind()),
+            FilesKind::Row { file, .. } | FilesKind::Expression { file, .. } => {
                 self.file = Some(file.clone());
             }
             FilesKind::List { location, .. } | FilesKind::Store { location, .. } => {
                 self.of_file(ErrorClass::Io, location);
             }
+            _ => {}
+        }
+    }
+
+    fn add_place(&mut self, kind: &StoreKind) {
+        match kind {
+            StoreKind::Examine { file, .. } => self.of_file(ErrorClass::Io, file),
+            StoreKind::NotAllowed { name: file, .. } | StoreKind::NotAFile { file } => self.file = Some(file.clone()),
             _ => {}
         }
     }

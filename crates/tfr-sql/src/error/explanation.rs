@@ -118,7 +118,7 @@ impl<'a> Link<'a> {
         if let Some(store) = error.downcast_ref::<object_store::Error>()
             && let Some(source) = store.source()
             && (matches!(store, object_store::Error::Generic { .. })
-                || source.is::<tfr_files::stores::Error>()
+                || source.is::<tfr_stores::Error>()
                 || source.is::<tfr_files::Error>())
         {
             return Self { text: None, hint: None, source: Some(source) };
@@ -313,7 +313,7 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
                 .then(|| Some("raise --memory-limit, or make shorter values".to_owned()))
         })
         .or_else(|| error.is::<PageTooLong>().then(|| Some("raise --memory-limit if you trust the file".to_owned())))
-        .or_else(|| error.downcast_ref::<tfr_files::stores::Error>().map(stores::hint))
+        .or_else(|| error.downcast_ref::<tfr_stores::Error>().map(stores::hint))
         .or_else(|| error.downcast_ref::<tfrecord_sidecars::Error>().map(sidecars::hint))
         .flatten()
 }

@@ -7,6 +7,7 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion_tfrecord::similar;
 use tfr_files::{Error, ErrorKind};
 
+use super::stores;
 use super::table_formats::way_out;
 
 /// Returns a hint, if there is one.
@@ -15,10 +16,7 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::NotFound { location } => {
             similar_path(Path::new(location)).map(|similar| format!("did you mean {}?", similar.display()))
         }
-        ErrorKind::NotAllowed { allowed, .. } => Some(match allowed.as_slice() {
-            [] => "--allow and TFR_SQL_ALLOW name what may be opened: nothing".to_owned(),
-            allowed => format!("--allow and TFR_SQL_ALLOW name what may be opened: {}", allowed.join(", ")),
-        }),
+        ErrorKind::Place(error) => stores::hint(error),
         ErrorKind::OwnedByTable { owner, .. } => Some(way_out(owner)),
         ErrorKind::Changed { .. } => Some("run it again when nothing writes to the file".to_owned()),
         ErrorKind::DanglingLink { .. } => {
@@ -86,7 +84,6 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::FileName { .. } => {
             Some("rename it, or read it from standard input: tfr-sql \"SELECT * FROM '-'\" <FILE".to_owned())
         }
-        ErrorKind::NotAFile { .. } => Some("write its content to a file and name that".to_owned()),
         _ => None,
     }
 }

@@ -1,10 +1,17 @@
-//! Hints for object stores that cannot be opened or reject a request.
+//! Hints for locations that may not be opened, and for object stores that reject a request.
 
-use tfr_files::stores::{Error, ErrorKind, Service, SettingsProblem};
+use tfr_stores::{Error, ErrorKind, Service, SettingsProblem};
 
 /// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
     let hint = match error.kind() {
+        ErrorKind::NotAllowed { allowed, .. } => {
+            return Some(match allowed.as_slice() {
+                [] => "--allow and TFR_SQL_ALLOW name what may be opened: nothing".to_owned(),
+                allowed => format!("--allow and TFR_SQL_ALLOW name what may be opened: {}", allowed.join(", ")),
+            });
+        }
+        ErrorKind::NotAFile { .. } => "write its content to a file and name that",
         ErrorKind::UnknownScheme { .. } => {
             "known are file://, s3://, gs://, az://, abfss://, http://, https:// and hdfs://"
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use datafusion::execution::TempFileFactory as _;
 use tempfile::tempdir;
-use tfr_files::Door;
+use tfr_stores::Door;
 
 use super::names::LOCK;
 use super::*;

@@ -20,8 +20,7 @@ use datafusion::object_store::{
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::ErrorKind;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use tfr_files::Location;
-use tfr_files::stores::{Found, UploadStores};
+use tfr_stores::{Found, Location, UploadStores};
 use tfrecord_shards::{ErrorKind as ShardsErrorKind, RunId, SaveMode, Settling};
 use tokio::task::spawn_blocking;
 

@@ -19,8 +19,8 @@ use datafusion_tfrecord::write::SharedWrite;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use tfr_files::Door;
 use tfr_files::planned::PlannedScans;
+use tfr_stores::Door;
 use tfrecord_framing::crc32c;
 
 use super::stored_query::StoredQuery;

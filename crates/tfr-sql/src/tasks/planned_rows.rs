@@ -10,7 +10,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectMeta;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::{Deserialize, Serialize};
-use tfr_files::{DeletedRows, planned, redacted};
+use tfr_files::{DeletedRows, planned};
+use tfr_stores::redacted;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{Result, TaskError};

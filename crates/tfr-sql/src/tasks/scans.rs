@@ -12,8 +12,8 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, replace_children_if_necessary};
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt as _, TryStreamExt as _};
-use tfr_files::Change;
 use tfr_files::planned::{self, PlannedScans};
+use tfr_stores::Change;
 
 use super::partitions::BY_PARTITION;
 use super::plan_file::PlanFile;

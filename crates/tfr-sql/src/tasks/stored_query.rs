@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use clap::error::ErrorKind as UsageKind;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
-use tfr_files::{Door, redacted};
+use tfr_stores::{Door, redacted};
 
 use super::planned_rows::Rows;
 use super::rows_digest::RowsDigest;

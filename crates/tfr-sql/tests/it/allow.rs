@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 use std::process::Stdio;
 use std::thread;
 
-use tfr_files::Door;
 use tfr_sql::{Confinement, ExitStatus, confine};
+use tfr_stores::Door;
 
 use super::workbench::{Workbench, tell};
 use world::{World, run};

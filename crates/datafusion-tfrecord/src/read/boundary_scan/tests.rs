@@ -5,7 +5,8 @@ use object_store::ObjectStoreExt;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use proptest::prelude::*;
-use tfr_files::{FileNames, UnchangedFiles};
+use tfr_files::UnchangedFiles;
+use tfr_stores::FileNames;
 use tfrecord_framing::RecordWriter;
 
 use super::*;

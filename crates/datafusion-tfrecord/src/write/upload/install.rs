@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use datafusion_common::{DataFusionError, Result};
 use object_store::ObjectMeta;
 use object_store::path::Path;
-use tfr_files::stores::{DirectoryStore, Found};
+use tfr_stores::{DirectoryStore, Found};
 use tfrecord_shards::objects::{Beside, Occupant, may_be_live};
 use tfrecord_shards::{ErrorKind, Leftover, Manifest, RunId, SUCCESS_NAME, SaveMode};
 

@@ -48,7 +48,7 @@ use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
 use super::running::{Begun, Running};
 use crate::error::{self, outside_error, shards_error};
-use tfr_files::Location;
+use tfr_stores::Location;
 
 pub(crate) use self::control::{ControlArea, end_dead_runs};
 pub(crate) use self::shard::PartUploads;

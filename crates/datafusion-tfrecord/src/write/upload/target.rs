@@ -19,8 +19,7 @@ use tfrecord_shards::objects::{Condition, ObjectVersion, Occupant, PrefixScan, S
 use tfrecord_shards::{MANIFEST_NAME, Manifest, RunId, SUCCESS_NAME, SaveMode, StagedUpload};
 
 use crate::error::{ErrorKind, shards_error};
-use tfr_files::Location;
-use tfr_files::stores::{DirectoryStore, UNFINISHED, UploadStores};
+use tfr_stores::{DirectoryStore, Location, UNFINISHED, UploadStores};
 
 /// Milliseconds to wait each time before looking for a file whose upload could not be completed.
 const COMPLETION_WAITS: [u64; 5] = [0, 100, 300, 600, 1000];

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use datafusion_tfrecord::read::{self, ColumnOrigin};
 use datafusion_tfrecord::{ReadOptions, TfRecordFormat};
 use tempfile::tempdir;
-use tfr_files::Location;
+use tfr_stores::Location;
 
 use super::support::{
     example, examples, external, floats, int64s, rows, session, shown, shown_with, texts, write_records,

@@ -10,7 +10,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::{Error, ErrorKind, ReadOptions, read, reproducible};
 use tempfile::tempdir;
-use tfr_files::{Finding, Findings, Location};
+use tfr_files::{Finding, Findings};
+use tfr_stores::Location;
 use tfrecord_framing::{Compression, CrcPolicy};
 
 use super::support::{example, examples, external, floats, framed, query_rows, shown, shown_with};

@@ -8,7 +8,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::{ReadOptions, TfRecordFormatFactory, read};
 use tempfile::tempdir;
-use tfr_files::Location;
+use tfr_stores::Location;
 
 use super::support::{examples, explained, external, write_records};
 

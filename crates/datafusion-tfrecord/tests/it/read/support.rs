@@ -11,11 +11,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::{ReadOptions, read, reproducible};
 use prost::Message;
-use tfr_files::Location;
 use tfr_proto::tensorflow::feature::Kind;
 use tfr_proto::tensorflow::{
     BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, SequenceExample,
 };
+use tfr_stores::Location;
 use tfrecord_framing::{Compression, Level, RecordWriter};
 
 pub(super) use super::super::support::external;

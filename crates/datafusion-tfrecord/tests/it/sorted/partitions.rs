@@ -9,7 +9,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::{ReadOptions, WriteOptions, read};
 use tempfile::tempdir;
-use tfr_files::Location;
+use tfr_stores::Location;
 use tfrecord_framing::Compression;
 use tfrecord_shards::{SetState, Sharding, check};
 

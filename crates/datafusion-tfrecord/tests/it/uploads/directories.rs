@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{ObjectStoreExt, PutPayload};
 use datafusion_tfrecord::write::WriteOptions;
-use tfr_files::stores::DirectoryStore as _;
+use tfr_stores::DirectoryStore as _;
 use tfrecord_shards::SaveMode;
 
 use super::faulty::{Fault, FaultyStore, Request};

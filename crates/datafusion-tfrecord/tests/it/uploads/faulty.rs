@@ -13,7 +13,7 @@ use datafusion::object_store::{
 };
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use tfr_files::stores::{DirectoryStore, Found};
+use tfr_stores::{DirectoryStore, Found};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
 /// The kinds of requests.

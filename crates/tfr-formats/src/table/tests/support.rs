@@ -11,9 +11,10 @@ use datafusion_common::{Result, ScalarValue};
 use object_store::{ObjectMeta, ObjectStoreExt};
 use tfr_arrow::nested::with_struct_fields;
 use tfr_files::{
-    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Location,
-    TableFile, TableFiles, store_of,
+    ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, TableFile,
+    TableFiles, store_of,
 };
+use tfr_stores::Location;
 
 use crate::calendar::CalendarOption;
 
@@ -91,7 +92,7 @@ pub(super) fn session(partitions: usize) -> SessionContext {
 
 /// Returns a file without deleted rows.
 pub(super) async fn file(ctx: &SessionContext, directory: &Path, name: &str) -> Result<(Location, TableFile)> {
-    let location = Location::parse(&format!("{}/", directory.display()))?;
+    let location = Location::parse(&format!("{}/", directory.display())).map_err(tfr_files::Error::from)?;
     let (_, store) = store_of(&ctx.state(), std::slice::from_ref(&location))?;
     let meta: ObjectMeta = store.head(&location.prefix().clone().join(name)).await?;
     let format = match name.rsplit_once('.') {

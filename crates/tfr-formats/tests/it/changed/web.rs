@@ -12,7 +12,7 @@ use object_store::{
     Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use tfr_files::stores::{Answer, Error as StoreError, ErrorKind};
+use tfr_stores::{Answer, Error as StoreError, ErrorKind};
 
 /// What the server sends about the version of a file, in addition to its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

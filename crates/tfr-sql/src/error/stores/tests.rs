@@ -1,4 +1,4 @@
-use tfr_files::stores::Answer;
+use tfr_stores::Answer;
 
 use super::*;
 

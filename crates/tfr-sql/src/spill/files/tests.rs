@@ -22,8 +22,7 @@ use datafusion::prelude::SessionContext;
 use futures::future::join_all;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tempfile::{TempDir, tempdir};
-use tfr_files::Door;
-use tfr_files::stores::StoreOptions;
+use tfr_stores::{Door, StoreOptions};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
