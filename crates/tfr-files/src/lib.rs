@@ -23,7 +23,7 @@
 //! use tfr_files::{DirectoryTable, Listing};
 //! use tfr_stores::Location;
 //!
-//! # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
+//! # async fn register(ctx: &SessionContext) -> Result<(), Box<dyn std::error::Error>> {
 //! let state = ctx.state();
 //! let listing = Listing::list(&state, &[Location::parse("events/dt=2026-*/")?]).await?;
 //! let table = DirectoryTable::try_new(&state, listing, Arc::new(ParquetFormat::default())).await?;

@@ -1,16 +1,16 @@
 //! [`Bounds`]: where the records of a file are, to read them by number.
 
-use std::fs::{self, File};
+use std::io::SeekFrom;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use tfrecord_framing::array_record::Footer;
 use tfrecord_framing::{Container, HEADER_LEN, Position, frame_len};
-use tfrecord_shards::{IndexName, Progress, array_record_footer, record_bounds};
+use tfrecord_shards::{IndexName, Progress, ReadSeek, array_record_footer, record_bounds};
 
 use crate::dataset::Shard;
 use crate::error::{Failure, Result};
+use crate::files::Files;
 
 /// Where the records of a file are.
 pub(crate) enum Bounds {
@@ -24,18 +24,18 @@ pub(crate) enum Bounds {
 pub(crate) struct OpenBounds<'a> {
     bounds: &'a Bounds,
     path: &'a Path,
-    file: File,
+    file: Box<dyn ReadSeek>,
     /// The records in frames of the chunk that was read last.
     chunk: Option<(usize, Vec<u8>)>,
 }
 
 impl Bounds {
     /// Finds the bounds of the records of a file.
-    pub(crate) fn of(shard: &Shard, progress: &Progress) -> Result<Self> {
+    pub(crate) fn of(shard: &Shard, files: &Files, progress: &Progress) -> Result<Self> {
         let path = &shard.path;
         let container = shard.container();
         if container == Container::ArrayRecord {
-            let footer = array_record_footer(path)?;
+            let footer = array_record_footer(path, &mut shard.open(files, 0)?)?;
             if footer.records() != shard.rows {
                 return Err(other_number(shard, footer.records()));
             }
@@ -50,10 +50,10 @@ impl Bounds {
             return Err(Failure::usage(format!("random access: {problem}"))
                 .with_hint("Read the file in order with Loader, or write an uncompressed copy."));
         }
-        if let Some(bounds) = indexed(shard) {
+        if let Some(bounds) = indexed(shard, files) {
             return Ok(Self::Frames(bounds));
         }
-        let bounds = record_bounds(path, progress)?;
+        let bounds = record_bounds(path, shard.open(files, shard.len)?, progress)?;
         if bounds.len() as u64 != shard.rows + 1 || bounds.last() != Some(&shard.len) {
             return Err(other_number(shard, bounds.len() as u64 - 1));
         }
@@ -68,9 +68,8 @@ fn other_number(shard: &Shard, found: u64) -> Failure {
 }
 
 impl<'a> OpenBounds<'a> {
-    pub(crate) fn open(bounds: &'a Bounds, path: &'a Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
-        Ok(Self { bounds, path, file, chunk: None })
+    pub(crate) fn open(bounds: &'a Bounds, shard: &'a Shard, files: &Files) -> Result<Self> {
+        Ok(Self { bounds, path: &shard.path, file: shard.open(files, 0)?, chunk: None })
     }
 
     /// Appends the frame of a record to `frames`. Returns its position in the file; of a record in a chunk, that of the
@@ -118,17 +117,22 @@ impl<'a> OpenBounds<'a> {
     }
 
     /// Appends bytes of the file.
-    fn read(&self, range: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+    fn read(&mut self, range: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let first = out.len();
         out.resize(first + (range.end - range.start) as usize, 0);
         let room = out.get_mut(first..).unwrap_or_default();
-        self.file.read_exact_at(room, range.start).map_err(|error| Failure::io(self.path, "read", error))
+        let read = self.file.seek(SeekFrom::Start(range.start)).and_then(|_| self.file.read_exact(room));
+        read.map_err(|error| Failure::io(self.path, "read", error))
     }
 }
 
-/// Returns the bounds in the index next to a file. `None` if there is no index, or it is not that of the file.
-fn indexed(shard: &Shard) -> Option<Vec<u64>> {
-    let text = fs::read_to_string(IndexName::Idx.find(&shard.path)).ok()?;
+/// Returns the bounds in the index next to a local file. `None` if there is no index, or it is not that of the file.
+fn indexed(shard: &Shard, files: &Files) -> Option<Vec<u64>> {
+    if shard.object.is_some() {
+        return None;
+    }
+    let mut text = String::new();
+    files.open(&IndexName::Idx.find(&shard.path), None, 0).ok()?.read_to_string(&mut text).ok()?;
     let mut bounds = vec![0];
     let mut end = 0;
     for line in text.lines() {

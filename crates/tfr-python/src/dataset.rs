@@ -1,5 +1,7 @@
 //! [`DataSet`]: the files to read, their records, and the columns.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,12 +10,15 @@ use arrow_tfrecord::{MappingOptions, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Container, CrcPolicy};
 use tfrecord_shards::{
-    CountedFile, Manifest, MissingParts, Progress, RecordOffset, SchemaDescription, SetLayout, count_intact,
+    CountedFile, Manifest, MissingParts, Progress, ReadSeek, RecordOffset, SchemaDescription, SetLayout, count_intact,
     count_records,
 };
 
+use crate::buckets::{Access, Object};
 use crate::error::{Failure, Result};
+use crate::files::Files;
 use crate::framing::{PassedOver, RecordFile};
+use crate::listing::Found;
 
 /// Number of files whose first records are inspected to infer columns, and the number of these records.
 const INFER_FILES: usize = 256;
@@ -40,14 +45,16 @@ pub(crate) struct Shard {
     pub(crate) offsets: Vec<RecordOffset>,
     /// The damaged records to pass over; `rows` are those between them.
     pub(crate) damage: Option<PassedOver>,
+    /// The object, if the file is in a store.
+    pub(crate) object: Option<Object>,
 }
 
 impl Shard {
-    pub(crate) fn new(file: CountedFile) -> Self {
+    pub(crate) fn new(file: CountedFile, object: Option<Object>) -> Self {
         let CountedFile { path, len, container, rows, framed_bytes: framed, offsets, damage, .. } = file;
         let damage = damage.map(|(count, first)| PassedOver::new(count, &first));
         let container = container.compression().map_or_else(|| ARRAY_RECORD.to_owned(), |name| name.to_string());
-        Self { path, len, rows, framed, container, offsets, damage }
+        Self { path, len, rows, framed, container, offsets, damage, object }
     }
 
     pub(crate) fn container(&self) -> Container {
@@ -55,6 +62,24 @@ impl Shard {
             ARRAY_RECORD => Container::ArrayRecord,
             compression => Container::TfRecord(compression.parse().unwrap_or_default()),
         }
+    }
+
+    /// Opens the file, to read it up to the byte `until`.
+    pub(crate) fn open(&self, files: &Files, until: u64) -> Result<Box<dyn ReadSeek>> {
+        files.open(&self.path, self.object.as_ref(), until)
+    }
+
+    /// Fetches the bytes of these records soon, if the file is in a store.
+    pub(crate) fn fetch_soon(&self, files: &Files, records: Range<u64>) {
+        if let Some(object) = &self.object {
+            files.fetch_soon(&self.path, object, self.start_before(records.start).file, self.end_after(records.end));
+        }
+    }
+
+    /// Returns the first position in the file, known to be one, behind all records before `record`.
+    pub(crate) fn end_after(&self, record: u64) -> u64 {
+        let before = self.offsets.partition_point(|offset| offset.record < record);
+        self.offsets.get(before).map_or(self.len, |offset| offset.file)
     }
 
     /// Returns the last position at or before a record where a reader can start.
@@ -86,6 +111,8 @@ pub(crate) struct DataSet {
     pub(crate) inferred: bool,
     /// The files that are missing in the directories that were named, as the names of the others record.
     pub(crate) missing: Vec<String>,
+    /// What may be opened, and where parts of objects are kept.
+    pub(crate) access: Access,
     rows: u64,
 }
 
@@ -96,6 +123,7 @@ struct Stored {
     schema: SchemaDescription,
     mapping: MappingOptions,
     inferred: bool,
+    access: Access,
 }
 
 impl DataSet {
@@ -106,11 +134,14 @@ impl DataSet {
         split: Option<&str>,
         schema: Option<SchemaRef>,
         skips_damaged: bool,
-        progress: &Progress,
+        (access, source, progress): (Access, &Files, &Progress),
     ) -> Result<Self> {
-        let count = if skips_damaged { count_intact } else { count_records };
-        let mut files = count(paths, progress)?;
-        let missing = missing_parts(paths, &files);
+        let Found { inputs, directories, mut objects } = Found::at(paths, source)?;
+        let mut files = match skips_damaged {
+            true => count_intact(&inputs, progress)?,
+            false => count_records(&inputs, progress)?,
+        };
+        let missing = missing_parts(&directories, &files);
         if let Some(split) = split {
             files = only_split(files, split)?;
         }
@@ -123,17 +154,21 @@ impl DataSet {
             (Some(schema), None) => (schema, MappingOptions::default(), false),
             (None, Some((schema, mapping))) => (schema, mapping, false),
             (None, None) => {
-                let (schema, mapping) = infer(&files)?;
+                let (schema, mapping) = infer(&files, source, &objects)?;
                 (schema, mapping, true)
             }
         };
-        let data = Self::new(files.into_iter().map(Shard::new).collect(), schema, mapping, inferred);
-        Ok(Self { missing, ..data })
+        let shards = files.into_iter().map(|file| {
+            let object = objects.remove(&file.path);
+            Shard::new(file, object)
+        });
+        let data = Self::new(shards.collect(), schema, mapping, inferred);
+        Ok(Self { missing, access, ..data })
     }
 
     fn new(shards: Vec<Shard>, schema: SchemaRef, mapping: MappingOptions, inferred: bool) -> Self {
         let rows = shards.iter().map(|shard| shard.rows).fold(0, u64::saturating_add);
-        Self { shards, schema, mapping, inferred, missing: Vec::new(), rows }
+        Self { shards, schema, mapping, inferred, missing: Vec::new(), access: Access::default(), rows }
     }
 
     /// The number of records.
@@ -177,26 +212,27 @@ impl DataSet {
     }
 
     pub(crate) fn to_json(&self) -> Result<String> {
-        let Self { shards, schema, mapping, inferred, .. } = self;
+        let Self { shards, schema, mapping, inferred, access, .. } = self;
         let stored = Stored {
             shards: shards.clone(),
             schema: SchemaDescription::try_new(schema)?,
             mapping: mapping.clone(),
             inferred: *inferred,
+            access: access.clone(),
         };
         serde_json::to_string(&stored).map_err(|error| Failure::other(error.to_string()))
     }
 
     pub(crate) fn from_json(json: &str) -> Result<Self> {
         let stored: Stored = serde_json::from_str(json).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Self::new(stored.shards, stored.schema.to_schema()?, stored.mapping, stored.inferred))
+        let data = Self::new(stored.shards, stored.schema.to_schema()?, stored.mapping, stored.inferred);
+        Ok(Self { access: stored.access, ..data })
     }
 }
 
 /// Returns which files are missing, as the names of the others record. Files that are named themselves are read as named,
 /// and those of a manifest may have any names.
-fn missing_parts(named: &[PathBuf], files: &[CountedFile]) -> Vec<String> {
-    let directories: Vec<_> = named.iter().filter(|path| path.is_dir()).collect();
+fn missing_parts(directories: &[PathBuf], files: &[CountedFile]) -> Vec<String> {
     let is_found = |path: &&Path| directories.iter().any(|directory| path.starts_with(directory));
     let unlisted = files.iter().filter(|file| file.listed.is_none()).map(|file| file.path.as_path());
     let names = unlisted.filter(is_found).filter_map(Path::to_str);
@@ -344,12 +380,17 @@ fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
 }
 
 /// Infers the columns from the first records of all files, or of an evenly spaced sample of them.
-fn infer(files: &[CountedFile]) -> Result<(SchemaRef, MappingOptions)> {
+fn infer(
+    files: &[CountedFile],
+    source: &Files,
+    objects: &HashMap<PathBuf, Object>,
+) -> Result<(SchemaRef, MappingOptions)> {
     let mut inference = SchemaInference::new().with_fixed_size_lists(true);
     let step = files.len().div_ceil(INFER_FILES).max(1);
     for file in files.iter().step_by(step) {
         let in_file = |error: arrow_tfrecord::Error| Failure::record(&file.path, &error);
-        let mut reader = RecordFile::open(file.path.clone(), CrcPolicy::Verify, file.damage.is_some())?;
+        let open = source.open(&file.path, objects.get(&file.path), 0)?;
+        let mut reader = RecordFile::new(file.path.clone(), open, CrcPolicy::Verify, file.damage.is_some());
         let mut left = INFER_RECORDS;
         while left > 0 {
             let records = reader.read(left.min(STEP))?;

@@ -1,11 +1,13 @@
 //! [`Failure`]: an error before it becomes a Python exception.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
+use tfr_stores::ErrorKind as StoreKind;
 
 /// The result of this crate's functions.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -64,8 +66,89 @@ impl Failure {
         Self::new(Class::Other, message)
     }
 
+    /// Nothing is at a path or URL.
+    pub(crate) fn missing(path: &Path, problem: &str) -> Self {
+        Self::new(Class::Missing, format!("{}: {problem}", path.display()))
+    }
+
+    /// The work was stopped, so nobody sees this.
+    pub(crate) fn stopped() -> Self {
+        Self::other("stopped".to_owned())
+    }
+
+    /// A store cannot be reached or opened, or a location is not usable or not allowed. `path` is what was to be opened,
+    /// unless the error names it.
+    pub(crate) fn store(path: Option<&Path>, error: &tfr_stores::Error) -> Self {
+        let message = match path {
+            Some(path) if !matches!(error.kind(), StoreKind::NotAllowed { .. }) => {
+                format!("{}: {}", path.display(), chain(error))
+            }
+            _ => chain(error),
+        };
+        let credentials = "Set the credentials of the store in the environment, as for the command.";
+        match error.kind() {
+            StoreKind::NotAllowed { allowed, .. } => {
+                let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+                Self::usage(message).with_hint(&format!("allow= names what may be opened: {allowed}"))
+            }
+            StoreKind::Location { .. } | StoreKind::UnknownScheme { .. } | StoreKind::NotAFile { .. } => {
+                Self::usage(message)
+            }
+            StoreKind::NoBucket { .. } => Self::new(Class::Missing, message),
+            StoreKind::NoCredentials { .. } | StoreKind::Denied { .. } | StoreKind::Settings { .. } => {
+                Self::other(message).with_hint(credentials)
+            }
+            StoreKind::OtherRegion { region, .. } => {
+                Self::other(message).with_hint(&format!("Set AWS_REGION={region}."))
+            }
+            StoreKind::Unreachable { .. } => {
+                Self::other(message).with_hint("Check the endpoint, the network and the proxy settings.")
+            }
+            StoreKind::NoParts { .. } => Self::other(message).with_hint("Download the file, and name the copy."),
+            StoreKind::NoListing { .. } => Self::other(message).with_hint("Name the files themselves."),
+            _ => Self::other(message),
+        }
+    }
+
+    /// A request for an object failed.
+    pub(crate) fn object(path: &Path, error: &object_store::Error) -> Self {
+        let mut failure = match error {
+            object_store::Error::NotFound { .. } => Self::missing(path, "no such file or directory"),
+            object_store::Error::Precondition { .. } => {
+                let problem = "the file changed while it was read: it is no longer the listed version";
+                Self::new(Class::Data, format!("{}: {problem}", path.display()))
+                    .with_hint("Run it again when nothing writes to the file.")
+            }
+            error => {
+                if let Some(refusal) = tfr_stores::Error::refusal_in(error) {
+                    return Self::store(Some(path), &refusal);
+                }
+                let sources =
+                    std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
+                match sources.into_iter().find_map(|error| error.downcast_ref::<tfr_stores::Error>()) {
+                    Some(error) => Self::store(Some(path), error),
+                    None => Self::other(format!("{}: {}", path.display(), chain(error))),
+                }
+            }
+        };
+        failure.0.file = Some(path.display().to_string());
+        failure
+    }
+
+    /// Returns the failure to read an object, if it is among an error and its sources: readers wrap it.
+    fn within(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let mut sources = std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
+            Some(io) => io.get_ref().map(|inner| inner as _),
+            None => error.source(),
+        });
+        sources.find_map(|error| error.downcast_ref::<Self>().cloned())
+    }
+
     /// A record of a file is damaged or does not fit the columns.
     pub(crate) fn record(path: &Path, error: &arrow_tfrecord::Error) -> Self {
+        if let Some(failure) = Self::within(error) {
+            return failure;
+        }
         if error.position().is_none() && error.row().is_none() && error.column().is_none() {
             return Self::usage(chain(error));
         }
@@ -105,6 +188,9 @@ impl Failure {
 
     /// An operation of the file system failed.
     pub(crate) fn io(path: &Path, action: &str, error: io::Error) -> Self {
+        if let Some(failure) = Self::within(&error) {
+            return failure;
+        }
         let class = match error.kind() {
             io::ErrorKind::NotFound => Class::Missing,
             io::ErrorKind::AlreadyExists => Class::Exists,
@@ -120,6 +206,14 @@ impl Failure {
         self
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 /// Returns the text of an error and of its sources.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
@@ -139,6 +233,9 @@ impl From<tfrecord_shards::Error> for Failure {
     fn from(error: tfrecord_shards::Error) -> Self {
         use tfrecord_shards::{AttemptError, ErrorKind};
 
+        if let Some(failure) = Self::within(&error) {
+            return failure;
+        }
         let text = chain(&error);
         match error.kind() {
             ErrorKind::Encode(inner) => {

@@ -39,6 +39,17 @@ struct State<'a> {
 }
 
 impl<'a> Piece<'a> {
+    /// Whether it is the first piece of its block, whose reader is not open yet.
+    pub(crate) fn is_first(&self) -> bool {
+        self.turn == 0
+    }
+
+    /// Returns the records that the reader of the piece may read: up to the end of its segment.
+    pub(crate) fn records(&self) -> Range<u64> {
+        let Segment { first, rows, .. } = self.block.segment;
+        self.wanted.first().map_or(first, |range| range.start)..first + rows
+    }
+
     /// Waits for the pieces before this one, and returns their reader, if any. The next piece waits until the turn is dropped.
     pub(crate) fn begin(&self) -> Turn<'_, 'a> {
         let mut state = self.block.lock();

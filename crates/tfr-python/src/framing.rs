@@ -1,11 +1,11 @@
 //! [`RecordFile`]: reads the records of a file in order, without decoding them.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{CrcPolicy, Damage, RecordReader, RecordScanner, Records};
+use tfrecord_shards::ReadSeek;
 
 use crate::error::{Failure, Result};
 
@@ -43,14 +43,14 @@ pub(crate) struct RecordFile {
 
 enum Source {
     /// Damage is an error.
-    Whole(RecordReader<File>),
+    Whole(Box<RecordReader<Box<dyn ReadSeek>>>),
     /// Damage is passed over.
     PastDamage(Box<Scan>),
 }
 
 /// A scan for the intact records of a file.
 struct Scan {
-    file: File,
+    file: Box<dyn ReadSeek>,
     scanner: RecordScanner,
     block: Vec<u8>,
     /// The bytes of the block that were not scanned.
@@ -62,20 +62,19 @@ struct Scan {
 }
 
 impl RecordFile {
-    /// Opens a file. Damaged records are an error, or are passed over.
-    pub(crate) fn open(path: PathBuf, crc: CrcPolicy, skips_damaged: bool) -> Result<Self> {
-        let file = File::open(&path).map_err(|error| Failure::io(&path, "open", error))?;
+    /// Reads an open file. Damaged records are an error, or are passed over.
+    pub(crate) fn new(path: PathBuf, file: Box<dyn ReadSeek>, crc: CrcPolicy, skips_damaged: bool) -> Self {
         let source = if skips_damaged {
             Source::PastDamage(Box::new(Scan::new(file)))
         } else {
-            Source::Whole(RecordReader::detect(file).with_crc_policy(crc))
+            Source::Whole(Box::new(RecordReader::detect(file).with_crc_policy(crc)))
         };
-        Ok(Self { path, records: Records::new(), source })
+        Self { path, records: Records::new(), source }
     }
 
     /// Continues with the records of a reader.
-    pub(crate) fn of_reader(path: PathBuf, reader: RecordReader<File>) -> Self {
-        Self { path, records: Records::new(), source: Source::Whole(reader) }
+    pub(crate) fn of_reader(path: PathBuf, reader: RecordReader<Box<dyn ReadSeek>>) -> Self {
+        Self { path, records: Records::new(), source: Source::Whole(Box::new(reader)) }
     }
 
     /// Returns the next records: about `limit`, none at the end. The records before damage come before its error.
@@ -108,7 +107,7 @@ impl RecordFile {
 }
 
 impl Scan {
-    fn new(file: File) -> Self {
+    fn new(file: Box<dyn ReadSeek>) -> Self {
         let (block, scanner) = (vec![0; BLOCK_LEN], RecordScanner::detect());
         let (taken, filled, has_ended, damage, passed_over) = Default::default();
         Self { file, scanner, block, taken, filled, has_ended, damage, passed_over }

@@ -4,11 +4,15 @@
 //! contain the query engine.
 
 mod bounds;
+mod buckets;
+mod cache;
 mod columns;
 mod dataset;
 mod error;
 mod feed;
+mod files;
 mod framing;
+mod listing;
 mod loader;
 mod order;
 mod plan;

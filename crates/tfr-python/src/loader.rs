@@ -1,6 +1,7 @@
 //! The classes behind `tfr_sql.Loader`: [`PyDataSet`] and [`PyBatches`].
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -13,9 +14,11 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyType};
 use pyo3_arrow::PySchema;
 use tfrecord_framing::CrcPolicy;
 
+use crate::buckets::Access;
 use crate::columns::Columns;
 use crate::dataset::{DataSet, project};
 use crate::error::Failure;
+use crate::files::{Files, stop_of};
 use crate::order::{Equal, Order, Shuffle};
 use crate::plan::Plan;
 use crate::produce::Message;
@@ -44,17 +47,27 @@ pub(crate) struct PyDataSet(pub(crate) Arc<DataSet>);
 impl PyDataSet {
     /// Finds the files at `paths` and counts their records.
     #[new]
-    #[pyo3(signature = (paths, *, split=None, schema=None, skips_damaged=false))]
+    #[pyo3(signature = (
+        paths, *, split=None, schema=None, skips_damaged=false, allow=None, cache=PathBuf::new(), cache_size=0,
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "the keyword arguments of Loader")]
     fn new(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         split: Option<String>,
         schema: Option<PySchema>,
         skips_damaged: bool,
+        allow: Option<Vec<String>>,
+        cache: PathBuf,
+        cache_size: u64,
     ) -> PyResult<Self> {
         let schema = schema.map(PySchema::into_inner);
         let split = split.as_deref();
-        let data = interruptible(py, |progress| DataSet::open(&paths, split, schema, skips_damaged, progress))?;
+        let access = Access { allow, cache, cache_size };
+        let data = interruptible(py, |progress| {
+            let files = Files::new(&access, stop_of(progress))?;
+            DataSet::open(&paths, split, schema, skips_damaged, (access, &files, progress))
+        })?;
         Ok(Self(Arc::new(data)))
     }
 
@@ -88,10 +101,10 @@ impl PyDataSet {
         (damaged.map(|(damage, _)| damage.count).sum(), lines)
     }
 
-    /// The paths of the files.
+    /// The paths and URLs of the files. A `pathlib.Path` has no URLs.
     #[getter]
-    fn files(&self) -> Vec<PathBuf> {
-        self.0.shards.iter().map(|shard| shard.path.clone()).collect()
+    fn files(&self) -> Vec<OsString> {
+        self.0.shards.iter().map(|shard| shard.path.clone().into_os_string()).collect()
     }
 
     /// The number of records of each file.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use arrow_array::RecordBatch;
@@ -12,6 +12,7 @@ use arrow_select::interleave::interleave_record_batch;
 
 use crate::error::{Failure, Result};
 use crate::feed::{Feed, Piece};
+use crate::files::Files;
 use crate::order::Turns;
 use crate::plan::Plan;
 use crate::segment::SegmentReader;
@@ -64,15 +65,23 @@ impl Plan {
         step: u64,
         end: Option<u64>,
         batches: &SyncSender<Message>,
-        is_stopped: &AtomicBool,
+        is_stopped: &Arc<AtomicBool>,
     ) {
+        let stop = Arc::clone(is_stopped);
+        let files = match Files::new(&self.data.access, Arc::new(move || stop.load(Ordering::Relaxed))) {
+            Ok(files) => files,
+            Err(failure) => {
+                let _ = batches.send(Message::Failed(failure));
+                return;
+            }
+        };
         let (tasks, queue) = channel::<Task<'_>>();
         let queue = Mutex::new(queue);
         thread::scope(|scope| {
             for _ in 0..self.threads {
-                scope.spawn(|| self.decode(&queue, is_stopped));
+                scope.spawn(|| self.decode(&queue, &files, is_stopped));
             }
-            let decoders = Decoders { tasks: &tasks, threads: self.threads, is_stopped };
+            let decoders = Decoders { plan: self, files: &files, tasks: &tasks, threads: self.threads, is_stopped };
             let last = match self.make((epoch, step), end, &decoders, batches) {
                 Ok(()) => Some(Message::End),
                 Err(Stop::Failed(failure)) => Some(Message::Failed(failure)),
@@ -89,7 +98,7 @@ impl Plan {
     }
 
     /// Decodes pieces, one after the other.
-    fn decode<'a>(&'a self, queue: &Mutex<Receiver<Task<'a>>>, is_stopped: &AtomicBool) {
+    fn decode<'a>(&'a self, queue: &Mutex<Receiver<Task<'a>>>, files: &Files, is_stopped: &AtomicBool) {
         loop {
             let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((piece, rows)) = task else { return };
@@ -101,7 +110,7 @@ impl Plan {
             let mut send = |batch| rows.send(Ok(batch)).is_ok();
             let read = match turn.reader.take() {
                 Some(reader) => Ok(reader),
-                None => self.open(&piece),
+                None => self.open(&piece, files),
             };
             let read = read.and_then(|mut reader| {
                 reader.read(&piece.wanted, &mut send)?;
@@ -116,13 +125,12 @@ impl Plan {
         }
     }
 
-    fn open(&self, piece: &Piece<'_>) -> Result<SegmentReader<'_>> {
+    fn open(&self, piece: &Piece<'_>, files: &Files) -> Result<SegmentReader<'_>> {
         let shard = self.data.shards.get(piece.block.segment.shard);
         let shard = shard.ok_or_else(|| Failure::other("a file is not in the data set".to_owned()))?;
-        let first = piece.wanted.first().map_or(0, |range| range.start);
         let has_lanes = self.order.shuffle.is_some_and(|shuffle| shuffle.lanes > 1);
         let block = if has_lanes { BLOCK_LEN_OF_LANE } else { BLOCK_LEN };
-        SegmentReader::open(&self.data, &self.decoding, shard, first, block)
+        SegmentReader::open(&self.data, &self.decoding, (files, shard), piece.records(), block)
     }
 
     fn make<'a>(
@@ -182,6 +190,8 @@ impl Plan {
 
 /// The threads that decode pieces.
 struct Decoders<'t, 'a> {
+    plan: &'a Plan,
+    files: &'t Files,
     tasks: &'t Sender<Task<'a>>,
     threads: usize,
     /// Whether nobody wants more rows.
@@ -239,6 +249,10 @@ impl<'t, 'a> Rows<'t, 'a> {
                 let Some(piece) = self.feed.next() else { break };
                 let (rows, received) = sync_channel(WAITING);
                 self.decoding.push_back((piece.rows, received));
+                let shard = self.decoders.plan.data.shards.get(piece.block.segment.shard);
+                if let Some(shard) = shard.filter(|_| piece.is_first()) {
+                    shard.fetch_soon(self.decoders.files, piece.records());
+                }
                 self.coming += piece.rows;
                 self.decoders.tasks.send((piece, rows)).map_err(|_| stopped())?;
             }

@@ -1,8 +1,7 @@
 //! Records one by one: [`PyScanner`] reads them in order, [`PyRecords`] by number.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Seek as _, SeekFrom};
+use std::io::SeekFrom;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,9 +13,11 @@ use tfrecord_framing::{CrcPolicy, Position, RecordDecoder, RecordReader, Records
 use tfrecord_shards::{Finding, FindingKind, MissingParts, Progress, count_records};
 
 use crate::bounds::{Bounds, OpenBounds};
+use crate::buckets::Access;
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard, project};
 use crate::error::{Failure, Result};
+use crate::files::{Files, stop_of};
 use crate::framing::RecordFile;
 use crate::loader::{PyDataSet, crc_policy, scalars};
 use crate::segment::{Decoding, Place};
@@ -107,7 +108,7 @@ impl Scanner {
         let counted = count_records(paths, progress)?;
         let mut records = Records::new();
         let mut before = 0;
-        let mut shards = counted.into_iter().map(Shard::new);
+        let mut shards = counted.into_iter().map(|file| Shard::new(file, None));
         while let Some(shard) = shards.next() {
             if before + shard.rows <= start {
                 before += shard.rows;
@@ -115,7 +116,7 @@ impl Scanner {
             }
             let Shard { path, .. } = &shard;
             let offset = shard.start_before(start - before);
-            let mut file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
+            let mut file = local()?.open(path, None, 0)?;
             file.seek(SeekFrom::Start(offset.file)).map_err(|error| Failure::io(path, "read", error))?;
             let position = Position { record: offset.record, byte: offset.framed };
             let decoder = RecordDecoder::with_container(shard.container()).with_position(position);
@@ -148,7 +149,8 @@ impl Scanner {
         loop {
             if self.open.is_none() {
                 let Some(path) = self.files.pop() else { return self.check_start() };
-                self.open = Some(RecordFile::open(path, crc_policy(self.crc), self.skips_damaged)?);
+                let file = local()?.open(&path, None, 0)?;
+                self.open = Some(RecordFile::new(path, file, crc_policy(self.crc), self.skips_damaged));
             }
             let Some(file) = &mut self.open else { return Ok(()) };
             let count = match file.read(STEP) {
@@ -193,13 +195,20 @@ impl Scanner {
     }
 }
 
+/// Returns what opens any local file.
+fn local() -> Result<Files> {
+    Files::new(&Access::default(), Arc::new(|| false))
+}
+
 /// Records by number, of files in which each can be read without the others.
 #[pyclass(name = "Records", module = "tfr_sql._native", frozen)]
 pub(crate) struct PyRecords {
     data: Arc<DataSet>,
     decoding: Decoding,
     /// The number of records before each file, and where its records are.
-    files: Vec<(u64, Bounds)>,
+    bounds: Vec<(u64, Bounds)>,
+    /// What opens the files, in the process with this id.
+    files: Mutex<(u32, Files)>,
 }
 
 #[pymethods]
@@ -217,16 +226,19 @@ impl PyRecords {
         let data = Arc::clone(&data.0);
         let projection = project(&data.schema, columns.as_deref())?;
         let columns = Columns::new(&data.schema, &projection, false, &BTreeMap::new(), &scalars(fill)?)?;
-        let files = interruptible(py, |progress| {
+        let (files, bounds) = interruptible(py, |progress| {
+            let files = Files::new(&data.access, stop_of(progress))?;
             let mut before = 0;
             let file = |shard: &Shard| {
-                let bounds = Bounds::of(shard, progress)?;
+                let bounds = Bounds::of(shard, &files, progress)?;
                 before += shard.rows;
                 Ok((before - shard.rows, bounds))
             };
-            data.shards.iter().map(file).collect::<Result<_>>()
+            let bounds = data.shards.iter().map(file).collect::<Result<_>>()?;
+            Ok((files, bounds))
         })?;
-        Ok(Self { decoding: Decoding { projection, columns, crc: crc_policy(crc) }, files, data })
+        let files = Mutex::new((std::process::id(), files));
+        Ok(Self { decoding: Decoding { projection, columns, crc: crc_policy(crc) }, bounds, files, data })
     }
 
     /// The number of records.
@@ -236,27 +248,42 @@ impl PyRecords {
 
     /// Returns records by their numbers, as columns with a row for each.
     fn get<'py>(&self, py: Python<'py>, numbers: Vec<u64>) -> PyResult<Bound<'py, PyDict>> {
-        let columns = py.detach(|| columns_of(self.read(&numbers)?, &self.decoding.columns))?;
+        let read = |files: &Files| columns_of(self.read(&numbers, files)?, &self.decoding.columns);
+        let columns = if self.data.shards.iter().all(|shard| shard.object.is_none()) {
+            py.detach(|| read(&self.files()?))?
+        } else {
+            // A store may take long to answer.
+            interruptible(py, |progress| read(&self.files()?.until(stop_of(progress))))?
+        };
         into_dict(py, columns)
     }
 }
 
 impl PyRecords {
-    fn read(&self, numbers: &[u64]) -> Result<RecordBatch> {
+    /// Returns what opens the files. After a fork it has other threads.
+    fn files(&self) -> Result<Files> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.0 != std::process::id() {
+            *files = (std::process::id(), Files::new(&self.data.access, Arc::new(|| false))?);
+        }
+        Ok(files.1.clone())
+    }
+
+    fn read(&self, numbers: &[u64], files: &Files) -> Result<RecordBatch> {
         let mut frames = Vec::new();
         let mut places = Vec::with_capacity(numbers.len());
         let mut open: Option<(usize, OpenBounds<'_>)> = None;
         for number in numbers {
-            let index = self.files.partition_point(|(before, _)| before <= number).saturating_sub(1);
+            let index = self.bounds.partition_point(|(before, _)| before <= number).saturating_sub(1);
             // A file without records has as many before it as the next.
-            let found = self.files.get(index).zip(self.data.shards.get(index));
+            let found = self.bounds.get(index).zip(self.data.shards.get(index));
             let found = found.filter(|((before, _), shard)| number - before < shard.rows);
             let Some(((before, bounds), shard)) = found else {
                 return Err(Failure::usage(format!("record {number} of {}", self.data.rows())));
             };
             let file = match &mut open {
                 Some((opened, file)) if *opened == index => file,
-                _ => &mut open.insert((index, OpenBounds::open(bounds, &shard.path)?)).1,
+                _ => &mut open.insert((index, OpenBounds::open(bounds, shard, files)?)).1,
             };
             let start = frames.len();
             let position = file.append(number - before, &mut frames)?;

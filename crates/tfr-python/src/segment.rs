@@ -1,17 +1,18 @@
 //! [`SegmentReader`]: decodes records of a file, one range after another.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_tfrecord::{Decoder, ReaderBuilder};
 use tfrecord_framing::{CrcPolicy, ErrorKind, HEADER_LEN, Position, RecordDecoder, frame_len};
+use tfrecord_shards::ReadSeek;
 
 use crate::columns::Columns;
 use crate::dataset::{DataSet, Shard};
 use crate::error::{Failure, Result};
+use crate::files::Files;
 
 /// Limits of a decoded batch.
 const CHUNK_ROWS: u64 = 4096;
@@ -125,7 +126,7 @@ fn too_long(shard: &Shard) -> Failure {
 /// Reads a file in blocks.
 struct Blocks<'a> {
     path: &'a Path,
-    file: File,
+    file: Box<dyn ReadSeek>,
     /// The offset in the file after the block.
     end: u64,
     block: Vec<u8>,
@@ -134,10 +135,11 @@ struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    fn open(shard: &'a Shard, start: u64, block: usize) -> Result<Self> {
+    fn open(files: &Files, shard: &'a Shard, range: Range<u64>, block: usize) -> Result<Self> {
         let path = &shard.path;
-        let mut file = File::open(path).map_err(|error| Failure::io(path, "open", error))?;
-        let len = file.metadata().map_err(|error| Failure::io(path, "inspect", error))?.len();
+        let start = range.start;
+        let mut file = shard.open(files, range.end)?;
+        let len = file.seek(SeekFrom::End(0)).map_err(|error| Failure::io(path, "inspect", error))?;
         if len != shard.len {
             let problem = format!("the file has changed: expected {} bytes, found {len}", shard.len);
             return Err(Failure::data(path, 0, None, &problem));
@@ -226,12 +228,12 @@ enum Source {
 }
 
 impl<'a> SegmentReader<'a> {
-    /// Opens a file for records from `first` on. It is read in blocks of this length.
+    /// Opens the file of a shard for these records, or some of them. It is read in blocks of this length.
     pub(crate) fn open(
         data: &'a DataSet,
         decoding: &'a Decoding,
-        shard: &'a Shard,
-        first: u64,
+        (files, shard): (&Files, &'a Shard),
+        records: Range<u64>,
         block: usize,
     ) -> Result<Self> {
         if shard.damage.is_some() {
@@ -239,14 +241,21 @@ impl<'a> SegmentReader<'a> {
             let decoder = reader.with_damaged_skipped(true).build_decoder();
             let decoder = decoder.map_err(|error| Failure::record(&shard.path, &error))?;
             let source = Source::PastDamage { decoder, rows: None, first: 0 };
-            return Ok(Self { shard, data, decoding, blocks: Blocks::open(shard, 0, block)?, source });
+            return Ok(Self {
+                shard,
+                data,
+                decoding,
+                blocks: Blocks::open(files, shard, 0..shard.len, block)?,
+                source,
+            });
         }
-        let start = shard.start_before(first);
+        let start = shard.start_before(records.start);
+        let end = shard.end_after(records.end);
         let position = Position { record: start.record, byte: start.framed };
         let framing =
             RecordDecoder::with_container(shard.container()).with_crc_policy(decoding.crc).with_position(position);
         let source = Source::Framed { framing, decoder: None };
-        Ok(Self { shard, data, decoding, blocks: Blocks::open(shard, start.file, block)?, source })
+        Ok(Self { shard, data, decoding, blocks: Blocks::open(files, shard, start.file..end, block)?, source })
     }
 
     /// Decodes these records, and sends them in batches; they are after those of the call before. Returns early if `send`

@@ -1,5 +1,6 @@
 //! [`interruptible`]: long work that Ctrl-C stops; [`each_batch`]: a wait for batches that it ends.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -14,8 +15,11 @@ use crate::error::{Failure, Result};
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs `work` on another thread, without Python's lock. A signal whose handler raises stops it.
-pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Progress) -> Result<T> + Send) -> PyResult<T> {
-    let progress = Progress::default();
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&Arc<Progress>) -> Result<T> + Send,
+) -> PyResult<T> {
+    let progress = Arc::new(Progress::default());
     thread::scope(|scope| {
         let (send, receive) = sync_channel(1);
         let progress = &progress;

@@ -233,6 +233,7 @@ def test_paths_that_a_loader_does_not_read_have_a_hint(tmp_path: Path) -> None:
             with pytest.raises(tfr.UsageError, match=f"reads TFRecord files, found a file of {format_name}") as other:
                 read(tmp_path / name)
             assert f"tfr_sql.sql(\"SELECT * FROM '{tmp_path}/{name}'\").write(\"shards/\")" in str(other.value.hint)
+    for read in readers[2:]:
         for path in ["s3://bucket/x", ["gs://bucket/x", "y"]]:
             with pytest.raises(tfr.UsageError, match="reads local files, found a URL") as url:
                 read(path)

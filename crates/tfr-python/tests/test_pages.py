@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tfr_sql as tfr
+from s3 import S3
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "python.md"
 
@@ -55,7 +56,7 @@ def dataset_dict() -> Any:
 
 
 @pytest.mark.parametrize(("line", "code"), [pytest.param(line, code, id=f"line {line}") for line, code in examples()])
-def test_examples(line: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(line: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if ELSEWHERE in code:
         compile(code, str(PAGE), "exec")
         return
@@ -72,6 +73,12 @@ def test_examples(line: int, code: str, tmp_path: Path, monkeypatch: pytest.Monk
         names: dict[str, Any] = {"loader": tfr.Loader("shards/", batch_size=256)}
     else:
         names = {}
+    if "s3://bucket/" in code:
+        tfr.write_tfrecord(table, "root/bucket/train/", shards=2)
+        server = S3(tmp_path / "root")
+        request.addfinalizer(server.close)
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
     if "TFRecordDataset" in code:
         # There are no ranks here.
         code = code.replace(", auto_rank=True", "")

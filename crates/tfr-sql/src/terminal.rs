@@ -120,6 +120,7 @@ impl Terminal {
         for target in [
             "tfr_sql",
             "tfr_files",
+            "tfr_stores",
             "tfr_formats",
             "datafusion_tfrecord",
             "tfrecord_shards",

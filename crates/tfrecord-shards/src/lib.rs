@@ -100,7 +100,7 @@ pub use tools::index::{Index, Indexing, index};
 pub use tools::inputs::files;
 pub use tools::progress::Progress;
 pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
-pub use tools::stored::{FileStore, Input, StoredFiles};
+pub use tools::stored::{FileStore, Input, ReadSeek, StoredFiles};
 pub use tools::verify::{Verification, verify};
 pub use write::index_writer::IndexFile;
 pub use write::open_shards::{OpenShard, OpenShards};

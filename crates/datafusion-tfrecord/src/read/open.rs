@@ -26,7 +26,7 @@ use tfr_stores::Location;
 /// use tfr_stores::Location;
 /// use datafusion_tfrecord::{ReadOptions, read};
 ///
-/// # async fn register(ctx: &SessionContext) -> datafusion::error::Result<()> {
+/// # async fn register(ctx: &SessionContext) -> Result<(), Box<dyn std::error::Error>> {
 /// let table = read::open(&ctx.state(), &[Location::parse("shards/")?], &ReadOptions::default()).await?;
 /// ctx.register_table("clicks", table)?;
 /// # Ok(())

@@ -169,7 +169,7 @@ impl Listing {
     /// Creates a listing of the files of a table at `location`.
     ///
     /// # Errors
-    /// - The session's [`Door`] does not allow the location, or a file.
+    /// - The session's [`Door`](tfr_stores::Door) does not allow the location, or a file.
     /// - The store is not registered with the session.
     /// - The table has a file twice.
     pub fn of_table(session: &dyn Session, location: &Location, table: &TableFiles) -> Result<Self> {
@@ -329,7 +329,7 @@ impl fmt::Debug for Listing {
     }
 }
 
-/// Returns the store that contains all of `locations`, which the session's [`Door`] must allow.
+/// Returns the store that contains all of `locations`, which the session's [`Door`](tfr_stores::Door) must allow.
 pub fn store_of(session: &dyn Session, locations: &[Location]) -> Result<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
     let unusable = |location: String, reason: String| -> Error {
         tfr_stores::Error::from(tfr_stores::ErrorKind::Location { location, reason }).into()

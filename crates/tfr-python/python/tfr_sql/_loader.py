@@ -10,7 +10,7 @@ import numpy as np
 from . import _native
 from ._errors import UsageError
 from ._fill import Fill, native_fill
-from ._paths import Paths, expand_records
+from ._paths import Paths, StrPath, access, expand_records
 from ._ragged import Ragged
 from ._schema import check_schema
 from ._warnings import skips_damaged, warn_of_damage, warn_of_missing
@@ -26,7 +26,8 @@ _STATE_VERSION = 2
 class Loader:
     """Reads TFRecord files as batches: a dictionary of a numpy array for each column.
 
-    The files are those of a path, several paths or a pattern. A directory with a manifest is read as the manifest says;
+    The files are those of a path or URL, several of these or a pattern: `s3://`, `gs://`, `az://`, `https://` and `hdfs://`
+    with the credentials that the command finds in the environment. A directory with a manifest is read as the manifest says;
     columns then have the types that were written. Files of other tools work too: their columns are inferred from the
     first records, unless `schema` gives them, and their records are counted by reading the length of each.
 
@@ -64,6 +65,10 @@ class Loader:
     * `crc`: whether the checksums of records are checked.
     * `damaged`: "skip" passes over damaged records and reads what follows in the file. The files are then read once before
       the first batch, to count the intact records. A `DamageWarning` for each damaged file says how many are passed over.
+    * `cache`, `cache_size`: a directory for the parts of remote files that are read, and the most bytes in it. Several
+      processes share it. The default is `tfr_sql` in the user's directory for caches (`XDG_CACHE_HOME` or `~/.cache`), and "10GB".
+    * `allow`: the paths and URLs that may be opened, with all that is below them. Others are refused, also those that a manifest
+      or a link names.
 
     A `for` loop over the loader reads the next epochs, also if the one before was left early. `set_epoch` or
     `load_state_dict` let it begin elsewhere. `state_dict` is the position after the batch that was returned last.
@@ -100,6 +105,9 @@ class Loader:
         threads: int = 1,
         crc: bool = True,
         damaged: Literal["error", "skip"] = "error",
+        cache: StrPath | None = None,
+        cache_size: int | str | None = None,
+        allow: Sequence[StrPath] | None = None,
     ) -> None:
         __tracebackhide__ = True
         if isinstance(columns, str):
@@ -114,9 +122,13 @@ class Loader:
             None if batch_size is None else _check_number("batch_size", batch_size, 1),
             None if global_batch is None else _check_number("global_batch", global_batch, 1),
         )
-        files = expand_records(paths, "Loader")
-        skips = skips_damaged(damaged)
-        self._data = _native.DataSet(files, split=split, schema=check_schema(schema, "schema"), skips_damaged=skips)
+        self._data = _native.DataSet(
+            expand_records(paths, "Loader", urls=True, limited=allow is not None),
+            split=split,
+            schema=check_schema(schema, "schema"),
+            skips_damaged=skips_damaged(damaged),
+            **access(cache, cache_size, allow),
+        )
         self._options: dict[str, Any] = {
             "columns": None if columns is None else list(columns),
             "shuffle": None if shuffle is None else _check_number("shuffle", shuffle, 0),
@@ -194,8 +206,8 @@ class Loader:
 
     @property
     def files(self) -> list[str]:
-        """The paths of the files."""
-        return [os.fspath(path) for path in self._data.files]
+        """The paths and URLs of the files."""
+        return self._data.files
 
     @property
     def damaged(self) -> int:

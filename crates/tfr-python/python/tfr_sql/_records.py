@@ -7,7 +7,7 @@ from typing import Any, Iterator, Literal, Sequence, SupportsIndex
 from . import _native
 from ._errors import UsageError
 from ._fill import Fill, native_fill
-from ._paths import Paths, expand_records
+from ._paths import Paths, StrPath, access, expand_records
 from ._require import require
 from ._schema import check_schema
 from ._warnings import skips_damaged, warn_of_damage, warn_of_missing
@@ -85,13 +85,19 @@ class RecordSource:
         schema: Any = None,
         fill: Fill | None = None,
         crc: bool = True,
+        cache: StrPath | None = None,
+        cache_size: int | str | None = None,
+        allow: Sequence[StrPath] | None = None,
     ) -> None:
         __tracebackhide__ = True
         require("numpy", "RecordSource")
         if isinstance(columns, str):
             raise UsageError(f"columns is the string {columns!r}, expected a list of names")
         self._data = _native.DataSet(
-            expand_records(paths, "RecordSource"), split=split, schema=check_schema(schema, "schema")
+            expand_records(paths, "RecordSource", urls=True, limited=allow is not None),
+            split=split,
+            schema=check_schema(schema, "schema"),
+            **access(cache, cache_size, allow),
         )
         warn_of_missing(self._data.missing)
         self._options: dict[str, Any] = {

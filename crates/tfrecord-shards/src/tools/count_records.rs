@@ -1,18 +1,17 @@
 //! [`count_records`] and [`count_intact`]: count the records of files, and find where readers can start.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tfrecord_framing::array_record::Footer;
 use tfrecord_framing::{Container, Damage};
 
-use crate::error::{AtPath, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::set::manifest::{Manifest, OFFSET_INTERVAL, RecordOffset, ShardEntry};
 use crate::tools::frames::{Count, DamageNoted, FrameReader, OnDamage, count, hop, read_footer};
 use crate::tools::inputs::{InputFile, Inputs, first_path};
 use crate::tools::progress::Progress;
-use crate::tools::stored::Input;
+use crate::tools::stored::{Input, ReadSeek};
 
 /// A file with the number of its records.
 #[derive(Debug, Clone)]
@@ -72,8 +71,8 @@ impl CountedFile {
 /// # Errors
 /// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
 /// from its manifest, a file without a manifest is damaged, or the run was stopped.
-pub fn count_records(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<CountedFile>> {
-    count_files(inputs, |file| count_file(file, progress))
+pub fn count_records<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Vec<CountedFile>> {
+    count_files(&Input::all(inputs), |file| count_file(file, progress))
 }
 
 /// Counts the intact records of files, and passes over damaged ones. Reads every file completely and checks both
@@ -82,39 +81,37 @@ pub fn count_records(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<Coun
 /// # Errors
 /// If a path does not exist or is a pipe or device, there is no file, a set is incomplete, a shard's length differs
 /// from its manifest, a file cannot be read, or the run was stopped.
-pub fn count_intact(inputs: &[PathBuf], progress: &Progress) -> Result<Vec<CountedFile>> {
-    count_files(inputs, |file| count_intact_file(file, progress))
+pub fn count_intact<I: Clone + Into<Input>>(inputs: &[I], progress: &Progress) -> Result<Vec<CountedFile>> {
+    count_files(&Input::all(inputs), |file| count_intact_file(file, progress))
 }
 
-fn count_files(inputs: &[PathBuf], count: impl Fn(InputFile) -> Result<CountedFile>) -> Result<Vec<CountedFile>> {
-    let Inputs { files, mut findings, .. } = Inputs::find(&Input::all(inputs))?;
+fn count_files(inputs: &[Input], count: impl Fn(InputFile) -> Result<CountedFile>) -> Result<Vec<CountedFile>> {
+    let Inputs { files, mut findings, .. } = Inputs::find(inputs)?;
     if let Some(at) = findings.iter().position(|finding| finding.is_gap()) {
         return Err(findings.swap_remove(at).into_error());
     }
     if files.is_empty() {
-        return Err(ErrorKind::NoFiles { path: first_path(&Input::all(inputs)) }.into());
+        return Err(ErrorKind::NoFiles { path: first_path(inputs) }.into());
     }
     files.into_iter().map(count).collect()
 }
 
-/// Returns the index at the end of an ArrayRecord file, by which its records are read by number.
+/// Returns the index at the end of an open ArrayRecord file, by which its records are read by number. Errors name `path`.
 ///
 /// # Errors
 /// If the file cannot be read, or is damaged there.
-pub fn array_record_footer(path: &Path) -> Result<Footer> {
-    read_footer(path)
+pub fn array_record_footer(path: &Path, file: &mut dyn ReadSeek) -> Result<Footer> {
+    read_footer(path, file)
 }
 
-/// Returns the bounds of the records of an uncompressed file, in bytes: record `i` has the frame
-/// `bounds[i]..bounds[i + 1]`. Reads and checks the headers of records only.
+/// Returns the bounds of the records of an open, uncompressed file, in bytes: record `i` has the frame
+/// `bounds[i]..bounds[i + 1]`. Reads and checks the headers of records only. Errors name `path`.
 ///
 /// # Errors
 /// If the file cannot be read, a header is damaged, the last record is truncated, or the run was stopped.
-pub fn record_bounds(path: &Path, progress: &Progress) -> Result<Vec<u64>> {
-    let len = fs::metadata(path).at("inspect", path)?.len();
-    let file = InputFile { path: path.to_owned(), len, listed: None, named: true, group: None, store: None };
+pub fn record_bounds(path: &Path, file: Box<dyn ReadSeek>, progress: &Progress) -> Result<Vec<u64>> {
     let (mut bounds, mut end) = (vec![0], 0);
-    hop(&file, progress, |len| {
+    hop(path, file, progress, |len| {
         end += len;
         bounds.push(end);
         Ok(())
@@ -140,10 +137,11 @@ fn count_file(file: InputFile, progress: &Progress) -> Result<CountedFile> {
     }
     let container = FrameReader::open(&file, OnDamage::Refuse, &Progress::default())?.container();
     let mut offsets = Vec::new();
-    let Count { rows, framed_bytes } = if container.is_plain() {
+    let seekable = if container.is_plain() { file.open_seekable()? } else { None };
+    let Count { rows, framed_bytes } = if let Some(seekable) = seekable {
         let mut total = Count::default();
         let mut next = OFFSET_INTERVAL;
-        hop(&file, progress, |len| {
+        hop(&file.path, seekable, progress, |len| {
             note_offset(&mut offsets, &mut next, total);
             total = total + Count { rows: 1, framed_bytes: len };
             Ok(())

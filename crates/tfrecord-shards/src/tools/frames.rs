@@ -1,6 +1,5 @@
 //! The frames of a file: [`FrameReader`] reads them in order, [`hop`] only reads their lengths.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::{Add, Range};
 use std::path::Path;
@@ -16,6 +15,7 @@ use crate::set::difference::ShardFigures;
 use crate::set::manifest::ShardEntry;
 use crate::tools::inputs::InputFile;
 use crate::tools::progress::Progress;
+use crate::tools::stored::ReadSeek;
 
 /// Bytes read at once: enough for any disk, and read quickly enough for a prompt stop.
 const BLOCK_LEN: usize = 1 << 20;
@@ -231,22 +231,24 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
             return Ok(Count { rows: *rows, framed_bytes: *framed_bytes });
         }
         progress.expect(input.len);
-        // A store is asked for a whole file or a range, not for every header.
-        let container =
-            || -> Result<Container> { Ok(FrameReader::open(input, on_damage, &Progress::default())?.container()) };
-        let container = if input.store.is_none() { Some(container()?) } else { None };
-        if container == Some(Container::ArrayRecord) {
-            let footer = read_footer(&input.path)?;
-            progress.advance(input.len)?;
-            return Ok(Count { rows: footer.records(), framed_bytes: footer.framed_len() });
-        }
-        if container == Some(Container::PLAIN) {
-            let mut count = Count::default();
-            hop(input, progress, |len| {
-                count = count + Count { rows: 1, framed_bytes: len };
-                Ok(())
-            })?;
-            return Ok(count);
+        // Other stores are asked for a whole file or a range, not for every header.
+        if let Some(mut file) = input.open_seekable()? {
+            match FrameReader::open(input, on_damage, &Progress::default())?.container() {
+                Container::ArrayRecord => {
+                    let footer = read_footer(&input.path, &mut file)?;
+                    progress.advance(input.len)?;
+                    return Ok(Count { rows: footer.records(), framed_bytes: footer.framed_len() });
+                }
+                container if container.is_plain() => {
+                    let mut count = Count::default();
+                    hop(&input.path, file, progress, |len| {
+                        count = count + Count { rows: 1, framed_bytes: len };
+                        Ok(())
+                    })?;
+                    return Ok(count);
+                }
+                _ => {}
+            }
         }
     } else {
         progress.expect(input.len);
@@ -259,18 +261,17 @@ pub(crate) fn count(input: &InputFile, on_damage: OnDamage, progress: &Progress)
 ///
 /// # Errors
 /// If the file cannot be read, or is damaged there.
-pub(crate) fn read_footer(path: &Path) -> Result<Footer> {
+pub(crate) fn read_footer(path: &Path, file: &mut dyn ReadSeek) -> Result<Footer> {
     let damaged = |source| {
         let position = Position::default();
         let error = tfrecord_framing::ErrorKind::ArrayRecord { position, source };
         Error::from(ErrorKind::Damaged { path: path.to_owned(), error: error.into() })
     };
-    let mut file = File::open(path).at("open", path)?;
-    let end = file.metadata().at("inspect", path)?.len();
+    let end = file.seek(SeekFrom::End(0)).at("inspect", path)?;
     let mut read = |range: Range<u64>| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(range.start)).at("read", path)?;
-        (&mut file).take(range.end - range.start).read_to_end(&mut bytes).at("read", path)?;
+        (&mut *file).take(range.end - range.start).read_to_end(&mut bytes).at("read", path)?;
         Ok(bytes)
     };
     let last_block = read(end.saturating_sub(array_record::BLOCK_LEN)..end)?;
@@ -335,15 +336,19 @@ impl Unframe {
 ///
 /// # Errors
 /// If the file cannot be read, a header is damaged, the last record is truncated, or the run was stopped.
-pub(crate) fn hop(input: &InputFile, progress: &Progress, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {
-    let path = &input.path;
-    let damaged = |error| Error::from(ErrorKind::Damaged { path: path.clone(), error });
+pub(crate) fn hop(
+    path: &Path,
+    mut file: Box<dyn ReadSeek>,
+    progress: &Progress,
+    mut each: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let damaged = |error| Error::from(ErrorKind::Damaged { path: path.to_owned(), error });
     let truncated = |position: Position, expected: usize, end: u64| {
         let found = (end - position.byte) as usize;
         damaged(tfrecord_framing::ErrorKind::Truncated { position, expected, found }.into())
     };
-    let file = File::open(path).at("open", path)?;
-    let end = file.metadata().at("inspect", path)?.len();
+    let end = file.seek(SeekFrom::End(0)).at("inspect", path)?;
+    file.rewind().at("read", path)?;
     let mut file = BufReader::with_capacity(BLOCK_LEN, file);
     let mut position = Position::default();
     let mut reported = 0;

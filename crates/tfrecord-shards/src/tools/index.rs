@@ -127,7 +127,8 @@ impl NewIndex {
         let mut file = create_hidden(&hidden).at("create", &hidden)?;
         let mut index = Self { hidden, path, records: 0, lock: None };
         let mut lines = IndexLines::with_capacity(WRITE_BYTES + IndexLines::LONGEST);
-        hop(input, progress, |len| {
+        let records = Box::new(File::open(&input.path).at("open", &input.path)?);
+        hop(&input.path, records, progress, |len| {
             lines.push(len);
             index.records += 1;
             if lines.text().len() >= WRITE_BYTES {

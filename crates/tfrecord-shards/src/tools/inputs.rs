@@ -18,7 +18,7 @@ use crate::set::manifest::{Manifest, ShardEntry};
 use crate::set::names::{RunId, run_id_in};
 use crate::set::parts::MissingParts;
 use crate::set::{MANIFEST_NAME, SUCCESS_NAME};
-use crate::tools::stored::{FileStore, Input, StoredFiles};
+use crate::tools::stored::{FileStore, Input, ReadSeek, StoredFiles};
 
 /// A TFRecord file to read.
 #[derive(Debug, Clone)]
@@ -41,6 +41,15 @@ impl InputFile {
     /// Opens it.
     pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
         self.open_beside(&self.path).at("open", &self.path)
+    }
+
+    /// Opens it for reading at any position; `None` if it is in a store that cannot do that.
+    pub(crate) fn open_seekable(&self) -> Result<Option<Box<dyn ReadSeek>>> {
+        let opened = match &self.store {
+            Some(store) => store.open_seekable(&self.path),
+            None => Some(File::open(&self.path).map(|file| Box::new(file) as Box<dyn ReadSeek>)),
+        };
+        opened.transpose().at("open", &self.path)
     }
 
     /// Opens another file of the same store.

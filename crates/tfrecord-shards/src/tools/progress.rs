@@ -46,6 +46,11 @@ impl Progress {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the operation is to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     /// Stops the operation after this many bytes.
     #[doc(hidden)]
     pub fn stop_after(&self, bytes: u64) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,18 @@ pub trait FileStore: fmt::Debug + Send + Sync {
     /// # Errors
     /// Of the kind [`NotFound`](io::ErrorKind::NotFound) if there is no such file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Opens the file at `path` for reading at any position; `None` if files can only be read from their start.
+    fn open_seekable(&self, path: &Path) -> Option<io::Result<Box<dyn ReadSeek>>> {
+        let _only_from_the_start = path;
+        None
+    }
 }
+
+/// An open file that is read at any position.
+pub trait ReadSeek: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> ReadSeek for T {}
 
 /// A file of a store, or the listing of a directory there.
 ///

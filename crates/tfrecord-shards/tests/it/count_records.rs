@@ -42,7 +42,8 @@ fn count_records_equals_the_manifest_without_it() {
     assert_eq!(file.offsets.iter().map(|offset| offset.framed).collect::<Vec<_>>(), expected);
     assert!(file.offsets.iter().all(|offset| offset.file == offset.framed && offset.framed == offset.record * frame));
     assert!(expected[0] >= OFFSET_INTERVAL);
-    let bounds = record_bounds(&file.path, &Progress::default()).unwrap();
+    let bounds =
+        record_bounds(&file.path, Box::new(fs::File::open(&file.path).unwrap()), &Progress::default()).unwrap();
     assert_eq!(bounds, (0..=40).map(|record| record * frame).collect::<Vec<_>>());
 }
 
