@@ -13,6 +13,7 @@ use tfrecord_shards::{
     CountedFile, Manifest, MissingParts, Progress, ReadSeek, RecordOffset, SchemaDescription, SetLayout, count_intact,
     count_records,
 };
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::buckets::{Access, Object};
 use crate::error::{Failure, Result};
@@ -47,14 +48,17 @@ pub(crate) struct Shard {
     pub(crate) damage: Option<PassedOver>,
     /// The object, if the file is in a store.
     pub(crate) object: Option<Object>,
+    /// The path and the checksum that the manifest records, if one lists the file.
+    listed: Option<(String, u32)>,
 }
 
 impl Shard {
     pub(crate) fn new(file: CountedFile, object: Option<Object>) -> Self {
+        let listed = file.entry().map(|entry| (entry.path.clone(), entry.crc32c));
         let CountedFile { path, len, container, rows, framed_bytes: framed, offsets, damage, .. } = file;
         let damage = damage.map(|(count, first)| PassedOver::new(count, &first));
         let container = container.compression().map_or_else(|| ARRAY_RECORD.to_owned(), |name| name.to_string());
-        Self { path, len, rows, framed, container, offsets, damage, object }
+        Self { path, len, rows, framed, container, offsets, damage, object, listed }
     }
 
     pub(crate) fn container(&self) -> Container {
@@ -209,6 +213,24 @@ impl DataSet {
             let figures = format!("{name}\0{}\0{}\0{}\0", shard.len, shard.rows, shard.framed);
             tfrecord_framing::crc32c_append(crc, figures.as_bytes())
         })
+    }
+
+    /// Returns a fingerprint of the records: equal for the same files in another directory, and another one if a file was
+    /// written again with other records.
+    ///
+    /// It is made of the path, length and figures of each file, in their order, and of its checksum in the manifest. Of a
+    /// file that no manifest lists, the name stands for the path, and there is no checksum.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut hash = Xxh3::new();
+        for shard in &self.shards {
+            let Shard { path, len, rows, framed, .. } = shard;
+            let (name, crc) = match &shard.listed {
+                Some((name, crc)) => (name.into(), format!("{crc:08x}")),
+                None => (path.file_name().unwrap_or_default().to_string_lossy(), String::new()),
+            };
+            hash.update(format!("{name}\0{len}\0{rows}\0{framed}\0{crc}\0").as_bytes());
+        }
+        format!("{:032x}", hash.digest128())
     }
 
     pub(crate) fn to_json(&self) -> Result<String> {

@@ -135,6 +135,12 @@ impl PyDataSet {
     fn checksum(&self) -> u32 {
         self.0.checksum()
     }
+
+    /// A fingerprint of the records, by what manifests record of the files, or else by their figures.
+    #[getter]
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
 }
 
 /// Converts a Python scalar to an array of one value.

@@ -110,6 +110,20 @@ class RecordSource:
     def __len__(self) -> int:
         return len(self._data)
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the records: 32 hexadecimal digits, the same in every process.
+
+        It is made of the paths within the set, the lengths, the numbers of records and the checksums of the files, as the
+        manifest records them. So a set has it in every directory, and one with another record has another. Without a
+        manifest, it is made of names, lengths and numbers of records.
+
+        >>> source = tfr.RecordSource("shards/")
+        >>> source.fingerprint == tfr.RecordSource("shards/", columns=["id"]).fingerprint
+        True
+        """
+        return self._data.fingerprint
+
     def __getitem__(self, number: SupportsIndex) -> dict[str, Any]:
         __tracebackhide__ = True
         return self.__getitems__([number])[0]
@@ -132,7 +146,7 @@ class RecordSource:
 
     def __repr__(self) -> str:
         # The same in every process, for the checkpoints of grain.
-        return f"{type(self).__name__}(records={len(self)}, checksum={self._data.checksum:08x})"
+        return f"{type(self).__name__}(records={len(self)}, fingerprint={self.fingerprint})"
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
