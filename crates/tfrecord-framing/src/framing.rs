@@ -92,6 +92,7 @@ impl Framing {
             RecordFormat::TfRecord if group_size.is_some() => Err(FramingConflict::GroupSize { format }),
             RecordFormat::TfRecord => Ok(Self::TfRecord(compression, level)),
             RecordFormat::ArrayRecord if compression != Compression::None => conflict(&compression, "none or zstd"),
+            RecordFormat::ArrayRecord if level != Level::default() => Err(FramingConflict::Level { format, level }),
             RecordFormat::ArrayRecord => {
                 let group_size = group_size.unwrap_or(ChunkOptions::default().group_size);
                 Ok(Self::ArrayRecord(ChunkOptions { group_size, codec }))
@@ -202,6 +203,15 @@ pub enum FramingConflict {
         expected: &'static str,
     },
 
+    /// A compression level. The default level is that of an option that was not given.
+    #[error("record format {format} with level {level}: only gzip and zlib have levels")]
+    Level {
+        /// The format.
+        format: RecordFormat,
+        /// The level.
+        level: Level,
+    },
+
     /// A number of records of a chunk.
     #[error("record format {format} with a group size: only array_record has groups")]
     GroupSize {
@@ -232,6 +242,9 @@ mod tests {
         assert_eq!(framing(ArrayRecord, Compression::None, ChunkCodec::Zstd, 7), Ok(options.into()));
         assert_eq!(framing(ArrayRecord, Compression::None, ChunkCodec::None, 0), Ok(ChunkOptions::default().into()));
         assert_eq!(framing(TfRecord, Compression::Zlib, ChunkCodec::None, 0), Ok(Compression::Zlib.into()));
+        let level = Level::try_from(3).unwrap();
+        let leveled = Framing::try_new(ArrayRecord, (Compression::None, level), (ChunkCodec::Zstd, None));
+        assert_eq!(leveled, Err(FramingConflict::Level { format: ArrayRecord, level }));
         let message = |framing: Result<Framing, FramingConflict>| framing.map_err(|conflict| conflict.to_string());
         insta::assert_debug_snapshot!(
             [

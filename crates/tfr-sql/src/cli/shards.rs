@@ -79,11 +79,16 @@ fn check_framing(has_level: bool, write: &WriteOptions) -> Result<(), Misuse> {
             FramingConflict::GroupSize { .. } => Misuse::missing(
                 "--group-size needs --record-format array_record: only its files have groups of records",
             ),
+            FramingConflict::Level { .. } => level_without_compression(),
             other => Misuse::conflict(other.to_string()),
         });
     }
     match has_level && write.compression == Compression::None {
-        true => Err(Misuse::missing("--level needs --compression gzip or --compression zlib")),
+        true => Err(level_without_compression()),
         false => Ok(()),
     }
+}
+
+fn level_without_compression() -> Misuse {
+    Misuse::missing("--level needs --compression gzip or --compression zlib")
 }
