@@ -30,10 +30,16 @@ def columns(path, directory):
     module = {}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), module)
-    (shard,) = glob.glob(f"{glob.escape(directory)}/*.tfrecord")
-    records = [record.numpy() for record in tf.data.TFRecordDataset(shard)]
-    # In a graph, as `Dataset.map` runs it.
-    (parsed,) = tf.data.Dataset.from_tensors(tf.constant(records)).map(module["parse"])
+    (shard,) = glob.glob(f"{glob.escape(directory)}/*record")
+    if shard.endswith(".array_record"):
+        # All records are one batch.
+        (parsed,) = module["dataset"](directory, batch_size=1_000_000)
+        (shuffled,) = module["dataset"](shard, batch_size=1_000_000, shuffle=True, seed=7)
+        assert len(tf.nest.flatten(shuffled)) == len(tf.nest.flatten(parsed))
+    else:
+        records = [record.numpy() for record in tf.data.TFRecordDataset(shard)]
+        # In a graph, as `Dataset.map` runs it.
+        (parsed,) = tf.data.Dataset.from_tensors(tf.constant(records)).map(module["parse"])
     parsed = parsed[0] if isinstance(parsed, tuple) else parsed
     return {name: text(rows(tensor)) for name, tensor in parsed.items()}
 

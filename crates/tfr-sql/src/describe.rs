@@ -99,7 +99,7 @@ fn sidecars(description: &Description, dir: &Path, emit: &Emit, asked: bool, wor
         mapping: &description.mapping,
         statistics: Some(&description.statistics),
         files: description.files.clone(),
-        compression: description.compression(),
+        container: description.container,
     };
     match emit.files(&set) {
         Err(error) if !asked && matches!(error.kind(), ErrorKind::Tfds { .. } | ErrorKind::RecordType { .. }) => {

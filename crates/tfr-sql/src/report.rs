@@ -105,6 +105,9 @@ pub struct ShardsReport {
     pub framed_bytes: u64,
     /// Bytes of the shards on disk.
     pub file_bytes: u64,
+    /// Whether the files or their chunks are compressed.
+    #[serde(skip)]
+    is_compressed: bool,
     /// The whole set, if the shards were appended to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<SetReport>,
@@ -246,6 +249,7 @@ impl ShardsReport {
             ),
             framed_bytes: sum(|shard| shard.framed_bytes),
             file_bytes: sum(|shard| shard.file_bytes),
+            is_compressed: manifest.framing().is_compressed(),
             damaged_records: NonZeroU64::new(
                 manifest.appended.last().map_or(manifest.damaged_records, |last| last.damaged_records),
             ),
@@ -262,9 +266,9 @@ impl ShardsReport {
 
     /// Returns the summary of what was written.
     fn written(&self, rows: &str) -> String {
-        let size = match self.framed_bytes == self.file_bytes {
-            true => bytes(self.file_bytes),
-            false => format!("{} ({} before compression)", bytes(self.file_bytes), bytes(self.framed_bytes)),
+        let size = match self.is_compressed {
+            false => bytes(self.file_bytes),
+            true => format!("{} ({} before compression)", bytes(self.file_bytes), bytes(self.framed_bytes)),
         };
         let splits: Vec<_> =
             self.splits.iter().map(|split| format!("{} {}", split.name, grouped(split.rows))).collect();

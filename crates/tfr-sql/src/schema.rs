@@ -7,6 +7,7 @@ use datafusion::error::DataFusionError;
 use tfr_files::unreadable;
 use tfr_formats::open_locations;
 use tfr_stores::{LocationText, threads};
+use tfrecord_framing::Container;
 use tfrecord_sidecars::TableDescription;
 
 use crate::cli::{Resources, SchemaArgs};
@@ -57,6 +58,10 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
     if args.paths.iter().any(LocationText::hides_secrets) {
         description = description.with_note(FILL_IN);
     }
+    // Of TFRecord, the Python module detects the compression, which may differ.
+    let found = form.and_then(|form| form.found);
+    let array_record = found.filter(|container| *container == Container::ArrayRecord);
+    description = array_record.into_iter().fold(description, TableDescription::with_container);
     let text = description.render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(format!("types from {}", origin::types_source(form)));

@@ -19,7 +19,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::SchemaRef;
 use arrow_tfrecord::{Choice, Encoder, Mapping, MappingOptions, RecordBuffer, Vocabulary};
-use tfrecord_framing::Compression;
+use tfrecord_framing::Container;
 use tfrecord_shards::{Manifest, ShardedWriterBuilder, Sharding};
 use tfrecord_sidecars::snapshot::{self, Snapshot, SnapshotNulls, chunk_path};
 use tfrecord_sidecars::stats::{self, Detail, Statistics, Vocabularies};
@@ -114,7 +114,7 @@ fn describe(
     }
     let location = out.display().to_string();
     let table = TableDescription::new(&mapping, location).with_statistics(&statistics);
-    let table = table.with_compression(Compression::None);
+    let table = table.with_container(Container::PLAIN);
     fs::write(out.join("schema.pbtxt"), table.render(SchemaForm::Pbtxt)?)?;
     fs::write(out.join("parse_example.py"), table.render(SchemaForm::Python)?)?;
     fs::write(out.join(stats::STATS_NAME), statistics.to_proto("example"))?;

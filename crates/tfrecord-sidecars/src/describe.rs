@@ -18,7 +18,7 @@ use tfrecord_shards::{Finding, FindingKind, Manifest};
 use crate::error::{ErrorKind, Result};
 use crate::form::TableDescription;
 use crate::stats::{Detail, Statistics};
-use crate::tfds::{self, DatasetInfo, ShardFile};
+use crate::tfds::{DatasetInfo, ShardFile};
 use crate::tfmd;
 
 /// The file name of a schema next to shards, by TFX's convention.
@@ -190,8 +190,8 @@ impl Description {
     /// The table with its statistics, to be rendered in a [`SchemaForm`](crate::SchemaForm).
     pub fn table(&self, location: impl Into<String>) -> TableDescription<'_> {
         let table = TableDescription::new(&self.mapping, location).with_statistics(&self.statistics);
-        match self.compression() {
-            Some(compression) => table.with_compression(compression),
+        match self.container {
+            Some(container) => table.with_container(container),
             None => table,
         }
     }
@@ -206,8 +206,7 @@ impl Description {
     /// # Errors
     /// Fails on compressed files, and with those of [`DatasetInfo::try_new`].
     pub fn dataset_info(&self, name: &str) -> Result<DatasetInfo> {
-        tfds::expect_uncompressed(self.compression())?;
-        DatasetInfo::try_new(name, self.files.iter().cloned())
+        DatasetInfo::of_files(name, self.files.iter().cloned(), self.container)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use arrow_tfrecord::Mapping;
-use tfrecord_framing::{Compression, Framing, RecordFormat};
+use tfrecord_framing::{Compression, Container, Framing, RecordFormat};
 use tfrecord_shards::Sidecar;
 
 use crate::describe::SCHEMA_NAME;
@@ -124,8 +124,8 @@ pub struct EmittedSet<'a> {
     pub statistics: Option<&'a Statistics>,
     /// Its shards.
     pub files: Vec<ShardFile>,
-    /// Their compression, if it is the same for all.
-    pub compression: Option<Compression>,
+    /// How they contain their records, if it is the same for all.
+    pub container: Option<Container>,
 }
 
 impl Emit {
@@ -200,13 +200,12 @@ impl Emit {
             Some(statistics) => table.with_statistics(statistics),
             None => table,
         };
-        let table = match set.compression {
-            Some(compression) => table.with_compression(compression),
+        let table = match set.container {
+            Some(container) => table.with_container(container),
             None => table,
         };
         if self.has(SidecarKind::Tfds) {
-            expect_uncompressed(set.compression)?;
-            let info = DatasetInfo::try_new(&name, set.files.iter().cloned())?;
+            let info = DatasetInfo::of_files(&name, set.files.iter().cloned(), set.container)?;
             add(DATASET_INFO_NAME, info.to_json()?.into());
             add(FEATURES_NAME, table.render(SchemaForm::FeaturesJson)?.into());
             for (path, labels) in tfds::label_files(set.mapping, set.statistics)? {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use arrow_tfrecord::Mapping;
 use serde_json::json;
-use tfrecord_framing::Compression;
+use tfrecord_framing::Container;
 use tfrecord_shards::SchemaDescription;
 
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub enum SchemaForm {
     /// A `features.json` of TensorFlow Datasets, which `tfds.builder_from_directory` loads together with a
     /// `dataset_info.json`: see [`tfds`].
     FeaturesJson,
-    /// A Python module that reads the records with TensorFlow alone. It contains `FEATURES` for `tf.io.parse_example`;
+    /// A Python module that reads the records with TensorFlow, and ArrayRecord with the package array_record. It contains `FEATURES` for `tf.io.parse_example`;
     /// `parse`, which also restores the types that TensorFlow supports; and `dataset`, which reads files in parallel
     /// and returns batches.
     ///
@@ -117,7 +117,7 @@ pub struct TableDescription<'a> {
     name: String,
     location: String,
     note: Option<String>,
-    compression: Option<Compression>,
+    container: Option<Container>,
     statistics: Option<&'a Statistics>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> TableDescription<'a> {
     /// directory, a file or a glob, as the user wrote it. The table's name is its last component.
     pub fn new(mapping: &'a Mapping, location: impl Into<String>) -> Self {
         let location = location.into();
-        Self { mapping, name: name_of(&location), location, note: None, compression: None, statistics: None }
+        Self { mapping, name: name_of(&location), location, note: None, container: None, statistics: None }
     }
 
     /// Sets a line for users of the SQL statement or the Python module, which contain it as a comment.
@@ -143,10 +143,11 @@ impl<'a> TableDescription<'a> {
         self
     }
 
-    /// Sets the compression of the files. By default the Python module detects it from their names.
+    /// Sets how the files contain their records. By default they are TFRecord, and the Python module detects the
+    /// compression from their names.
     #[must_use]
-    pub fn with_compression(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
+    pub fn with_container(mut self, container: Container) -> Self {
+        self.container = Some(container);
         self
     }
 

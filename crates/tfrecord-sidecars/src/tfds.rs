@@ -30,7 +30,7 @@ use std::path::Path;
 
 use arrow_tfrecord::Mapping;
 use serde_json::{Map, Value, json};
-use tfrecord_framing::{Compression, FOOTER_LEN, HEADER_LEN, RecordFormat};
+use tfrecord_framing::{Compression, Container, FOOTER_LEN, HEADER_LEN, RecordFormat};
 use tfrecord_shards::{Manifest, ShardEntry};
 
 use crate::error::{Error, Result, TfdsProblem};
@@ -114,8 +114,8 @@ pub struct Split {
 
 impl DatasetInfo {
     /// Describes a data set by its files. The split of a shard is the specified one, else the prefix of its name, or
-    /// `train` if the prefix implies none. Files with `.array_record` in their names are ArrayRecord. The name is converted to one that TensorFlow Datasets accepts: a letter,
-    /// then letters, digits and `_`.
+    /// `train` if the prefix implies none. Files with `.array_record` in their names are ArrayRecord. The name is
+    /// converted to one that TensorFlow Datasets accepts: a letter, then letters, digits and `_`.
     ///
     /// # Errors
     /// Fails on names without `00000-of-00016` or with different prefixes, files of two formats, missing shards, files in
@@ -156,8 +156,40 @@ impl DatasetInfo {
     /// # Errors
     /// As [`try_new`](Self::try_new). Also fails on compressed shards.
     pub fn of_manifest(name: &str, manifest: &Manifest) -> Result<Self> {
-        expect_uncompressed(Some(manifest.compression))?;
-        Self::try_new(name, manifest.shards.iter().map(ShardFile::from))
+        Self::of_files(name, manifest.shards.iter().map(ShardFile::from), Some(manifest.container()))
+    }
+
+    /// Describes a data set by its files and how they contain their records, if that is known, whatever their names are.
+    ///
+    /// # Errors
+    /// As [`try_new`](Self::try_new). Also fails on compressed shards.
+    pub(crate) fn of_files(
+        name: &str,
+        files: impl IntoIterator<Item = ShardFile>,
+        container: Option<Container>,
+    ) -> Result<Self> {
+        // ArrayRecord files are not compressed as a whole.
+        expect_uncompressed(container.map(|container| container.compression().unwrap_or_default()))?;
+        let info = Self::try_new(name, files)?;
+        Ok(match container {
+            Some(Container::ArrayRecord) => info.with_format(RecordFormat::ArrayRecord),
+            Some(Container::TfRecord(_)) => info.with_format(RecordFormat::TfRecord),
+            None => info,
+        })
+    }
+
+    /// Sets the format of the files, if their names are those of another one.
+    #[must_use]
+    pub fn with_format(mut self, format: RecordFormat) -> Self {
+        let by_name = std::mem::replace(&mut self.format, format);
+        for template in self.splits.iter_mut().map(|split| &mut split.filepath_template) {
+            if by_name != format
+                && let Some(stem) = template.strip_suffix(FILE_FORMAT)
+            {
+                *template = format!("{stem}{}", by_name.extension());
+            }
+        }
+        self
     }
 
     /// Sets the version: three numbers. The default is `1.0.0`.
@@ -254,6 +286,9 @@ struct Pattern {
 /// The number of a shard.
 type Place = usize;
 
+/// The extension of a format in a template.
+const FILE_FORMAT: &str = ".{FILEFORMAT}";
+
 impl Pattern {
     /// Splits a name such as `train-00003-of-00016.tfrecord` into its parts.
     fn of(shard: &ShardFile) -> Result<(Self, Place)> {
@@ -303,7 +338,7 @@ impl Pattern {
             _ => self.before,
         };
         let after = match self.after.as_str() {
-            ".tfrecord" | ".array_record" => ".{FILEFORMAT}",
+            ".tfrecord" | ".array_record" => FILE_FORMAT,
             after => after,
         };
         Ok(Split {

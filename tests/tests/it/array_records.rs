@@ -193,6 +193,44 @@ fn array_record_reshard_moves_records() {
     assert_eq!(shard_files(&plain).len(), 1);
 }
 
+/// The module that `schema --as python` prints reads the rows, and the statement of `--as ddl` names the format.
+#[test]
+fn array_record_schema_opens_array_record() {
+    let scratch = Scratch::default();
+    let mut sets = Vec::new();
+    for (name, format) in [("plain", &[][..]), ("array", &ARRAY_RECORD[..]), ("inferred", &ARRAY_RECORD[..])] {
+        let out = scratch.join(name);
+        let query =
+            "SELECT id, name, 'é' || name AS text, [id, id] AS list FROM (VALUES (1, 'a'), (2, 'b')) AS t(id, name)";
+        write(query, &out, &[&["--shards", "1"], format].concat());
+        if name == "inferred" {
+            fs::remove_file(out.join("_manifest.json")).unwrap();
+        }
+        let schema = |form: &str| run(tfr_sql().arg("schema").arg(&out).args(["--as", form])).success().stdout;
+        let stored = if format.is_empty() { "\nSTORED AS TFRECORD\n" } else { "\nSTORED AS ARRAYRECORD\n" };
+        assert!(schema("ddl").contains(stored), "{}", schema("ddl"));
+        sets.extend([scratch.text(&format!("{name}.py"), &schema("python")), out]);
+    }
+    let Some(read) = with_tensorflow("tests/interop/read_module.py", |command| command.args(&sets)) else { return };
+    let rows: Vec<Value> = read.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0], json!({ "id": [1, 2], "name": ["a", "b"], "text": ["éa", "éb"], "list": [[1, 1], [2, 2]] }));
+    assert_eq!(rows[1], rows[0]);
+    // Without the manifest, columns are inferred: lists of one length are dense.
+    assert_eq!(rows[2], rows[0]);
+}
+
+#[test]
+fn array_record_summary_has_the_size_before_compression_if_there_is_one() {
+    let scratch = Scratch::default();
+    let summary = |arguments: &[&str]| {
+        let out = scratch.join(format!("{}", arguments.len()));
+        let finished = run(tfr_sql().arg(ROWS).arg("--out").arg(&out).args(ARRAY_RECORD).args(arguments)).success();
+        finished.stderr.contains("before compression")
+    };
+    assert!(!summary(&[]) && !summary(&["--group-size", "128"]));
+    assert!(summary(&["--group-size", "128", "--compression", "zstd"]));
+}
+
 /// `rebuild` writes the same files from the manifest.
 #[test]
 fn array_record_sets_are_rebuilt() {

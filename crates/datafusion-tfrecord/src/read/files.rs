@@ -37,6 +37,8 @@ pub struct RecordForm {
     pub decoded: Option<SchemaRef>,
     /// How files contain their records; `None` detects it from the content of each file.
     pub container: Option<Container>,
+    /// How the first file of those that were inspected contains them.
+    pub found: Option<Container>,
     /// Whether to verify checksums.
     pub crc: CrcPolicy,
     /// Whether to pass over damaged records.
@@ -55,6 +57,7 @@ impl RecordForm {
             mapping: options.mapping.clone().unwrap_or_default(),
             decoded: None,
             container: options.container,
+            found: options.container,
             crc: options.crc,
             skips_damaged: options.skips_damaged,
             inferred: options.schema.is_none(),

@@ -67,7 +67,9 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     if !options.skips_damaged {
         footers::count(session, &mut files, options).await?;
     }
+    let found = files.known.iter().flatten().find_map(|known| known.container);
     let form = RecordForm {
+        found: options.container.or(found),
         mapping: types.mapping,
         decoded: types.decoded,
         inferred: types.inferred,

@@ -342,7 +342,7 @@ impl CommitTask {
                 mapping: &mapping,
                 statistics: statistics.as_ref(),
                 files: manifest.shards.iter().map(Into::into).collect(),
-                compression: Some(manifest.compression),
+                container: Some(manifest.container()),
             };
             let files = options.emit.files(&set)?;
             if let Some(expected) = expected {

@@ -98,7 +98,7 @@ fn describe_uses_the_manifest() -> Outcome {
     assert_eq!(frequent, ["0: cat", "1: dog"]);
     assert!(set.statistics.to_html("set", &vocabularies).contains("1: dog"));
     assert_eq!(split(&set, "train")?, [2, 1]);
-    let labels = tfds::label_files(&set.mapping, Some(&set.statistics))?;
+    let labels = crate::tfds::label_files(&set.mapping, Some(&set.statistics))?;
     assert_eq!(labels, [("label.labels.txt".to_owned(), "cat\ndog\n".to_owned())]);
 
     fs::remove_file(out.join("part-00001-of-00002.tfrecord"))?;

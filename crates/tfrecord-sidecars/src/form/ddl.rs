@@ -10,6 +10,7 @@ use arrow_tfrecord::{
 };
 use tfr_arrow::nested::{item, key_and_value};
 use tfr_arrow::sql::{identifier, quoted, sql_type};
+use tfrecord_framing::Container;
 
 use super::TableDescription;
 
@@ -34,8 +35,9 @@ pub(super) fn statement(table: &TableDescription<'_>) -> String {
     let columns = if last.is_some() { format!(" (\n{})", lines.concat()) } else { String::new() };
     let note = table.note.as_ref().map(|note| format!("-- {note}\n")).unwrap_or_default();
     format!(
-        "{note}CREATE EXTERNAL TABLE {}{columns}\nSTORED AS TFRECORD\nLOCATION {}{options};\n",
+        "{note}CREATE EXTERNAL TABLE {}{columns}\nSTORED AS {}\nLOCATION {}{options};\n",
         identifier(&table.name),
+        if table.container == Some(Container::ArrayRecord) { "ARRAYRECORD" } else { "TFRECORD" },
         literal(&table.location),
     )
 }

@@ -9,7 +9,7 @@ use arrow_tfrecord::{
 };
 use tfr_arrow::nested::{element_type, key_and_value};
 
-use tfrecord_framing::Compression;
+use tfrecord_framing::{Compression, Container};
 
 use super::TableDescription;
 use crate::columns::{TableFeature, expect_records, part_type};
@@ -58,8 +58,9 @@ const RAGGED: &str = "    \
     # to_tensor() pads again.
 ";
 
-/// The template of the function that reads files. The text between two `@` depends on the return value of `parse`.
+/// The templates of the function that reads files. The text between two `@` depends on the return value of `parse`.
 const DATASET: &str = include_str!("dataset.py.txt");
+const DATASET_OF_ARRAY_RECORD: &str = include_str!("dataset_of_array_record.py.txt");
 
 const LABEL_DOC: &str = "    \
     label: a column, if elements are to be pairs of the other columns and this one: what `fit` of Keras takes.
@@ -73,7 +74,7 @@ const LABEL_MAP: &str = "    \
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
     expect_records(table.mapping, &[RecordType::Example, RecordType::SequenceExample])?;
     let entries = entries(table.mapping, table.statistics);
-    let mut text = header(&table.location, table.note.as_deref());
+    let mut text = header(table);
 
     let nulls: Vec<String> = entries.iter().filter_map(Entry::null).collect();
     if !nulls.is_empty() {
@@ -111,21 +112,23 @@ pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
         let _ = writeln!(text, "    {tensor} = {}", cast.of(&tensor));
     }
     text += if in_sequences { "    return features, lengths\n" } else { "    return features\n" };
-    text += &dataset(table.compression, in_sequences);
+    text += &dataset(table.container, in_sequences);
     Ok(text)
 }
 
-fn dataset(compression: Option<Compression>, in_sequences: bool) -> String {
-    let compression = match compression {
-        None => "None  # by the names of files",
-        Some(Compression::None) => "\"\"",
-        Some(Compression::Gzip) => "\"GZIP\"",
-        Some(Compression::Zlib) => "\"ZLIB\"",
+fn dataset(container: Option<Container>, in_sequences: bool) -> String {
+    let compressed = |compression| ("\n\n# How the files are compressed.\nCOMPRESSION = ", compression, "\n", DATASET);
+    let (comment, compression, end, function) = match container {
+        None => compressed("None  # by the names of files"),
+        Some(Container::TfRecord(Compression::None)) => compressed("\"\""),
+        Some(Container::TfRecord(Compression::Gzip)) => compressed("\"GZIP\""),
+        Some(Container::TfRecord(Compression::Zlib)) => compressed("\"ZLIB\""),
+        Some(Container::ArrayRecord) => ("", "", "", DATASET_OF_ARRAY_RECORD),
     };
     let (parameter, doc, map) = if in_sequences { ("", "", "") } else { ("label=None,\n    ", LABEL_DOC, LABEL_MAP) };
-    let function = DATASET.replace("@LABEL_PARAMETER@", parameter).replace("@LABEL_DOC@", doc);
+    let function = function.replace("@LABEL_PARAMETER@", parameter).replace("@LABEL_DOC@", doc);
     let function = function.replace("@LABEL_MAP@", map);
-    format!("\n\n# How the files are compressed.\nCOMPRESSION = {compression}\n{function}")
+    format!("{comment}{compression}{end}{function}")
 }
 
 fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
@@ -137,22 +140,30 @@ fn dict(name: &str, comment: &str, entries: &[&Entry<'_>]) -> String {
     format!("# {comment}\n{nulls}{name} = {{\n{specs}}}\n")
 }
 
-fn header(location: &str, note: Option<&str>) -> String {
+fn header(table: &TableDescription<'_>) -> String {
     // A location may contain quotes that would end the docstring.
-    let location = location.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
-    let note = note.map(|note| format!("\n{note}\n")).unwrap_or_default();
+    let location = table.location.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
+    let note = table.note.as_ref().map(|note| format!("\n{note}\n")).unwrap_or_default();
+    let (needs, shuffle, import) = match table.container {
+        Some(Container::ArrayRecord) => (
+            "TensorFlow and the package array_record",
+            "True",
+            "from array_record.python.array_record_data_source import ArrayRecordDataSource\n",
+        ),
+        _ => ("TensorFlow, and needs nothing else", "10_000", ""),
+    };
     format!(
         "\
-\"\"\"Reads the records of {location} with TensorFlow, and needs nothing else.
+\"\"\"Reads the records of {location} with {needs}.
 {note}
-    for batch in dataset(\"shards/train-*\", batch_size=64, shuffle=10_000):
+    for batch in dataset(\"shards/train-*\", batch_size=64, shuffle={shuffle}):
         ...
 \"\"\"
 
 import os
 
 import tensorflow as tf
-
+{import}
 "
     )
 }

@@ -106,6 +106,17 @@ fn schema_of_nested_columns_renders_in_every_format() -> Result<()> {
 }
 
 #[test]
+fn schema_of_array_record_opens_array_record() -> Result<()> {
+    let mapping = nested();
+    let table = TableDescription::new(&mapping, "nested/").with_container(Container::ArrayRecord);
+    assert!(table.render(SchemaForm::Ddl)?.contains("\nSTORED AS ARRAYRECORD\n"));
+    let module = table.render(SchemaForm::Python)?;
+    assert!(module.contains("    source = ArrayRecordDataSource(sorted(names))\n"), "{module}");
+    assert!(!module.contains("TFRecordDataset") && !module.contains('@'), "{module}");
+    Ok(())
+}
+
+#[test]
 fn ddl_records_how_columns_were_written() -> Result<()> {
     let list = |item| DataType::new_list(item, false);
     let schema = Schema::new(vec![

@@ -68,6 +68,24 @@ fn tfds_rejects_sets_that_tensorflow_datasets_cannot_find() {
 }
 
 #[test]
+fn tfds_format_is_that_of_the_files_whatever_their_names() {
+    let info = |path: &str, container| {
+        let info = DatasetInfo::of_files("set", [shard(path, 1)], container).unwrap();
+        let json: Value = serde_json::from_str(&info.to_json().unwrap()).unwrap();
+        (json["fileFormat"].as_str().unwrap().to_owned(), info.splits()[0].filepath_template.clone())
+    };
+    let (tfrecord, array_record) = (Some(Container::PLAIN), Some(Container::ArrayRecord));
+    let owned = |format: &str, template: &str| (format.to_owned(), template.to_owned());
+    let (plain, array) = ("part-00000-of-00001.tfrecord", "part-00000-of-00001.array_record");
+    assert_eq!(info(plain, tfrecord), owned("tfrecord", "part-{SHARD_X_OF_Y}.{FILEFORMAT}"));
+    assert_eq!(info(array, array_record), owned("array_record", "part-{SHARD_X_OF_Y}.{FILEFORMAT}"));
+    assert_eq!(info(plain, array_record), owned("array_record", "part-{SHARD_X_OF_Y}.tfrecord"));
+    assert_eq!(info(array, tfrecord), owned("tfrecord", "part-{SHARD_X_OF_Y}.array_record"));
+    assert_eq!(info("part-00000-of-00001", array_record), owned("array_record", "part-{SHARD_X_OF_Y}"));
+    assert!(DatasetInfo::of_files("set", [shard(plain, 1)], None).is_err());
+}
+
+#[test]
 fn names_and_versions() {
     let info = |name: &str| DatasetInfo::try_new(name, [shard("part-00000-of-00001", 1)]).unwrap();
     let named = |name: &str| serde_json::from_str::<Value>(&info(name).to_json().unwrap()).unwrap()["name"].clone();
