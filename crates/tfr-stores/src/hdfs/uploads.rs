@@ -22,9 +22,20 @@ use crate::directories::{DirectoryStore, Found};
 pub(super) struct Upload {
     /// How much is sent: the number of parts, and of their bytes. `None` after a failure.
     sent: watch::Sender<Option<(usize, u64)>>,
-    /// The file, while it is open.
-    writer: Mutex<Option<FileWriter>>,
+    sending: Mutex<Sending>,
 }
+
+#[derive(Default)]
+struct Sending {
+    /// The file, while it is open.
+    writer: Option<FileWriter>,
+    /// The length of the last part.
+    part_len: u64,
+}
+
+/// The least number of bytes of a part, but for the last one. A part that is shorter than the one before is the last one,
+/// too.
+const SMALLEST_PART: u64 = 5 << 20;
 
 fn put_result() -> PutResult {
     PutResult { e_tag: None, version: None }
@@ -62,8 +73,8 @@ impl Hdfs {
         uploads.get(id).cloned().ok_or_else(unknown)
     }
 
-    fn forget(&self, id: &MultipartId) {
-        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    fn forget(&self, id: &MultipartId) -> Option<Arc<Upload>> {
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
     /// Sends a part once those before it are sent.
@@ -74,10 +85,16 @@ impl Hdfs {
         let start = sent.subscribe().wait_for(turn).await.ok().and_then(|sent| *sent);
         let (_, start) = start.filter(|(parts, _)| *parts == index).ok_or_else(unknown)?;
         let content = bytes_of(data);
-        let mut writer = upload.writer.lock().await;
-        let place = self.mounts.place(&unfinished(path, id))?;
-        let written = place.write_from(start, &content, &mut writer, After::StayOpen).await;
         let len = content.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
+        let mut sending = upload.sending.lock().await;
+        if sent.borrow().is_none() {
+            return Err(unknown());
+        }
+        // So that not all files of a run are open until it ends.
+        let after = if len < SMALLEST_PART.max(sending.part_len) { After::Close } else { After::StayOpen };
+        sending.part_len = len;
+        let place = self.mounts.place(&unfinished(path, id))?;
+        let written = place.write_from(start, &content, &mut sending.writer, after).await;
         sent.send_replace(written.is_ok().then_some((index + 1, start + len)));
         written.map(|()| len)
     }
@@ -86,14 +103,18 @@ impl Hdfs {
         let lengths = parts.iter().map(|part| part.content_id.parse::<u64>());
         let expected = lengths.sum::<Result<u64, _>>().map_err(|_| Fault::Failed("an unknown part".to_owned()))?;
         let (from, to) = (self.mounts.place(&unfinished(path, id))?, self.mounts.place(path)?);
-        let mut writer = match self.upload(id) {
-            Ok(upload) => upload.writer.lock().await.take(),
-            Err(_) => None,
-        };
+        let mut writer = None;
+        if let Ok(upload) = self.upload(id) {
+            if *upload.sent.borrow() != Some((parts.len(), expected)) {
+                return Err(unknown());
+            }
+            writer = upload.sending.lock().await.writer.take();
+        }
         if parts.is_empty() || writer.is_some() {
             from.write_from(expected, &[], &mut writer, After::Close).await?;
         }
-        let found = from.status().await?.length as u64;
+        // If another process has sent the parts, the file may still be open.
+        let found = from.settled_length().await?;
         if found != expected {
             return Err(Fault::Failed(format!("{} has {found} bytes, expected {expected}", from.path)));
         }
@@ -115,7 +136,7 @@ impl MultipartStore for Hdfs {
         let place = self.mounts.place(path).map_err(|fault| fault.at(path.as_ref()))?;
         place.parent().make_directory().await.map_err(|fault| fault.at(path.as_ref()))?;
         let id = RunId::new().to_string();
-        let upload = Arc::new(Upload { sent: watch::Sender::new(Some((0, 0))), writer: Mutex::default() });
+        let upload = Arc::new(Upload { sent: watch::Sender::new(Some((0, 0))), sending: Mutex::default() });
         self.uploads.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), upload);
         Ok(id)
     }
@@ -132,12 +153,18 @@ impl MultipartStore for Hdfs {
     }
 
     async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
-        self.forget(id);
-        let removed = match self.mounts.place(&unfinished(path, id)) {
-            Ok(place) => place.remove(false).await,
-            Err(fault) => Err(fault),
+        let abort = async {
+            let place = self.mounts.place(&unfinished(path, id))?;
+            if let Some(upload) = self.forget(id) {
+                upload.sent.send_replace(None);
+                // Otherwise the client keeps its connections to the datanodes.
+                if let Some(mut writer) = upload.sending.lock().await.writer.take() {
+                    let _unclosed = place.namespace.limited(writer.close()).await;
+                }
+            }
+            place.remove(false).await
         };
-        removed.map_err(|fault| fault.at(path.as_ref()))
+        abort.await.map_err(|fault: Fault| fault.at(path.as_ref()))
     }
 }
 

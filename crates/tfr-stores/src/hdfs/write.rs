@@ -12,7 +12,8 @@
 //!
 //! The file stays open from part to part, because it is not safe to append to a block that was closed a moment ago: the
 //! namenode may not have heard from all datanodes yet, and then the client writes to some of them and leaves the generation
-//! stamp of the block as it was, so that a shorter replica counts as good.
+//! stamp of the block as it was, so that a shorter replica counts as good. Only a file of erasure coding, which begins a new
+//! block for each part, and one whose last block was recovered are appended to.
 
 use std::time::Duration;
 
@@ -217,7 +218,7 @@ impl Place {
     }
 
     /// Closes the file, which a writer may have left open, and returns its length.
-    async fn settled_length(&self) -> Result<u64, Fault> {
+    pub(super) async fn settled_length(&self) -> Result<u64, Fault> {
         let mut retries = self.namespace.patience().retries();
         while !self.ask(|client, path| async move { client.recover_lease(&path).await }.boxed()).await? {
             let text = format!("the last block of {} is being recovered", self.path);
