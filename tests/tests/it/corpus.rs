@@ -148,10 +148,11 @@ fn convert_all(corpus: &Corpus, entries: &[Entry], scratch: &Scratch) -> Vec<Con
                     let Some(entry) = entries.get(number) else { break };
                     let out = output(scratch, number);
                     fs::create_dir_all(out.parent().unwrap()).unwrap();
-                    let mut converted = Converted { outcome: run(&mut convert(corpus, entry, &out)), masks: false };
+                    let mut converted =
+                        Converted { outcome: run(convert(corpus, entry).arg("--out").arg(&out)), masks: false };
                     if converted.outcome.stderr.contains("null inside a list, which a feature cannot represent") {
                         assert_empty(out.parent().unwrap());
-                        let outcome = run(convert(corpus, entry, &out).args(["--null", "mask"]));
+                        let outcome = run(convert(corpus, entry).args(["--null", "mask"]).arg("--out").arg(&out));
                         converted = Converted { outcome, masks: true };
                     }
                     *outcomes[number].lock().unwrap() = Some(converted);
@@ -203,24 +204,12 @@ fn output(scratch: &Scratch, number: usize) -> PathBuf {
     scratch.join(format!("{number}/out"))
 }
 
-/// The command for one file, under a limit of memory that no small file has a reason to reach.
-fn convert(corpus: &Corpus, entry: &Entry, out: &Path) -> Command {
+/// The command for one file without its output, under a limit of memory that no small file has a reason to reach.
+pub fn convert(corpus: &Corpus, entry: &Entry) -> Command {
     let inner = tfr_sql();
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 8000000; exec \"$@\"", "sh"]).arg(inner.get_program()).current_dir(repository());
-    command
-        .args([
-            "SELECT * FROM t",
-            "--table",
-            &table(corpus, entry),
-            "--shards",
-            "1",
-            "--threads",
-            "1",
-            "--quiet",
-            "--out",
-        ])
-        .arg(out);
+    command.args(["SELECT * FROM t", "--table", &table(corpus, entry), "--shards", "1", "--threads", "1", "--quiet"]);
     command
 }
 

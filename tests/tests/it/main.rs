@@ -12,6 +12,7 @@
 mod allow;
 mod array_forms;
 mod array_record_files;
+mod array_record_sets;
 mod array_records;
 mod ballista;
 mod calendar;
