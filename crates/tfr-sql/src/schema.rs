@@ -59,9 +59,9 @@ pub fn print(args: &SchemaArgs, work: Work<'_>) -> Result<ExitStatus> {
         description = description.with_note(FILL_IN);
     }
     // Of TFRecord, the Python module detects the compression, which may differ.
-    let found = form.and_then(|form| form.found);
-    let array_record = found.filter(|container| *container == Container::ArrayRecord);
-    description = array_record.into_iter().fold(description, TableDescription::with_container);
+    if form.and_then(|form| form.found) == Some(Container::ArrayRecord) {
+        description = description.with_container(Container::ArrayRecord);
+    }
     let text = description.render(args.form)?;
     work.printer.data(text.as_bytes()).map_err(Error::Stdout)?;
     work.printer.note(format!("types from {}", origin::types_source(form)));

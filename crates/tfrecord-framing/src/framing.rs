@@ -90,6 +90,9 @@ impl Framing {
         match format {
             RecordFormat::TfRecord if codec != ChunkCodec::None => conflict(&codec, "none, gzip or zlib"),
             RecordFormat::TfRecord if group_size.is_some() => Err(FramingConflict::GroupSize { format }),
+            RecordFormat::TfRecord if compression == Compression::None && level != Level::default() => {
+                Err(FramingConflict::Level { format, level })
+            }
             RecordFormat::TfRecord => Ok(Self::TfRecord(compression, level)),
             RecordFormat::ArrayRecord if compression != Compression::None => conflict(&compression, "none or zstd"),
             RecordFormat::ArrayRecord if level != Level::default() => Err(FramingConflict::Level { format, level }),

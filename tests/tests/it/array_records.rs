@@ -148,7 +148,7 @@ fn array_record_rejects_what_it_does_not_have() {
     [
         "error: --compression gzip cannot be used with --record-format array_record, which has none or zstd",
         "error: invalid value 'brotli' for '--compression <NAME>': expected none, gzip or zlib, or zstd with array_record",
-        "error: --level needs --compression gzip or --compression zlib",
+        "error: --level 3 cannot be used with --record-format array_record: only gzip and zlib have levels",
         "error: invalid value '0' for '--group-size <N>': expected a number from 1 to 65536",
         "error: invalid value '65537' for '--group-size <N>': expected a number from 1 to 65536",
         "error: --emit index cannot be used with --record-format array_record: its files have an index themselves",

@@ -2,7 +2,7 @@
 
 use clap::Arg;
 use datafusion_tfrecord::{SplitOptions, WriteOptions};
-use tfrecord_framing::{Compression, FramingConflict};
+use tfrecord_framing::{Compression, FramingConflict, RecordFormat};
 use tfrecord_shards::SaveMode;
 
 use super::Misuse;
@@ -79,7 +79,10 @@ fn check_framing(has_level: bool, write: &WriteOptions) -> Result<(), Misuse> {
             FramingConflict::GroupSize { .. } => Misuse::missing(
                 "--group-size needs --record-format array_record: only its files have groups of records",
             ),
-            FramingConflict::Level { .. } => level_without_compression(),
+            FramingConflict::Level { format: RecordFormat::TfRecord, .. } => level_without_compression(),
+            FramingConflict::Level { level, .. } => Misuse::conflict(format!(
+                "--level {level} cannot be used with --record-format {format}: only gzip and zlib have levels"
+            )),
             other => Misuse::conflict(other.to_string()),
         });
     }
