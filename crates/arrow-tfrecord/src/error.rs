@@ -126,6 +126,15 @@ pub enum ErrorKind {
         /// The reason.
         reason: &'static str,
     },
+    /// Several columns that can be the examples of an ExampleListWithContext, or none where they are written.
+    #[error(
+        "records of type elwc need one list of structs, whose elements become the examples, found: {}",
+        if found.is_empty() { "none".to_owned() } else { list(found) }
+    )]
+    NotItems {
+        /// The lists of structs.
+        found: Vec<String>,
+    },
     /// Columns that do not fit records of type bytes, which need exactly one column of strings or binaries.
     #[error("records of type bytes need a single column of strings or bytes, found: {}", list(columns))]
     NotBytes {
@@ -173,6 +182,14 @@ pub enum ErrorKind {
         row: u64,
         /// The rule that forbids it.
         rule: &'static str,
+    },
+    /// A null list of examples.
+    #[error("column {column:?}, row {row}: null, but a record of type elwc has no null list of examples")]
+    NullExamples {
+        /// The column.
+        column: String,
+        /// The row.
+        row: u64,
     },
     /// A null inside a list.
     #[error("column {column:?}, row {row}: null inside a list, which a feature cannot represent")]
@@ -285,7 +302,7 @@ pub enum ErrorKind {
         /// The maximum of a batch.
         max: usize,
     },
-    /// A record that is not a valid `tf.train.Example`.
+    /// A record that is not a valid message of its type.
     #[error("{position}: {}{reason}{}", of_feature(feature), at_byte(*at))]
     Malformed {
         /// The record.
@@ -297,8 +314,11 @@ pub enum ErrorKind {
         /// The defect.
         reason: &'static str,
     },
-    /// A name shared by a feature of the context and a feature list.
-    #[error("{position}: {feature:?} is a feature of the context and a feature list, and one column cannot be both")]
+    /// A name shared by a feature of the context and a feature list, or a feature of the examples.
+    #[error(
+        "{position}: {feature:?} is a feature of the context and also a feature list or a feature of the examples, and one \
+         column cannot be both"
+    )]
     AmbiguousName {
         /// The record with the second of the two.
         position: Position,
@@ -419,6 +439,7 @@ impl Error {
             | ErrorKind::InvalidValue { feature: column, .. }
             | ErrorKind::Null { column, .. }
             | ErrorKind::NullElement { column, .. }
+            | ErrorKind::NullExamples { column, .. }
             | ErrorKind::OutOfRange { column, .. }
             | ErrorKind::BeyondPrecision { column, .. }
             | ErrorKind::NotInVocabulary { column, .. } => Some(column),
@@ -433,6 +454,7 @@ impl Error {
         match self.kind() {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
+            | ErrorKind::NullExamples { row, .. }
             | ErrorKind::OutOfRange { row, .. }
             | ErrorKind::BeyondPrecision { row, .. }
             | ErrorKind::Tensor { row, .. }
@@ -465,6 +487,7 @@ impl Error {
         match self.0.as_mut() {
             ErrorKind::Null { row, .. }
             | ErrorKind::NullElement { row, .. }
+            | ErrorKind::NullExamples { row, .. }
             | ErrorKind::OutOfRange { row, .. }
             | ErrorKind::BeyondPrecision { row, .. }
             | ErrorKind::Tensor { row, .. }
@@ -479,6 +502,10 @@ impl Error {
 
 /// The reason for rejecting a SequenceExample where Examples are expected.
 pub(crate) const HAS_FEATURE_LISTS: &str = "feature lists, which tf.train.SequenceExample has and tf.train.Example not";
+
+/// The reason for rejecting a record that contains Examples where another type is expected.
+pub(crate) const MESSAGE_FOR_NAME: &str =
+    "a message in place of a name: neither tf.train.Example nor tf.train.SequenceExample";
 
 fn both(first: usize, second: usize) -> String {
     if first == second { format!("two parts of column {first}") } else { format!("columns {first} and {second}") }

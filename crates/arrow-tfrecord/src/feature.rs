@@ -63,6 +63,35 @@ pub struct FeatureMapping {
     /// Whether it is a feature list. The shape is then that of each step.
     #[serde(skip_serializing_if = "is_false")]
     pub in_steps: bool,
+    /// Whether it is a feature of each example in a list of examples. The shape is then that of each example.
+    #[serde(skip_serializing_if = "is_false")]
+    pub in_examples: bool,
+}
+
+/// Where a feature is in a record. The order is that of an encoder's features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FeaturePlace {
+    /// In the features of the record or of its context.
+    Record,
+    /// In each of the examples.
+    Items,
+    /// In the feature lists.
+    Steps,
+}
+
+impl FeatureMapping {
+    pub(crate) fn place(&self) -> FeaturePlace {
+        match (self.in_steps, self.in_examples) {
+            (true, _) => FeaturePlace::Steps,
+            (_, true) => FeaturePlace::Items,
+            _ => FeaturePlace::Record,
+        }
+    }
+
+    /// Whether a record can have the feature more than once: in each step of a feature list or in each example.
+    pub fn is_repeated(&self) -> bool {
+        self.place() != FeaturePlace::Record
+    }
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -1,4 +1,5 @@
-//! Arrow record batches as TFRecord records: `tf.train.Example`, `tf.train.SequenceExample`, or plain bytes.
+//! Arrow record batches as TFRecord records: `tf.train.Example`, `tf.train.SequenceExample`, the
+//! `ExampleListWithContext` of TensorFlow Ranking, or plain bytes.
 //!
 //! [`Mapping`] is computed once from the schema. For every column it records the features, their kinds (one of
 //! TensorFlow's three list types), and whether any information is lost. [`Encoder`] then converts record batches
@@ -61,6 +62,9 @@
 //! In SequenceExamples, lists of lists and lists of structs are feature lists with one feature per element (step). The
 //! rules above then apply to each step as they otherwise do to the record.
 //!
+//! In an ExampleListWithContext, the elements of one list of structs are Examples, whose features are named as the
+//! fields. Other columns are the features of the context.
+//!
 //! The crate is synchronous and independent of SQL, files and shards. `tfrecord-shards` and `datafusion-tfrecord` build
 //! on it.
 
@@ -86,6 +90,7 @@ pub use mapping::{ByteBounds, ColumnMapping, LossClass, Mapping};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{
     Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, UnknownFeature, infer_schema,
+    is_example_list,
 };
 pub use record_buffer::RecordBuffer;
 pub use tensor::{parse_tensor, serialize_tensor};

@@ -121,11 +121,12 @@ impl Mapping {
         }
         let mut parts = Parts::default();
         known_columns(schema, options)?;
+        let items = plan::items_column(schema, options)?;
         let columns = schema
             .fields()
             .iter()
             .enumerate()
-            .map(|(position, field)| plan::column(field, options, parts.of_column(position)))
+            .map(|(position, field)| plan::column(field, items == Some(position), options, parts.of_column(position)))
             .collect::<Result<Vec<ColumnMapping>>>()?;
         known_parts(&parts, options)?;
         distinct_features(&columns)?;
@@ -136,6 +137,23 @@ impl Mapping {
             mapping.refuse_loss()?;
         }
         Ok(mapping)
+    }
+
+    /// Computes the mapping of a writer. A reader does not need every column, a writer does.
+    ///
+    /// # Errors
+    /// As [`try_new`](Self::try_new). Also fails if records of type [`RecordType::ExampleListWithContext`] would have no
+    /// examples.
+    pub fn of_writer(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
+        let mapping = Self::try_new(schema, options)?;
+        let has_examples =
+            mapping.columns.iter().flat_map(|column| &column.features).any(|feature| feature.in_examples);
+        match mapping.record_type {
+            RecordType::ExampleListWithContext if !has_examples => {
+                Err(ErrorKind::NotItems { found: Vec::new() }.into())
+            }
+            _ => Ok(mapping),
+        }
     }
 
     /// The message type of a record.
@@ -210,12 +228,7 @@ impl Parts {
 /// Fails if an option names a column that is not in the schema. Accepts any name that starts with a column's name and
 /// the separator; [`known_parts`] then checks the rest.
 fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
-    let is_known = |name: &str| {
-        schema.fields().iter().any(|field| {
-            let part = name.strip_prefix(field.name().as_str());
-            part.is_some_and(|part| part.is_empty() || part.starts_with(&options.separator))
-        })
-    };
+    let is_known = |name: &str| schema.fields().iter().any(|field| options.part_of_column(name, field).is_some());
     match options
         .choices
         .keys()

@@ -32,6 +32,10 @@ pub enum RecordType {
     SequenceExample,
     /// The raw value of the single column, a string or binary.
     Bytes,
+    /// A serialized `tensorflow.serving.ExampleListWithContext`, the ELWC format of TensorFlow Ranking. The elements of
+    /// a list of structs become the examples. Other columns become the context.
+    #[serde(rename = "elwc")]
+    ExampleListWithContext,
 }
 
 /// The error for a string that is not a valid value of an option.
@@ -74,12 +78,13 @@ macro_rules! words {
     };
 }
 
-// The aliases are the record types of spark-tfrecord.
+// The aliases are the record types of spark-tfrecord, and the name of the message.
 words!(
     RecordType, "record type",
     Example => "example" | "Example",
     SequenceExample => "sequence-example" | "SequenceExample",
     Bytes => "bytes" | "ByteArray",
+    ExampleListWithContext => "elwc" | "ExampleListWithContext",
 );
 
 /// How nulls are written: nulls of a column or of a struct field outside lists, and nulls inside lists, which a feature
@@ -183,7 +188,9 @@ pub struct MappingOptions {
     /// The values of columns whose choice is [`Index`](Choice::Index), by rank.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vocabularies: BTreeMap<String, Vec<String>>,
-    /// Lists whose elements become the steps of a feature list. Requires [`RecordType::SequenceExample`].
+    /// Lists whose elements become the steps of a feature list. Requires [`RecordType::SequenceExample`]. In records of
+    /// type [`RecordType::ExampleListWithContext`], the list of structs whose elements become the examples; it must be
+    /// named only if there are several.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub sequences: BTreeSet<String>,
     /// Lists of lists whose features have the names of TensorFlow Transform: `c$ragged_values`, `c$row_lengths_1`, `_2`
@@ -228,7 +235,7 @@ impl MappingOptions {
         self
     }
 
-    /// Makes every element of the list `column` a step of a feature list.
+    /// Makes every element of the list `column` a step of a feature list, or an example in a list of examples.
     #[must_use]
     pub fn with_sequence(mut self, column: impl Into<String>) -> Self {
         self.sequences.insert(column.into());

@@ -2,7 +2,8 @@
 //! [`SchemaInference`] for records without a schema.
 //!
 //! Records are decoded in place, in blocks. [`locate`] scans each record of a block once and records the positions of
-//! the requested features; [`steps`] does so for feature lists. [`mod@column`] then decodes one column at a time to the
+//! the requested features; [`steps`] does so for feature lists, and [`examples`] finds the Examples in a record that
+//! contains several. [`mod@column`] then decodes one column at a time to the
 //! three kinds of [`values`]. For a whole batch, [`restore`] and [`nest`] build the Arrow arrays, and [`assemble`]
 //! those of columns with several features. [`batch`] works in stages: it decodes the columns of row filters first, to
 //! determine which records become rows. [`past_damage`] finds records in damaged files.
@@ -14,6 +15,8 @@ mod decimal;
 mod decoder;
 mod duration;
 mod entry;
+mod example_list;
+mod examples;
 mod filter;
 mod infer;
 mod locate;
@@ -37,6 +40,7 @@ pub(crate) use mismatch::Mismatch;
 pub(crate) use rows::{Record, RowDecoder};
 
 pub use decoder::Decoder;
+pub use example_list::is_example_list;
 pub use filter::RowFilter;
 pub use infer::{SchemaInference, infer_schema};
 pub use outline::FeatureNames;

@@ -3,6 +3,7 @@
 use std::io;
 
 use arrow_schema::DataType;
+use arrow_tfrecord::RecordType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::{FramingConflict, Position};
 use tfrecord_shards::{Disagreement, MissingParts, NULL_PARTITION};
@@ -127,11 +128,23 @@ pub enum ErrorKind {
         /// The alternative.
         instead: &'static str,
     },
-    /// The records are sequences, but the table was created by the engine, which learns only a schema from inference.
-    #[error("the records are of type tf.train.SequenceExample, which the options must specify")]
-    UndeclaredSequences {
+    /// The records are not Examples, but the table was created by the engine, which learns only a schema from inference.
+    #[error("the records are of type {record_type}, which the options must specify")]
+    UndeclaredRecordType {
+        /// The type of the records.
+        record_type: RecordType,
         /// The columns with one element per step.
         sequences: Vec<String>,
+    },
+    /// Records are of another type than the options or the manifest specify.
+    #[error("{file}: the records are of type {found}, expected {expected}")]
+    OtherRecordType {
+        /// The file with the first records.
+        file: String,
+        /// The type that the options or the manifest specify.
+        expected: RecordType,
+        /// The type of the records.
+        found: RecordType,
     },
     /// A column to partition or split by, or one whose type is declared, does not exist.
     #[error("no {role} column {column:?}: the columns are {}", listed(known))]

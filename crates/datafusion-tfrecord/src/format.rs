@@ -78,7 +78,7 @@ const EXTENSION: &str = "tfrecord";
 /// | `tfrecord.level` | 0 to 9 | `6` |
 /// | `tfrecord.mode` | `error`, `overwrite`, `overwrite-partitions`, `append`, `ignore` | `error` |
 /// | `tfrecord.add_columns` | `true` adds columns to the set that is appended to, null in its existing rows | `false` |
-/// | `tfrecord.record_type` | `example`, `sequence-example`, `bytes` | `example` |
+/// | `tfrecord.record_type` | `example`, `sequence-example`, `elwc`, `bytes` | `example` |
 /// | `tfrecord.null` | `absent`, `unset`, `empty`, `error`, `mask`, `drop` | `absent` |
 /// | `tfrecord.map` | rules for columns or parts of them: `price: string, id: wrap, null=mask` | |
 /// | `tfrecord.sequence` | list columns whose elements are the steps of a sequence: `a, b` | |

@@ -46,6 +46,12 @@ pub mod tensorflow {
         }
     }
 
+    /// `tensorflow.serving.*`: [`ExampleListWithContext`](serving::ExampleListWithContext), a record of TensorFlow
+    /// Ranking.
+    pub mod serving {
+        include!("generated/tensorflow.serving.rs");
+    }
+
     /// `tensorflow.metadata.*`: TensorFlow Metadata, what TFX and TensorFlow Data Validation know of a data set.
     pub mod metadata {
         /// `tensorflow.metadata.v0.*`: [`Schema`](v0::Schema), which a `schema.pbtxt` holds,

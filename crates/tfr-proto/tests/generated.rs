@@ -7,7 +7,7 @@ use prost_build::{Config, Module};
 use protox::Compiler;
 
 /// What these import is generated with them.
-const ROOTS: [&str; 7] = [
+const ROOTS: [&str; 8] = [
     // What TensorFlow Metadata's annotations hold in an Any.
     "google/protobuf/struct.proto",
     "tensorflow/core/example/example.proto",
@@ -16,6 +16,7 @@ const ROOTS: [&str; 7] = [
     "tensorflow/core/protobuf/struct.proto",
     "tensorflow_metadata/proto/v0/schema.proto",
     "tensorflow_metadata/proto/v0/statistics.proto",
+    "tensorflow_serving/apis/input.proto",
 ];
 
 /// Its messages are those of prost-types.

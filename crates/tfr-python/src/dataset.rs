@@ -386,14 +386,8 @@ fn all_columns(first: &Schema, second: &Schema) -> Result<SchemaRef, (String, bo
 
 /// Returns the options of the columns of `schema`, without those of others.
 fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
-    let separator = mapping.separator.clone();
-    // A part of a column is named after it.
-    let is_known = |name: &str| {
-        let is_of = |column: &str| {
-            name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(&separator))
-        };
-        schema.fields().iter().any(|field| is_of(field.name()))
-    };
+    let all = mapping.clone();
+    let is_known = |name: &str| schema.fields().iter().any(|field| all.part_of_column(name, field).is_some());
     mapping.choices.retain(|name, _| is_known(name));
     mapping.column_nulls.retain(|name, _| is_known(name));
     mapping.vocabularies.retain(|name, _| is_known(name));

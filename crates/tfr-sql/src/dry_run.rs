@@ -37,7 +37,7 @@ impl DryRun {
     pub fn new(options: &WriteOptions, query: &Query, limits: Limits) -> Result<Self> {
         let rows = query.physical.schema();
         let records = record_schema(&rows, options)?;
-        let mapping = Mapping::try_new(&records, &options.mapping)?;
+        let mapping = Mapping::of_writer(&records, &options.mapping)?;
         let mut statistics = Statistics::clone(query.statistics()?.as_ref());
         let mut columns = rows.fields().iter();
         statistics

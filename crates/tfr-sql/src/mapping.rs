@@ -117,7 +117,7 @@ pub async fn with_vocabularies(
         return Ok(options);
     }
     // Reject invalid mappings before running the query.
-    Mapping::try_new(&schema, &planned(options.clone(), &schema))?;
+    Mapping::of_writer(&schema, &planned(options.clone(), &schema))?;
     printer.note(format!("gathering the vocabulary of {}", vocabularies.names().join(", ")));
     query.keep_pipes().await?;
     collect(&mut vocabularies).await?;

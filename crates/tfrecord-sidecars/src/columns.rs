@@ -8,7 +8,7 @@ use arrow_tfrecord::{
     NullRule, RecordType,
 };
 use tfr_arrow::labels::labels;
-use tfr_arrow::nested::{element_type, key_and_value};
+use tfr_arrow::nested::{element_type, key_and_value, struct_fields};
 
 use crate::error::{ErrorKind, Result};
 use crate::images::{ImageHeader, Images};
@@ -52,7 +52,7 @@ impl<'a> TableFeature<'a> {
                 let is_whole = feature.name == column.column;
                 let path = if is_whole { &feature.name } else { path(&feature.name, &options.separator) };
                 let value_type = match feature.role {
-                    FeatureRole::Values => part_type(field.data_type(), &column.column, path, &options.separator),
+                    FeatureRole::Values => column_part_type(column, path, &options.separator),
                     _ => None,
                 };
                 let choice = choice(options, path).or(column.choice);
@@ -193,8 +193,17 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The type of the values in the part of a column whose feature has this name, found by field names.
-pub(crate) fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str, separator: &str) -> Option<&'a DataType> {
+/// The type of the values in the part of a column whose feature has this name. The fields of examples name features.
+pub(crate) fn column_part_type<'a>(column: &'a ColumnMapping, name: &str, separator: &str) -> Option<&'a DataType> {
+    if !column.features.iter().any(|feature| feature.in_examples) {
+        return part_type(&column.data_type, &column.column, name, separator);
+    }
+    let fields = struct_fields(element_type(&column.data_type))?;
+    fields.iter().find_map(|field| part_type(field.data_type(), field.name(), name, separator))
+}
+
+/// The type of the values in a part, found by field names.
+fn part_type<'a>(data_type: &'a DataType, path: &str, name: &str, separator: &str) -> Option<&'a DataType> {
     let part = |field: &'a Field, called: &str| {
         part_type(field.data_type(), &format!("{path}{separator}{called}"), name, separator)
     };

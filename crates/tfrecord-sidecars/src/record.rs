@@ -15,7 +15,8 @@ use wire::{Feature, Map, Record};
 /// Prints a record as protobuf's C++ library prints a `tf.train.Example`: features sorted by name, one value per line.
 /// Any protobuf library parses it to the same message.
 ///
-/// A record with `feature_lists` is printed as a `tf.train.SequenceExample`. An empty record gives empty text.
+/// A record with `feature_lists` is printed as a `tf.train.SequenceExample`, and one that contains Examples as an
+/// `ExampleListWithContext` of TensorFlow Ranking. An empty record gives empty text.
 ///
 /// ```
 /// let record = b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07";
@@ -26,13 +27,26 @@ use wire::{Feature, Map, Record};
 /// ```
 ///
 /// # Errors
-/// Fails on a record that is neither, with the byte offset of the defect.
+/// Fails on a record that is none of these, with the byte offset of the defect.
 pub fn textproto(record: &[u8]) -> Result<String> {
     let mut text = Textproto::default();
     match Record::read(record)? {
         Record::Example { features } => {
             if let Some(features) = features {
                 text.message("features", |text| text.map("feature", features, Textproto::feature));
+            }
+        }
+        Record::ExampleListWithContext { examples, context } => {
+            let example = |text: &mut Textproto, features: Option<Map<'_, _>>| {
+                if let Some(features) = features {
+                    text.message("features", |text| text.map("feature", features, Textproto::feature));
+                }
+            };
+            for features in examples {
+                text.message("examples", |text| example(text, features));
+            }
+            if let Some(features) = context {
+                text.message("context", |text| example(text, features));
             }
         }
         Record::SequenceExample { context, feature_lists } => {
@@ -57,7 +71,8 @@ pub fn textproto(record: &[u8]) -> Result<String> {
 ///
 /// Valid UTF-8 bytes are strings, others `{"b64": "..."}`, as in TensorFlow Serving. Numbers are exact; `NaN`,
 /// `Infinity` and `-Infinity` are strings. A feature without a kind is null. The object of a `SequenceExample` has the
-/// keys `context` and `feature_lists`, whose features are lists of steps.
+/// keys `context` and `feature_lists`, whose features are lists of steps, and that of an `ExampleListWithContext` has
+/// `context` and `examples`.
 ///
 /// ```
 /// let record = b"\x0a\x0c\x0a\x0a\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07";
@@ -66,11 +81,18 @@ pub fn textproto(record: &[u8]) -> Result<String> {
 /// ```
 ///
 /// # Errors
-/// Fails on a record that is neither an Example nor a SequenceExample, with the byte offset of the defect.
+/// Fails on a record that is none of these, with the byte offset of the defect.
 pub fn json_line(record: &[u8]) -> Result<String> {
     let mut json = Json::default();
     match Record::read(record)? {
         Record::Example { features } => json.map(features, Json::feature),
+        Record::ExampleListWithContext { examples, context } => {
+            json.text += r#"{"context": "#;
+            json.map(context.flatten(), Json::feature);
+            json.text += r#", "examples": "#;
+            json.list(examples, |json, features| json.map(features, Json::feature));
+            json.text += "}";
+        }
         Record::SequenceExample { context, feature_lists } => {
             json.text += r#"{"context": "#;
             json.map(context, Json::feature);

@@ -93,10 +93,10 @@ impl Statistics {
     pub fn new(mapping: &Mapping, detail: Detail) -> Self {
         let mut features: Vec<_> = TableFeature::all(mapping)
             .iter()
-            .map(|feature| (feature.feature.in_steps, FeatureStatistics::new(feature, detail)))
+            .map(|feature| (feature.feature.is_repeated(), FeatureStatistics::new(feature, detail)))
             .collect();
         // The order of features in a bound batch.
-        features.sort_by(|(steps, one), (other_steps, other)| (steps, one.name()).cmp(&(other_steps, other.name())));
+        features.sort_by(|(one, first), (other, second)| (one, first.name()).cmp(&(other, second.name())));
         Self { rows: 0, detail, features: features.into_iter().map(|(_, feature)| feature).collect() }
     }
 
@@ -156,7 +156,7 @@ impl Statistics {
         self.rows
     }
 
-    /// The features, sorted by name, with feature lists last.
+    /// The features, sorted by name, with feature lists and the features of examples last.
     pub fn features(&self) -> &[FeatureStatistics] {
         &self.features
     }

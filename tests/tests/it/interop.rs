@@ -1,5 +1,6 @@
 //! TensorFlow reads every table of `golden/tables`, and every choice of a form, value for value.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::Float64Type;
 use tfr_examples::trips_path;
-use tfr_tests::{Scratch, golden_table, run, shard_files, tfr_sql};
+use tfr_tests::{Scratch, golden_table, repository, run, shard_files, tfr_sql};
 
 use crate::came_back::Rules;
 use crate::checker::{Job, check, with_tensorflow};
@@ -229,4 +230,37 @@ fn tensorflow_reads_a_map_as_a_sparse_tensor() {
     run(tfr_sql().arg(query).arg("--out").arg(&out).args(["--shards", "1"])).success();
     let Some(read) = with_tensorflow("tests/interop/read_sparse.py", |command| command.arg(&out)) else { return };
     assert_eq!(read.stdout.trim(), "[[[3, 0.5], [99, 1.5]], [[0, 2.5]]]");
+}
+
+/// Records of type elwc are messages of protobuf, whose Examples TensorFlow reads, also by the module of `--as python`.
+#[test]
+fn tensorflow_reads_lists_of_examples() {
+    let scratch = Scratch::default();
+    let (out, module) = (scratch.join("shards"), scratch.join("reader.py"));
+    let query = "SELECT query, array_agg({id: id, score: CAST(score AS REAL), tags: tags} ORDER BY id) AS docs FROM (VALUES \
+                 ('a', 1, 0.5, ['x', 'y']), ('a', 2, NULL, make_array()), ('b', 3, 1.5, NULL)) AS t(query, id, score, tags) \
+                 GROUP BY query UNION ALL SELECT 'none', [] ORDER BY query";
+    run(tfr_sql().arg(query).arg("--out").arg(&out).args(["--shards", "1", "--record-type", "elwc"])).success();
+    let printed = run(tfr_sql().arg("schema").arg(&out).args(["--as", "python"])).success();
+    fs::write(&module, printed.stdout).unwrap();
+    let descriptors = repository().join("crates/tfr-proto/src/generated/descriptors.bin");
+    let script = "tests/interop/read_lists.py";
+    let Some(read) = with_tensorflow(script, |command| command.arg(&out).arg(&module).arg(&descriptors)) else {
+        return;
+    };
+    let found: serde_json::Value = serde_json::from_str(&read.stdout).unwrap();
+    let expected = serde_json::json!({
+        "messages": [
+            [{"query": ["a"]}, [{"id": [1], "score": [0.5], "tags": ["x", "y"]}, {"id": [2], "tags": []}]],
+            [{"query": ["b"]}, [{"id": [3], "score": [1.5]}]],
+            [{"query": ["none"]}, []],
+        ],
+        "tensors": {
+            "id": [[1, 2], [3], []],
+            "query": ["a", "b", "none"],
+            "score": [[0.5, null], [1.5], []],
+            "tags": [[["x", "y"], []], [[]], []],
+        },
+    });
+    assert_eq!(found, expected);
 }

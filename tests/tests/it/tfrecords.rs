@@ -1,25 +1,33 @@
 //! TFRecord files that other systems wrote, sound and damaged: what a query makes of them.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Schema};
+use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer, RecordType};
+use prost::Message;
 use serde_json::{Map, Value, json};
+use tfr_proto::tensorflow::serving::ExampleListWithContext;
 use tfr_tests::{Corpus, Entry, Feature, Record, Sequence, read_file, read_sequences, records, repository, sequences};
+
+use tfrecord_framing::RecordReader;
 
 use crate::round_trip::{inferred, inferred_sequences, report};
 use crate::session;
 
 /// Files of the corpus with records of other types, which protobuf takes for Examples: sound ones, passing over what it
 /// does not know. They are refused.
-const OTHER_MESSAGES: [&str; 3] = [
+const OTHER_MESSAGES: [&str; 2] = [
     "tfrecord/agents/antmaze-medium-play-v0_0.tfrecord.spec",
-    "tfrecord/ranking/examples/data/eval_elwc.tfrecord",
     "tfrecord/tfx/iris_native_keras_custom_splits/StatisticsGen/statistics/4/training/stats_tfrecord",
 ];
+
+/// Records of TensorFlow Ranking.
+const LISTS: &str = "tfrecord/ranking/examples/data/eval_elwc.tfrecord";
 
 /// Those with SequenceExamples.
 pub const SEQUENCES: [&str; 2] = [
@@ -34,7 +42,8 @@ async fn sound_files_of_the_corpus() {
     let mut wrong = BTreeMap::new();
     for entry in corpus.entries(&["tfrecord", "tfds"]) {
         let is_other = OTHER_MESSAGES.contains(&entry.path.as_str());
-        if entry.expect != "ok" || !is_records(&entry) || is_other || SEQUENCES.contains(&entry.path.as_str()) {
+        let is_other = is_other || SEQUENCES.contains(&entry.path.as_str()) || entry.path == LISTS;
+        if entry.expect != "ok" || !is_records(&entry) || is_other {
             continue;
         }
         let path = corpus.join(&entry.path);
@@ -101,6 +110,26 @@ async fn records_of_other_types_are_refused() {
         let declared = session::select_declared(&context, &path, columns).await.map(|rows| rows.num_rows());
         assert_eq!(declared.unwrap_err().to_string(), error);
     }
+}
+
+/// Records of TensorFlow Ranking are read as protobuf reads them, since the rows are the same messages again.
+#[tokio::test]
+async fn lists_of_examples_of_the_corpus() {
+    let Some(corpus) = Corpus::find() else { return };
+    let path = corpus.join(LISTS);
+    let found = session::select_all(&session::of_command(2), &path).await.unwrap();
+    let (mut reader, mut record) = (RecordReader::detect(BufReader::new(File::open(&path).unwrap())), Vec::new());
+    let mut expected = Vec::new();
+    while reader.read_record(&mut record).unwrap() {
+        expected.push(ExampleListWithContext::decode(record.as_slice()).unwrap());
+    }
+    assert!(expected.iter().map(|message| message.examples.len()).sum::<usize>() > expected.len());
+    let options = MappingOptions::default().with_record_type(RecordType::ExampleListWithContext);
+    let mapping = Arc::new(Mapping::try_new(&found.schema(), &options).unwrap());
+    let mut records = RecordBuffer::default();
+    Encoder::new(mapping).encode(&found, &mut records).unwrap();
+    let again = (0..records.len()).map(|at| ExampleListWithContext::decode(records.payload(at)).unwrap());
+    assert_eq!(again.collect::<Vec<_>>(), expected);
 }
 
 /// SequenceExamples of others, by what TensorFlow says is in them.

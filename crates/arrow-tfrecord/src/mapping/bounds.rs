@@ -59,6 +59,8 @@ impl Mapping {
         let (least, most) = match self.record_type() {
             RecordType::Bytes => (0, 0),
             RecordType::SequenceExample => (0, 2 * around(longest)),
+            // The context is an Example with features.
+            RecordType::ExampleListWithContext => (2 * around(0), 2 * around(field(longest))),
             _ => (around(0), around(longest)),
         };
         ByteBounds { least: frame + least, most: frame + most, is_open: false }
@@ -92,7 +94,7 @@ impl ColumnMapping {
             FeatureKind::Bytes => return None,
         };
         match feature.shape {
-            _ if feature.in_steps => None,
+            _ if feature.is_repeated() => None,
             FeatureShape::Scalar => Some((least, most)),
             FeatureShape::Fixed(len) => Some((least * len as u64, most * len as u64)),
             FeatureShape::List => None,

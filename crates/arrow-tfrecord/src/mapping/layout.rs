@@ -45,6 +45,9 @@ pub(crate) enum NodeKind {
     },
     /// The outermost list of a column of feature lists. Every element is a step, which its children treat as a row.
     Steps(Box<Node>),
+    /// The list of structs whose elements are the examples of a record. Every element is an Example, which the fields of
+    /// the struct treat as a record.
+    Items(Box<Node>),
 }
 
 /// The features of a leaf, by their positions among the features of the column.
@@ -62,7 +65,8 @@ impl Node {
         match &self.kind {
             NodeKind::Leaf(leaf) => out.extend(leaf),
             NodeKind::Struct(children) => children.iter().for_each(|child| child.leaves(out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.leaves(out),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.leaves(out),
+            NodeKind::Steps(item) | NodeKind::Items(item) => item.leaves(out),
         }
     }
 
@@ -74,7 +78,8 @@ impl Node {
                 out.extend(leaf.iter().flat_map(|leaf| leaf.lengths.iter().chain([&leaf.values])));
             }
             NodeKind::Struct(children) => children.iter().for_each(|child| child.features(out)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.features(out),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.features(out),
+            NodeKind::Steps(item) | NodeKind::Items(item) => item.features(out),
         }
     }
 
@@ -82,7 +87,8 @@ impl Node {
         match &self.kind {
             NodeKind::Leaf(leaf) => leaf.as_ref(),
             NodeKind::Struct(children) => children.iter().find_map(Self::first_leaf),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => item.first_leaf(),
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.first_leaf(),
+            NodeKind::Steps(item) | NodeKind::Items(item) => item.first_leaf(),
         }
     }
 
@@ -112,9 +118,8 @@ impl Node {
             NodeKind::Leaf(None) => Ok(()),
             NodeKind::Leaf(Some(leaf)) => default_values(text, &self.data_type, &leaf.conversion, &self.path).map(drop),
             NodeKind::Struct(children) => children.iter().try_for_each(|child| child.has_default(text)),
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => {
-                item.has_default(text)
-            }
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.has_default(text),
+            NodeKind::Steps(item) | NodeKind::Items(item) => item.has_default(text),
         }
     }
 
@@ -132,9 +137,8 @@ impl Node {
                 }
                 refused
             }
-            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => {
-                item.some_have_default(text)
-            }
+            NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => item.some_have_default(text),
+            NodeKind::Steps(item) | NodeKind::Items(item) => item.some_have_default(text),
         }
     }
 
@@ -150,7 +154,7 @@ impl NodeKind {
         match self {
             Self::Leaf(leaf) => leaf.is_some(),
             Self::Struct(children) => children.iter().any(Node::is_always_there),
-            Self::List { .. } | Self::Fixed { .. } | Self::Steps(_) => true,
+            Self::List { .. } | Self::Fixed { .. } | Self::Steps(_) | Self::Items(_) => true,
         }
     }
 
@@ -161,7 +165,7 @@ impl NodeKind {
             Self::Struct(children) => children.iter().any(Node::always_has_values),
             // The elements exist even if they are null.
             Self::Fixed { item, len } => *len > 0 && item.elements_have_values(),
-            Self::List { .. } | Self::Steps(_) => false,
+            Self::List { .. } | Self::Steps(_) | Self::Items(_) => false,
         }
     }
 }

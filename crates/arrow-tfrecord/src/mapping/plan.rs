@@ -1,5 +1,6 @@
 //! The mapping of one column: its parts, their features, and the information lost.
 
+mod items;
 mod records;
 
 use std::collections::BTreeMap;
@@ -14,20 +15,26 @@ use super::{ColumnMapping, Leaf, LossClass, Node, NodeKind, Parts};
 
 use crate::dtype::{self, TensorShape, innermost, value_type};
 use crate::error::{ErrorKind, Result};
-use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
+use crate::feature::{FeatureKind, FeatureMapping, FeaturePlace, FeatureRole, FeatureShape};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use crate::vocabulary::Ranks;
 
+pub(super) use items::column as items_column;
 pub(super) use records::only_bytes;
 
 /// Returns the mapping of `field`. Inserts the names of it and its parts, as options use them, into `parts`.
-pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts) -> Result<ColumnMapping> {
+pub(super) fn column(
+    field: &Field,
+    is_items: bool,
+    options: &MappingOptions,
+    parts: &mut Parts,
+) -> Result<ColumnMapping> {
     let mut planner = Planner {
         options,
         column: field,
         parts,
         features: Vec::new(),
-        steps: false,
+        place: FeaturePlace::Record,
         chosen: BTreeMap::new(),
         class: LossClass::Exact,
         forms: Vec::new(),
@@ -36,6 +43,7 @@ pub(super) fn column(field: &Field, options: &MappingOptions, parts: &mut Parts)
     let inherited = Inherited { nulls: NullRule::Policy(options.nulls), choice: None };
     let root = match options.record_type {
         RecordType::SequenceExample if records::is_sequence(field, options) => planner.sequence(field, &inherited)?,
+        RecordType::ExampleListWithContext if is_items => planner.items(field, &inherited)?,
         _ if options.sequences.contains(field.name()) => {
             return Err(records::no_sequence(field, "records are not of type sequence-example"));
         }
@@ -97,8 +105,8 @@ struct Planner<'a> {
     column: &'a Field,
     parts: &'a mut Parts,
     features: Vec<FeatureMapping>,
-    /// Whether the features are feature lists.
-    steps: bool,
+    /// Where the features are.
+    place: FeaturePlace,
     /// Choices that no leaf has used yet, with the type of the part that they were set for.
     chosen: BTreeMap<String, (Choice, DataType)>,
     class: LossClass,
@@ -396,13 +404,15 @@ impl Planner<'_> {
             }
             None => FeatureShape::List,
         };
-        self.features.push(FeatureMapping { name, kind, shape, role, in_steps: self.steps });
+        let (in_steps, in_examples) = (self.place == FeaturePlace::Steps, self.place == FeaturePlace::Items);
+        self.features.push(FeatureMapping { name, kind, shape, role, in_steps, in_examples });
         Ok(self.features.len() - 1)
     }
 
     /// Plans the nulls of a nullable part.
     fn nulls(&mut self, node: &mut Node, path: &str, dimensions: &[Dimension]) -> Result<()> {
-        let in_list = !dimensions.is_empty() || self.steps;
+        let in_steps = self.place == FeaturePlace::Steps;
+        let in_list = !dimensions.is_empty() || in_steps;
         let is_in_a_field = node.kind.is_always_there();
         if let NodeKind::Leaf(None) = &node.kind {
             return Ok(());
@@ -414,7 +424,7 @@ impl Planner<'_> {
                     NodeKind::Leaf(Some(_)) => "is_null".to_owned(),
                     NodeKind::Struct(_) if in_list || !is_in_a_field => "is_null".to_owned(),
                     NodeKind::List { .. } | NodeKind::Fixed { .. } if in_list => {
-                        format!("is_null_{}", dimensions.len() - usize::from(!self.steps))
+                        format!("is_null_{}", dimensions.len() - usize::from(!in_steps))
                     }
                     _ => return Ok(()),
                 };
@@ -455,10 +465,12 @@ impl Planner<'_> {
             return;
         }
         let form = match path.strip_prefix(self.column.name().as_str()) {
-            Some(part) if !part.is_empty() => {
-                format!("{}: {form}", part.strip_prefix(self.options.separator.as_str()).unwrap_or(part))
+            Some("") => form.to_owned(),
+            Some(part) if let Some(part) = part.strip_prefix(self.options.separator.as_str()) => {
+                format!("{part}: {form}")
             }
-            _ => form.to_owned(),
+            // A field of the items.
+            _ => format!("{path}: {form}"),
         };
         for forms in
             [Some(&mut self.forms), (class == LossClass::Narrowed).then_some(&mut self.losses)].into_iter().flatten()

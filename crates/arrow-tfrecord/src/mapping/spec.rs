@@ -64,9 +64,8 @@ impl ColumnMapping {
             match &node.kind {
                 NodeKind::Leaf(_) => {}
                 NodeKind::Struct(children) => children.iter().for_each(|child| add(child, feature, rules)),
-                NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } | NodeKind::Steps(item) => {
-                    add(item, feature, rules);
-                }
+                NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => add(item, feature, rules),
+                NodeKind::Steps(item) | NodeKind::Items(item) => add(item, feature, rules),
             }
         }
 
@@ -147,6 +146,17 @@ impl Specs<'_> {
             NodeKind::Steps(item) => {
                 self.in_steps = true;
                 self.add(item, around, missing);
+            }
+            NodeKind::Items(item) => {
+                if let Some(mask) = item.mask {
+                    let name = &self.column.features[mask].name;
+                    self.entry(name.clone(), mask, item.first_leaf(), around, Missing::default());
+                }
+                // An example lacks the features of a null element, but a null list has no examples.
+                let missing = Missing { feature: item.mask.is_some(), step: false };
+                if let NodeKind::Struct(children) = &item.kind {
+                    children.iter().for_each(|child| self.add(child, around, missing));
+                }
             }
             NodeKind::Fixed { item, len } => {
                 around.push(Step::Fixed(*len));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::{ColumnMapping, LossClass, Mapping};
-use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
+use crate::feature::{FeatureKind, FeatureMapping, FeaturePlace, FeatureRole, FeatureShape};
 
 impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +63,11 @@ fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
             FeatureShape::List => format!("{} list", feature.kind),
             FeatureShape::Fixed(len) => format!("{} list of {len}", feature.kind),
         };
-        let kind = if feature.in_steps { format!("steps of {kind}") } else { kind };
+        let kind = match feature.place() {
+            FeaturePlace::Record => kind,
+            FeaturePlace::Steps => format!("steps of {kind}"),
+            FeaturePlace::Items => format!("{kind} of each example"),
+        };
         // Ragged values are read under the name of the part that they belong to.
         let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
         let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();

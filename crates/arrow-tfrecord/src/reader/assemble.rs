@@ -10,6 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, MapArray, StructArray, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, FieldRef, Fields};
+use tfr_arrow::nested::struct_fields;
 
 use super::mismatch::Mismatch;
 use super::nest;
@@ -99,7 +100,7 @@ pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
         let empty_is_null = empty_is_null || node.nullable && node.nulls.is(NullPolicy::Empty);
         let numbers = Feature::Numbers { empty_is_null };
         if let Some(mask) = node.mask {
-            let is_read = in_list || matches!(node.kind, NodeKind::Struct(_));
+            let is_read = in_list || matches!(node.kind, NodeKind::Struct(_) | NodeKind::Items(_));
             out[mask] = if is_read { numbers } else { Feature::Unread };
         }
         match &node.kind {
@@ -110,6 +111,8 @@ pub(super) fn features(root: &Node, count: usize) -> Vec<Feature<'_>> {
             }
             NodeKind::Struct(children) => children.iter().for_each(|child| add(child, in_list, empty_is_null, out)),
             NodeKind::List { item, .. } | NodeKind::Fixed { item, .. } => add(item, true, empty_is_null, out),
+            // Every element is an example, in which features are as in a record.
+            NodeKind::Items(item) => add(item, false, false, out),
             // Without the list there are no steps.
             NodeKind::Steps(item) => add(item, true, false, out),
         }
@@ -207,15 +210,7 @@ impl Assembler<'_> {
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, level),
             NodeKind::Struct(children) => {
                 let nulls = self.null_structs(node, level)?;
-                let within = level.with_nulls(nulls.as_ref());
-                let arrays = children.iter().map(|child| self.node(child, &within));
-                let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
-                let fields = match &node.data_type {
-                    DataType::Struct(fields) => fields.clone(),
-                    _ => Fields::empty(),
-                };
-                let array = StructArray::try_new_with_length(fields, arrays, within.nulls, level.len);
-                Ok(Arc::new(array.map_err(Mismatch::Arrow)?))
+                self.structs(node, children, &level.with_nulls(nulls.as_ref()))
             }
             NodeKind::List { item, level: None } => {
                 let (nulls, first) = self.null_lists(node, level)?;
@@ -261,6 +256,16 @@ impl Assembler<'_> {
                 let elements = self.node(item, &within).map_err(|defect| defect.in_rows(row_of))?;
                 Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
             }
+            NodeKind::Items(item) => {
+                let nulls = self.marked(node, level)?;
+                let ends = self.examples(item)?;
+                let within =
+                    Level { len: ends.last().copied().unwrap_or_default(), ends: None, nulls: None, in_steps: false };
+                // The caller counts rows, not examples.
+                let row_of = |example: usize| ends.partition_point(|end| *end <= example);
+                let elements = self.items(item, &within).map_err(|defect| defect.in_rows(row_of))?;
+                Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
+            }
             NodeKind::Fixed { item, len } => {
                 let nulls = match level.is_rows() {
                     true => {
@@ -282,6 +287,34 @@ impl Assembler<'_> {
                 Ok(list(&node.data_type, elements, &vec![0; level.len], nulls)?)
             }
         }
+    }
+
+    /// Assembles structs whose nulls are those of the level.
+    fn structs(&mut self, node: &Node, children: &[Node], level: &Level) -> Result<ArrayRef, Defect> {
+        let arrays = children.iter().map(|child| self.node(child, level));
+        let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+        let fields = struct_fields(&node.data_type).cloned().unwrap_or_else(Fields::empty);
+        let array = StructArray::try_new_with_length(fields, arrays, level.nulls.clone(), level.len);
+        Ok(Arc::new(array.map_err(Mismatch::Arrow)?))
+    }
+
+    /// Assembles the elements of a list of examples. Only a mask makes them null.
+    fn items(&mut self, item: &Node, level: &Level) -> Result<ArrayRef, Defect> {
+        let NodeKind::Struct(children) = &item.kind else { return Err(Defect::Other(Mismatch::TooMany)) };
+        let nulls = self.marked(item, level)?;
+        let plain = self.structs(item, children, &level.with_nulls(nulls.as_ref()))?;
+        match &item.packed {
+            Some(data_type) => Ok(nest::packed(&plain, data_type)?),
+            None => Ok(plain),
+        }
+    }
+
+    /// The end of each row's examples.
+    fn examples(&mut self, item: &Node) -> Result<Vec<usize>, Defect> {
+        let mut features = Vec::new();
+        item.features(&mut features);
+        let steps = features.into_iter().find_map(|feature| self.parts[feature].as_mut()?.steps.take());
+        steps.map(|steps| steps.ends).ok_or(Defect::Other(Mismatch::TooMany))
     }
 
     fn leaf(&mut self, node: &Node, leaf: &Leaf, level: &Level) -> Result<ArrayRef, Defect> {
@@ -387,12 +420,8 @@ impl Assembler<'_> {
         if level.in_steps || !level.is_rows() {
             return self.mask(node, level);
         }
-        if let Some(feature) = node.mask {
-            let part = self.part(feature)?;
-            return match (0..level.len).find(|row| !part.is_present(*row) && !level.is_null(*row)) {
-                Some(row) => Err(Defect::Missing { feature, row }),
-                None => self.flags(feature, level).map(Some),
-            };
+        if node.mask.is_some() {
+            return self.marked(node, level);
         }
         // If no nulls were written, a struct of nulls is not itself null.
         let has_nulls = !matches!(node.nulls, NullRule::Default(_) | NullRule::Policy(NullPolicy::Error));
@@ -407,6 +436,16 @@ impl Assembler<'_> {
         let is_present =
             |row| parts.iter().any(|part| if empty_is_null { part.has_values(row) } else { part.is_present(row) });
         Ok(Some(BooleanBuffer::collect_bool(level.len, is_present).into()))
+    }
+
+    /// The nulls of a part outside lists by its mask, which every row has.
+    fn marked(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Defect> {
+        let Some(feature) = node.mask else { return Ok(None) };
+        let part = self.part(feature)?;
+        match (0..level.len).find(|row| !part.is_present(*row) && !level.is_null(*row)) {
+            Some(row) => Err(Defect::Missing { feature, row }),
+            None => self.flags(feature, level).map(Some),
+        }
     }
 
     /// The null lists among the outermost lists, and the first leaf. A list has either all of its features or none.
@@ -505,7 +544,7 @@ fn width(item: &Node) -> usize {
     match &item.kind {
         NodeKind::Fixed { item, len } => len * width(item),
         NodeKind::Struct(children) => children.iter().find(|child| child.first_leaf().is_some()).map_or(1, width),
-        NodeKind::Leaf(_) | NodeKind::List { .. } | NodeKind::Steps(_) => 1,
+        NodeKind::Leaf(_) | NodeKind::List { .. } | NodeKind::Steps(_) | NodeKind::Items(_) => 1,
     }
 }
 

@@ -17,7 +17,7 @@ use super::wire::Malformed;
 
 use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
-use crate::feature::{FeatureKind, FeatureMapping, FeatureShape};
+use crate::feature::{FeatureKind, FeatureMapping, FeaturePlace, FeatureShape};
 use crate::mapping::{ColumnMapping, Conversion, Leaf, Node};
 use crate::options::NullPolicy;
 
@@ -39,8 +39,8 @@ pub(super) enum Fault {
 pub(super) struct Column {
     /// The name of its feature.
     pub(super) name: String,
-    /// Whether it is a feature list, whose steps are treated as rows.
-    pub(super) in_steps: bool,
+    /// Where its feature is. Steps and examples are treated as rows.
+    pub(super) place: FeaturePlace,
     pub(super) data_type: DataType,
     /// The kind of its feature. `None` if it must not have values.
     pub(super) kind: Option<FeatureKind>,
@@ -63,7 +63,7 @@ impl Column {
         let kind = feature.map(|feature| feature.kind);
         let column = Self {
             name: mapping.column.clone(),
-            in_steps: false,
+            place: FeaturePlace::Record,
             data_type: mapping.data_type.clone(),
             kind,
             shape: feature.map_or(FeatureShape::Scalar, |feature| feature.shape),
@@ -90,7 +90,7 @@ impl Column {
         let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
         Ok(Self {
             name: feature.name.clone(),
-            in_steps: feature.in_steps,
+            place: feature.place(),
             data_type: match feature.shape {
                 FeatureShape::Scalar => value_type,
                 FeatureShape::Fixed(len) => match i32::try_from(len) {

@@ -5,22 +5,26 @@ use std::io::BufRead;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use tfr_arrow::nested::with_struct_fields;
 use tfrecord_framing::{Position, RecordReader, Records};
 
 use super::entry::{entry_steps, entry_value, feature_value};
-use super::outline::{Outline, malformed};
+use super::outline::{Entries, Outline, malformed};
 use super::values::{Blobs, Sink};
 use super::wire::{Malformed, WireResult};
 use crate::error::{ErrorKind, HAS_FEATURE_LISTS, Result};
 use crate::feature::FeatureKind;
 use crate::options::{MappingOptions, RecordType};
 
+/// The column of the examples of an ExampleListWithContext.
+const EXAMPLES: &str = "examples";
+
 /// Records read at a time.
 const STEP: usize = 64;
 
 /// Infers the schema of the Examples of `source` from the first `max_records`, or from all. Returns it with the number
-/// of records read. The compression is detected from the content. For several files, or for SequenceExamples, which
+/// of records read. The compression is detected from the content. For several files, or for records of other types, which
 /// also need mapping options, [observe](SchemaInference::observe) every record instead.
 ///
 /// ```
@@ -36,8 +40,7 @@ const STEP: usize = 64;
 /// ```
 ///
 /// # Errors
-/// Fails on damage between or in records, on the errors of [`SchemaInference::observe`], or on a record with feature
-/// lists.
+/// Fails on damage between or in records, on the errors of [`SchemaInference::observe`], or on a record of another type.
 pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result<(Schema, usize)> {
     let mut inference = SchemaInference { only_examples: true, ..SchemaInference::new() };
     let mut reader = RecordReader::detect(source);
@@ -65,6 +68,10 @@ pub fn infer_schema<R: BufRead>(source: R, max_records: Option<usize>) -> Result
 /// Example's features. A feature list becomes a list of scalars, which is then a [sequence](MappingOptions::sequences),
 /// or a list of lists.
 ///
+/// Of records with the structure of an [`ExampleListWithContext`](RecordType::ExampleListWithContext), the context is
+/// treated likewise, and the examples become a column `examples`, a list of structs. Its name ends in `_` where a feature
+/// has that name. Features of examples that never have a kind become no field.
+///
 /// ```
 /// use arrow_schema::DataType;
 /// use arrow_tfrecord::{ReaderBuilder, SchemaInference};
@@ -91,6 +98,8 @@ pub struct SchemaInference {
     features: BTreeMap<Box<str>, Observed>,
     /// The steps of feature lists.
     lists: BTreeMap<Box<str>, Observed>,
+    /// The features of examples.
+    examples: BTreeMap<Box<str>, Observed>,
     record_type: RecordType,
     records: u64,
     /// Records that have a feature without a name.
@@ -125,6 +134,16 @@ impl SchemaInference {
         self
     }
 
+    /// Sets the type of the records, if it is known to be an [`ExampleListWithContext`](RecordType::ExampleListWithContext).
+    /// Other types are determined from each record.
+    #[must_use]
+    pub fn with_record_type(mut self, record_type: RecordType) -> Self {
+        if record_type == RecordType::ExampleListWithContext {
+            self.record_type = record_type;
+        }
+        self
+    }
+
     /// Sets features whose types are known. They may be of several kinds, of which the first one found counts here.
     #[must_use]
     pub fn with_typed(mut self, names: impl IntoIterator<Item = String>) -> Self {
@@ -145,27 +164,30 @@ impl SchemaInference {
     /// Observes a record. The position is used in errors.
     ///
     /// # Errors
-    /// Fails on a record that is neither a `tf.train.Example` nor a `tf.train.SequenceExample`. This includes messages
-    /// of other types that protobuf accepts as one: without features, but with other fields. Also fails on a feature
-    /// whose kind differs from that in an earlier record, or a feature list with the name of a feature.
+    /// Fails on a record that is neither a `tf.train.Example`, a `tf.train.SequenceExample` nor an
+    /// `ExampleListWithContext`. This includes messages of other types that protobuf accepts as one: without features,
+    /// but with other fields. Also fails on a feature whose kind differs from that in an earlier record, a feature list
+    /// or a feature of examples with the name of a feature of the context, or an `ExampleListWithContext` among records
+    /// of other types.
     pub fn observe(&mut self, record: &[u8], position: Position) -> Result<()> {
-        let outline = Outline::of(record).map_err(|error| malformed(position, None, error))?;
+        let outline = Outline::of(record, self.record_type).map_err(|error| malformed(position, None, error))?;
+        if let Some(reason) = self.other_type(&outline) {
+            return Err(malformed(position, None, Malformed { at: 0, reason }));
+        }
         if let Some((_, at)) = outline.lists.as_ref().filter(|_| self.only_examples) {
             return Err(malformed(position, None, Malformed { at: *at, reason: HAS_FEATURE_LISTS }));
         }
         let lists = outline.lists.iter().flat_map(|(lists, _)| lists.keys());
-        if outline.features.keys().chain(lists).any(|name| name.is_empty()) {
+        let of_examples = outline.examples.iter().flatten().flat_map(BTreeMap::keys);
+        if outline.features.keys().chain(lists).chain(of_examples).any(|name| name.is_empty()) {
             self.unnamed += 1;
         }
-        for (name, entry) in outline.features.into_iter().filter(|(name, _)| !name.is_empty()) {
-            let mut found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;
-            if self.typed.contains(name)
-                && let Some(kind) = self.features.get(name).and_then(|observed| observed.kind)
-                && let Some(found) = &mut found
-            {
-                found.kind = kind;
+        observe_all(&mut self.features, record, outline.features, &self.typed, position)?;
+        if let Some(examples) = outline.examples {
+            self.record_type = RecordType::ExampleListWithContext;
+            for example in examples {
+                observe_all(&mut self.examples, record, example, &self.typed, position)?;
             }
-            observe_one(&mut self.features, name, found, position)?;
         }
         if let Some((lists, _)) = outline.lists {
             self.record_type = RecordType::SequenceExample;
@@ -177,11 +199,24 @@ impl SchemaInference {
                 }
             }
         }
-        if let Some(name) = self.lists.keys().find(|name| self.features.contains_key(*name)) {
+        let mut others = self.lists.keys().chain(self.examples.keys());
+        if let Some(name) = others.find(|name| self.features.contains_key(*name)) {
             return Err(ErrorKind::AmbiguousName { position, feature: name.to_string() }.into());
         }
         self.records += 1;
         Ok(())
+    }
+
+    /// The reason for rejecting a record whose type does not go with that of earlier records.
+    fn other_type(&self, outline: &Outline<'_>) -> Option<&'static str> {
+        let is_first = self.features.is_empty() && self.lists.is_empty();
+        match &outline.examples {
+            Some(_) if self.only_examples => Some("an ExampleListWithContext in place of a tf.train.Example"),
+            Some(_) if self.record_type != RecordType::ExampleListWithContext && !is_first => {
+                Some("an ExampleListWithContext among records of another type")
+            }
+            _ => None,
+        }
     }
 
     /// The mapping options of the observed records.
@@ -198,15 +233,47 @@ impl SchemaInference {
     /// The schema of the observed records.
     pub fn finish(self) -> Schema {
         let fixed = self.fixed_size_lists;
+        let mut column = EXAMPLES.to_owned();
+        while self.features.contains_key(column.as_str()) || self.examples.contains_key(column.as_str()) {
+            column.push('_');
+        }
         let features = self.features.into_iter().map(|(name, observed)| (name, observed.data_type(fixed)));
         let lists = self.lists.into_iter().map(|(name, steps)| match steps.data_type(fixed) {
             DataType::Null => (name, DataType::Null),
             step => (name, DataType::new_list(step, true)),
         });
-        let columns: BTreeMap<_, _> = features.chain(lists).collect();
         let field = |(name, data_type): (Box<str>, DataType)| Field::new(name, data_type, true);
+        // A field without a type would be null, whatever later records have.
+        let of_examples = self.examples.into_iter().map(|(name, observed)| (name, observed.data_type(fixed)));
+        let of_examples: Fields =
+            of_examples.filter(|(_, data_type)| *data_type != DataType::Null).map(field).collect();
+        let has_examples = !of_examples.is_empty();
+        let examples = DataType::new_list(with_struct_fields(of_examples), true);
+        let examples = has_examples.then(|| (column.into(), examples));
+        let columns: BTreeMap<_, _> = features.chain(lists).chain(examples).collect();
         Schema::new(columns.into_iter().map(field).collect::<Vec<_>>())
     }
+}
+
+/// Records the values found of the features of an Example or a context.
+fn observe_all(
+    observed: &mut BTreeMap<Box<str>, Observed>,
+    record: &[u8],
+    features: Entries<'_>,
+    typed: &BTreeSet<String>,
+    position: Position,
+) -> Result<()> {
+    for (name, entry) in features.into_iter().filter(|(name, _)| !name.is_empty()) {
+        let mut found = Found::in_entry(record, entry).map_err(|error| malformed(position, Some(name), error))?;
+        if typed.contains(name)
+            && let Some(kind) = observed.get(name).and_then(|observed| observed.kind)
+            && let Some(found) = &mut found
+        {
+            found.kind = kind;
+        }
+        observe_one(observed, name, found, position)?;
+    }
+    Ok(())
 }
 
 /// Records the values found of a feature, or only its presence.

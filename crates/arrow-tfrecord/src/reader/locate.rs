@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::entry::{entry_name, entry_value, feature_value};
+use super::example_list::{entry_value_at, not_examples};
 use super::sieve::Sieve;
 use super::unknown::UnknownFeatures;
 use super::wire::{Malformed, WireResult, delimited, field};
-use crate::error::HAS_FEATURE_LISTS;
+use crate::error::{HAS_FEATURE_LISTS, MESSAGE_FOR_NAME};
 use crate::feature::FeatureKind;
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, put_varint};
 
@@ -61,6 +62,8 @@ pub(super) struct Locator {
     unwanted: bool,
     /// Whether feature lists are rejected, since they would otherwise be skipped.
     only_examples: bool,
+    /// Whether records are within other messages, which could be records of another type instead.
+    is_within: bool,
     /// Counts the features that no column reads. No feature is then skipped without a look at its whole name.
     unknown: Option<Box<UnknownFeatures>>,
     /// The slots, grouped by feature, [`BLOCK_ROWS`] of each.
@@ -145,6 +148,7 @@ impl Locator {
             sieve: Sieve::default(),
             unwanted: false,
             only_examples: false,
+            is_within: false,
             unknown: None,
             slots: Vec::new(),
             spill: Vec::new(),
@@ -166,6 +170,12 @@ impl Locator {
     /// Sets whether records with feature lists are rejected.
     pub(super) fn only_examples(mut self, only_examples: bool) -> Self {
         self.only_examples = only_examples;
+        self
+    }
+
+    /// Rejects messages with the structure of a map entry in place of features.
+    pub(super) fn within_messages(mut self) -> Self {
+        self.is_within = true;
         self
     }
 
@@ -230,7 +240,14 @@ impl Locator {
         while pos < bytes.len() {
             let (features, end) = first_field(bytes, pos)?;
             match features {
-                Some(features) => self.features(records, features, row, &mut last)?,
+                Some(features) => {
+                    let located = self.features(records, features.clone(), row, &mut last);
+                    // The message may be something else altogether.
+                    located.map_err(|error| match entry_value_at(bytes, features) {
+                        Some(at) if self.is_within => not_examples(at),
+                        _ => error,
+                    })?;
+                }
                 None if self.only_examples && bytes[pos] == FIELD_2 => {
                     return Err(Malformed { at: pos, reason: HAS_FEATURE_LISTS });
                 }
@@ -269,22 +286,36 @@ impl Locator {
             }
             pos = self.expected_entries(records, pos..bytes.len(), row, last);
             if pos < bytes.len() {
+                let start = pos;
                 let (entry, end) = first_field(bytes, pos)?;
                 pos = end;
-                if let Some(entry) = entry {
-                    self.entry(bytes, entry, row, last)?;
+                match entry {
+                    Some(entry) => self.entry(bytes, entry, row, last)?,
+                    None => self.no_entry(bytes, start)?,
                 }
             }
         }
         Ok(())
     }
 
+    /// Handles a field of a `Features` message at `pos` that is not an entry.
+    fn no_entry(&self, bytes: &[u8], pos: usize) -> WireResult<()> {
+        match self.is_within && bytes[pos] == FIELD_2 {
+            true => Err(not_examples(pos)),
+            false => Ok(()),
+        }
+    }
+
     /// Locates the entries of the rest of a `Features` message, most of which may be skipped.
     fn some_features(&mut self, bytes: &[u8], mut pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         while pos < bytes.len() {
+            let start = pos;
             let (entry, end) = first_field(bytes, pos)?;
             pos = end;
-            let Some(entry) = entry else { continue };
+            let Some(entry) = entry else {
+                self.no_entry(bytes, start)?;
+                continue;
+            };
             if !self.is_unwanted(bytes, &entry) {
                 self.entry(bytes, entry, row, last)?;
             }
@@ -363,6 +394,9 @@ impl Locator {
     #[cold]
     fn unusual_entry(&mut self, bytes: &[u8], pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         let name = entry_name(bytes, pos)?;
+        if bytes.get(name.start) == Some(&b'\n') && entry_value_at(bytes, pos..bytes.len()).is_none() {
+            return Err(Malformed { at: name.start, reason: MESSAGE_FOR_NAME });
+        }
         let feature = match self.by_name.get(&bytes[name.clone()]) {
             Some(feature) => {
                 self.known[*last].next = *feature;

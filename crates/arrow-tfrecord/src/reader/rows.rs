@@ -10,12 +10,14 @@ use tfrecord_framing::Position;
 
 use super::assemble::{self, Defect};
 use super::column::{Column, Fault};
+use super::examples::ExampleLocator;
 use super::locate::{BLOCK_ROWS, Locator};
 use super::mismatch::Mismatch;
-use super::steps::StepLocator;
+use super::steps::{StepLocator, Steps};
 use super::unknown::{UnknownFeature, UnknownFeatures};
+use super::wire::WireResult;
 use crate::error::{Error, ErrorKind, Result};
-use crate::feature::FeatureKind;
+use crate::feature::{FeatureKind, FeaturePlace};
 use crate::mapping::{Mapping, Node};
 use crate::options::RecordType;
 
@@ -39,8 +41,12 @@ pub(crate) struct RowDecoder {
     outputs: Vec<Output>,
     locator: Locator,
     steps: StepLocator,
+    /// Finds the examples of records that contain several.
+    examples: Option<ExampleLocator>,
     /// Whether a record is a value of the single column.
     is_bytes: bool,
+    /// The parts of the context of the current record, if it contains examples.
+    context: Vec<Range<usize>>,
     /// The position of each row's record.
     positions: Vec<Position>,
 }
@@ -50,6 +56,7 @@ pub(crate) struct RowDecoder {
 enum Source {
     Feature(usize),
     Steps(usize),
+    Example(usize),
 }
 
 /// A column of the schema.
@@ -110,15 +117,19 @@ impl RowDecoder {
             }
             outputs.push(Output::Nested(Arc::clone(root), parts));
         }
-        let (mut features, mut lists) = (Names::default(), Names::default());
-        let sources = columns.iter().map(|column| match column.in_steps {
-            false => Source::Feature(features.number(&column.name)),
-            true => Source::Steps(lists.number(&column.name)),
+        let [mut features, mut lists, mut of_examples] = <[Names<'_>; 3]>::default();
+        let sources = columns.iter().map(|column| match column.place {
+            FeaturePlace::Record => Source::Feature(features.number(&column.name)),
+            FeaturePlace::Steps => Source::Steps(lists.number(&column.name)),
+            FeaturePlace::Items => Source::Example(of_examples.number(&column.name)),
         });
         let sources = sources.collect();
-        let only_examples = mapping.record_type() == RecordType::Example;
+        let has_examples = mapping.record_type() == RecordType::ExampleListWithContext;
+        let only_examples = mapping.record_type() == RecordType::Example || has_examples;
         let locator = Locator::new(features.names).only_examples(only_examples);
+        let locator = if has_examples { locator.within_messages() } else { locator };
         let steps = StepLocator::new(lists.names);
+        let examples = has_examples.then(|| ExampleLocator::new(of_examples.names.into_iter()));
         let fields: Vec<_> = projection.iter().map(|column| Arc::clone(&mapping.schema().fields()[*column])).collect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, mapping.schema().metadata().clone())),
@@ -127,19 +138,24 @@ impl RowDecoder {
             outputs,
             locator,
             steps,
+            examples,
             is_bytes: mapping.record_type() == RecordType::Bytes,
+            context: Vec::new(),
             positions: Vec::new(),
         })
     }
 
     /// Counts the features that no column of `mapping` reads.
     pub(super) fn counting_unknown(self, mapping: &Mapping) -> Self {
-        Self { locator: self.locator.counting(UnknownFeatures::of(mapping)), ..self }
+        let examples = self.examples.map(|examples| examples.counting(UnknownFeatures::of(mapping, true)));
+        Self { locator: self.locator.counting(UnknownFeatures::of(mapping, false)), examples, ..self }
     }
 
     /// Removes and returns the counts of features that no column reads.
     pub(super) fn take_unknown(&mut self) -> Vec<UnknownFeature> {
-        self.locator.unknown().map(UnknownFeatures::take).unwrap_or_default()
+        let of_examples = self.examples.as_mut().and_then(|examples| examples.locator.unknown());
+        let unknown = self.locator.unknown().into_iter().chain(of_examples);
+        unknown.flat_map(UnknownFeatures::take).collect()
     }
 
     /// Whether columns are read, so that records are located.
@@ -168,9 +184,10 @@ impl RowDecoder {
         }
         for block in records.chunks(BLOCK_ROWS) {
             self.locator.start_block(block.len());
+            self.examples.iter_mut().for_each(ExampleLocator::start_block);
             for (row, record) in block.iter().enumerate() {
-                let located = self.locator.locate(bytes, record.payload.clone(), row);
-                located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
+                self.locate(bytes, record.payload.clone(), row)
+                    .map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
                 if let Some(unknown) = self.locator.unknown() {
                     unknown.end_record(record.position);
                 }
@@ -182,8 +199,10 @@ impl RowDecoder {
                     located.map_err(|error| malformed(record, None, Some(error.at), error.reason))?;
                 }
             }
+            self.append_examples(bytes, block)?;
             for (column, source) in self.features.iter().enumerate() {
                 let slots = match *source {
+                    Source::Example(_) => continue,
                     Source::Feature(feature) => self.locator.slots(feature, block.len()),
                     Source::Steps(list) => self.steps.slots(list),
                 };
@@ -191,12 +210,50 @@ impl RowDecoder {
                     let appended = self.columns[column].append(slots, &self.locator, bytes);
                     appended.map_err(|(row, fault)| {
                         let row = match *source {
-                            Source::Feature(_) => row,
                             Source::Steps(list) => self.steps.row_of(list, chunk * BLOCK_ROWS + row),
+                            Source::Feature(_) | Source::Example(_) => row,
                         };
-                        self.refusal(column, &block[row], fault)
+                        refusal(&self.columns[column], &block[row], fault)
                     })?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Locates the features of a record, or of its context if it contains examples.
+    fn locate(&mut self, bytes: &[u8], record: Range<usize>, row: usize) -> WireResult<()> {
+        let Some(examples) = &mut self.examples else { return self.locator.locate(bytes, record, row) };
+        examples.split(bytes, record, &mut self.context)?;
+        // A later part of a message replaces or extends an earlier one, as a later entry of a map does.
+        self.context.iter().try_for_each(|context| self.locator.locate(bytes, context.clone(), row))
+    }
+
+    /// Appends the features of the examples in a block of records.
+    fn append_examples(&mut self, bytes: &[u8], block: &[Record]) -> Result<()> {
+        let Self { examples, columns, features, .. } = self;
+        let Some(examples) = examples else { return Ok(()) };
+        if !examples.is_wanted() {
+            return Ok(());
+        }
+        for start in (0..examples.found.len()).step_by(BLOCK_ROWS) {
+            let chunk = start..examples.found.len().min(start + BLOCK_ROWS);
+            examples.locator.start_block(chunk.len());
+            for example in chunk.clone() {
+                let row = examples.row_of(example);
+                let located = examples.locator.locate(bytes, examples.found[example].clone(), example - start);
+                located.map_err(|error| malformed(&block[row], None, Some(error.at), error.reason))?;
+                let is_last = example + 1 == examples.found.len() || examples.row_of(example + 1) > row;
+                if let Some(unknown) = examples.locator.unknown().filter(|_| is_last) {
+                    unknown.end_record(block[row].position);
+                }
+            }
+            for (column, source) in columns.iter_mut().zip(features.iter()) {
+                let Source::Example(feature) = *source else { continue };
+                let slots = examples.locator.slots(feature, chunk.len());
+                let appended = column.append(slots, &examples.locator, bytes);
+                appended
+                    .map_err(|(example, fault)| refusal(column, &block[examples.row_of(start + example)], fault))?;
             }
         }
         Ok(())
@@ -216,6 +273,10 @@ impl RowDecoder {
                         let steps = match self.features[column] {
                             Source::Feature(_) => None,
                             Source::Steps(list) => Some(self.steps.of_all_rows(list)),
+                            Source::Example(_) => {
+                                let ends = self.examples.as_ref().map(|examples| examples.ends().to_vec());
+                                Some(Steps { nulls: None, ends: ends.unwrap_or_default() })
+                            }
                         };
                         self.columns[column].take_part(steps)
                     };
@@ -228,6 +289,7 @@ impl RowDecoder {
         let options = RecordBatchOptions::new().with_row_count(Some(self.positions.len()));
         self.positions.clear();
         self.steps.clear();
+        self.examples.iter_mut().for_each(ExampleLocator::clear);
         let batch = RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options);
         batch.map_err(|source| ErrorKind::Arrow { source }.into())
     }
@@ -236,19 +298,8 @@ impl RowDecoder {
     pub(crate) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.steps.clear();
+        self.examples.iter_mut().for_each(ExampleLocator::clear);
         self.positions.clear();
-    }
-
-    fn refusal(&self, column: usize, record: &Record, fault: Fault) -> Error {
-        let Column { name, data_type, kind, .. } = &self.columns[column];
-        let feature = name.clone();
-        let (position, data_type) = (record.position, data_type.clone());
-        match fault {
-            Fault::Kind(found) => ErrorKind::KindMismatch { position, feature, expected: *kind, found }.into(),
-            Fault::Count(found) => ErrorKind::ValueCount { position, feature, data_type, found }.into(),
-            Fault::Missing => ErrorKind::MissingFeature { position, feature }.into(),
-            Fault::Malformed { at, reason } => malformed(record, Some(feature), at, reason),
-        }
     }
 
     /// The error for inconsistent features of an assembled column.
@@ -291,6 +342,19 @@ impl RowDecoder {
             }
             Mismatch::Arrow(source) => ErrorKind::Arrow { source }.into(),
         }
+    }
+}
+
+/// The error for a record without a valid value for a column.
+fn refusal(column: &Column, record: &Record, fault: Fault) -> Error {
+    let Column { name, data_type, kind, .. } = column;
+    let feature = name.clone();
+    let (position, data_type) = (record.position, data_type.clone());
+    match fault {
+        Fault::Kind(found) => ErrorKind::KindMismatch { position, feature, expected: *kind, found }.into(),
+        Fault::Count(found) => ErrorKind::ValueCount { position, feature, data_type, found }.into(),
+        Fault::Missing => ErrorKind::MissingFeature { position, feature }.into(),
+        Fault::Malformed { at, reason } => malformed(record, Some(feature), at, reason),
     }
 }
 

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use tfrecord_framing::Position;
 
+use crate::feature::FeaturePlace;
 use crate::mapping::Mapping;
 
 /// The maximum number of distinct names that are counted.
 const MAX_NAMES: usize = 1000;
 
-/// A feature, or a feature list, that no column reads.
+/// A feature of records or of the examples in them, or a feature list, that no column reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFeature {
     /// Its name.
@@ -35,11 +36,15 @@ pub(super) struct UnknownFeatures {
 }
 
 impl UnknownFeatures {
-    /// Counts the features that `mapping` does not read.
-    pub(super) fn of(mapping: &Mapping) -> Self {
+    /// Counts the features of records, or of the examples in them, that `mapping` does not read.
+    pub(super) fn of(mapping: &Mapping, of_examples: bool) -> Self {
         let mut unknown = Self::default();
         for feature in mapping.columns().iter().flat_map(|column| &column.features) {
-            let names = if feature.in_steps { &mut unknown.lists } else { &mut unknown.features };
+            let names = match feature.place() {
+                FeaturePlace::Steps => &mut unknown.lists,
+                place if of_examples == (place == FeaturePlace::Items) => &mut unknown.features,
+                _ => continue,
+            };
             names.insert(feature.name.as_bytes().into());
         }
         unknown

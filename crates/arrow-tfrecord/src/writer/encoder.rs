@@ -12,6 +12,7 @@ use super::column::{Cells, FeaturePlan, SPARE, StepCells};
 use super::feature::BoundFeature;
 use super::shred;
 use crate::error::{ErrorKind, Result};
+use crate::feature::FeaturePlace;
 use crate::mapping::Mapping;
 use crate::options::RecordType;
 use crate::record_buffer::RecordBuffer;
@@ -24,7 +25,8 @@ const BLOCK_ROWS: usize = 256;
 /// The approximate maximum bytes of a block, for long rows.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// An upper bound of the bytes of a record besides its features: context and feature lists have a length each.
+/// An upper bound of the bytes of a record besides its features and examples: context and feature lists, or the context
+/// and its features, have a length each.
 const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN);
 
 /// Converts record batches to framed records: `tf.train.Example`, or another [type](RecordType).
@@ -50,7 +52,7 @@ const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN
 #[derive(Debug, Clone)]
 pub struct Encoder {
     mapping: Arc<Mapping>,
-    /// Sorted by feature name, with feature lists last.
+    /// Sorted by feature name, those of the record first, then those of its examples, then feature lists.
     features: Arc<[PlannedFeature]>,
 }
 
@@ -60,8 +62,7 @@ struct PlannedFeature {
     column: usize,
     /// Position among the features of the column.
     part: usize,
-    /// Whether it is a feature list. Those come last.
-    in_steps: bool,
+    place: FeaturePlace,
     plan: FeaturePlan,
 }
 
@@ -73,11 +74,11 @@ impl Encoder {
             // A column with a layout records the wire state of each null itself.
             let null = if mapped.layout.is_some() { WireNull::Absent } else { WireNull::from(&mapped.nulls) };
             for (part, feature) in mapped.features.iter().enumerate() {
-                let (in_steps, plan) = (feature.in_steps, FeaturePlan::new(feature, null));
-                features.push((&feature.name, PlannedFeature { column, part, in_steps, plan }));
+                let (place, plan) = (feature.place(), FeaturePlan::new(feature, null));
+                features.push((&feature.name, PlannedFeature { column, part, place, plan }));
             }
         }
-        features.sort_by_key(|(name, feature)| (feature.in_steps, *name));
+        features.sort_by_key(|(name, feature)| (feature.place, *name));
         let features = features.into_iter().map(|(_, feature)| feature).collect();
         Self { features, mapping }
     }
@@ -144,7 +145,7 @@ impl BoundBatch<'_> {
         self.rows
     }
 
-    /// The features of each row's record, sorted by name, with feature lists last.
+    /// The features of each row's record, sorted by name, with feature lists and the features of examples last.
     pub fn features(&self) -> impl Iterator<Item = BoundFeature<'_>> {
         self.columns.iter().zip(self.encoder.features.iter()).map(|(column, feature)| BoundFeature {
             mapping: &self.encoder.mapping.columns()[feature.column].features[feature.part],
@@ -165,8 +166,10 @@ impl BoundBatch<'_> {
 
     fn append(&self, rows: Range<usize>, out: &mut RecordBuffer) -> Result<()> {
         let columns = || self.columns.iter().zip(self.encoder.features.iter());
-        let cells = columns().filter(|(_, feature)| !feature.in_steps);
+        let cells = columns().filter(|(_, feature)| feature.place == FeaturePlace::Record);
         let cells: Vec<_> = cells.map(|(column, feature)| Cells::new(column, &feature.plan)).collect();
+        // The features of steps, or of examples.
+        let lists: Vec<_> = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan)).collect();
         let put_features = |out: &mut [u8], pos: usize, row: usize| put_features(&cells, out, pos, row);
         // Rows of one table have similar lengths, so the last record predicts the varint length of the next.
         let mut length_len = 1;
@@ -175,13 +178,28 @@ impl BoundBatch<'_> {
                 put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row))
             }),
             RecordType::SequenceExample => {
-                let lists = columns().filter_map(|(column, feature)| StepCells::new(column, &feature.plan));
-                let lists: Vec<_> = lists.collect();
                 let mut lists_length_len = 1;
                 append_rows(rows, out, &cells, &lists, |out, pos, row| {
                     let pos = put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row));
                     put_message(out, pos, FIELD_2, &mut lists_length_len, |out, pos| {
                         lists.iter().fold(pos, |pos, list| list.put(out, pos, row))
+                    })
+                })
+            }
+            RecordType::ExampleListWithContext => {
+                let mut lengths_len = [1; 3];
+                append_rows(rows, out, &cells, &lists, |out, pos, row| {
+                    let [around, within, around_context] = &mut lengths_len;
+                    let examples = lists.first().map_or(0..0, |list| list.steps(row));
+                    let pos = examples.fold(pos, |pos, example| {
+                        put_message(out, pos, FIELD_1, around, |out, pos| {
+                            put_message(out, pos, FIELD_1, within, |out, pos| {
+                                lists.iter().fold(pos, |pos, list| list.put_as_row(out, pos, example))
+                            })
+                        })
+                    });
+                    put_message(out, pos, FIELD_2, around_context, |out, pos| {
+                        put_message(out, pos, FIELD_1, &mut length_len, |out, pos| put_features(out, pos, row))
                     })
                 })
             }

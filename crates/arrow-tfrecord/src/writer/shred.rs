@@ -24,7 +24,15 @@ use crate::options::{NullPolicy, NullRule};
 pub(super) fn shred(root: &Node, features: usize, array: &ArrayRef) -> Result<Vec<Option<BoundColumn>>> {
     let mut shredder = Shredder { features: (0..features).map(|_| None).collect(), rules: Vec::new() };
     let places = (0..array.len()).map(Place::at).collect();
-    let rows = Slots { places, ends: None, nulls: None, null_forms: None, steps: None, can_be_dropped: false };
+    let rows = Slots {
+        places,
+        ends: None,
+        nulls: None,
+        null_forms: None,
+        steps: None,
+        unit: Unit::Feature,
+        can_be_dropped: false,
+    };
     shredder.node(root, array, &rows)?;
     Ok(shredder.features)
 }
@@ -55,7 +63,18 @@ impl Place {
     }
 }
 
-/// The elements of one level. In a column of feature lists, "row" means a step of any row.
+/// What the values of a row are in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// A feature, which can be absent.
+    Feature,
+    /// A step of a feature list, which is always present.
+    Step,
+    /// An example, which is always present. The fields of its struct are features.
+    Example,
+}
+
+/// The elements of one level. In a column of feature lists or examples, "row" means a step or an example of any row.
 struct Slots {
     places: Vec<Place>,
     /// 0, then the end of each row's slots. `None` outside lists, where every row has one slot.
@@ -64,8 +83,9 @@ struct Slots {
     nulls: Option<NullBuffer>,
     /// The wire state of each of these nulls, if any is present in the record.
     null_forms: Option<Arc<[WireNull]>>,
-    /// 0, then the end of each row's steps, if there are steps.
+    /// 0, then the end of each row's steps or examples, if there are any.
     steps: Option<ScalarBuffer<i64>>,
+    unit: Unit,
     /// Whether they are list elements that can be dropped.
     can_be_dropped: bool,
 }
@@ -118,17 +138,17 @@ impl Slots {
             nulls: self.nulls.clone(),
             null_forms: self.null_forms.clone(),
             steps: self.steps.clone(),
+            unit: self.unit,
             can_be_dropped: false,
         }
     }
 
-    /// The wire state of a null by each of the rules, if a row without values can represent it. A step is always
-    /// present.
+    /// The wire state of a null by each of the rules, if a row without values can represent it.
     fn null_forms(&self, rules: &[NullRule]) -> Vec<Option<WireNull>> {
         let form = |rule: &NullRule| match (WireNull::from(rule), rule) {
             _ if !self.are_rows() => None,
             (_, NullRule::Default(_)) => None,
-            (WireNull::Absent, _) if self.steps.is_some() => None,
+            (WireNull::Absent, _) if self.unit != Unit::Feature => None,
             (form, _) => Some(form),
         };
         rules.iter().map(form).collect()
@@ -176,7 +196,8 @@ impl Shredder {
             NodeKind::Leaf(None) => Ok(()),
             NodeKind::Leaf(Some(leaf)) => self.leaf(node, leaf, array, slots),
             NodeKind::Struct(children) => {
-                let slots = slots.with_places(slots.places.clone());
+                let unit = if slots.unit == Unit::Example { Unit::Feature } else { slots.unit };
+                let slots = Slots { unit, ..slots.with_places(slots.places.clone()) };
                 let columns = array.as_struct().columns();
                 children.iter().zip(columns).try_for_each(|(child, column)| self.node(child, column, &slots))
             }
@@ -209,7 +230,8 @@ impl Shredder {
                 }
                 self.node(item, &elements, &within)
             }
-            NodeKind::Steps(item) => {
+            NodeKind::Steps(item) | NodeKind::Items(item) => {
+                let is_steps = matches!(node.kind, NodeKind::Steps(_));
                 let (lists, elements) = lists(array, slots.positions());
                 let dropped = if item.nulls.is(NullPolicy::Drop) { Nulls::of(&elements) } else { Nulls::default() };
                 let steps = expand(slots, &self.rules, |place, places| match place.position() {
@@ -226,12 +248,13 @@ impl Shredder {
                     ends: None,
                     nulls: None,
                     null_forms: None,
+                    unit: if is_steps { Unit::Step } else { Unit::Example },
                     places: steps.places,
                     ..steps
                 };
                 self.node(item, &elements, &within)?;
-                // A null list becomes empty under this policy.
-                let nulls = nulls.filter(|_| !node.nulls.is(NullPolicy::Empty));
+                // A null list becomes empty under this policy. A list of examples is never absent.
+                let nulls = nulls.filter(|_| is_steps && !node.nulls.is(NullPolicy::Empty));
                 let ends = ends.unwrap_or_else(|| ScalarBuffer::from(vec![0]));
                 let mut features = Vec::new();
                 item.features(&mut features);
@@ -321,7 +344,8 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     let rule = why_no_null(node.nullable, &node.nulls);
     let has_place = match &node.nulls {
         _ if rule.is_some() => false,
-        _ if slots.are_rows() && slots.steps.is_none() => true,
+        nulls if matches!(node.kind, NodeKind::Items(_)) => has_null_lists(nulls),
+        _ if slots.are_rows() && slots.unit == Unit::Feature => true,
         NullRule::Default(_) | NullRule::Policy(NullPolicy::Mask) => true,
         NullRule::Policy(NullPolicy::Empty) if matches!(node.kind, NodeKind::List { .. }) => true,
         NullRule::Policy(NullPolicy::Empty | NullPolicy::Unset) => {
@@ -338,8 +362,14 @@ fn refuse_nulls(node: &Node, slots: &Slots, nulls: &Nulls) -> Result<()> {
     let (column, row) = (node.path.clone(), slots.row_of(slot) as u64);
     match rule {
         Some(rule) => Err(ErrorKind::Null { column, row, rule }.into()),
+        None if matches!(node.kind, NodeKind::Items(_)) => Err(ErrorKind::NullExamples { column, row }.into()),
         None => Err(ErrorKind::NullElement { column, row, can_be_dropped: slots.can_be_dropped }.into()),
     }
+}
+
+/// Whether nulls of a list of examples are marked or replaced: the list itself is always there.
+fn has_null_lists(nulls: &NullRule) -> bool {
+    matches!(nulls, NullRule::Default(_)) || nulls.is(NullPolicy::Mask) || nulls.is(NullPolicy::Empty)
 }
 
 /// The slots within the lists of `slots`. `push` appends those of one list or null.
@@ -360,7 +390,8 @@ fn expand(slots: &Slots, rules: &[NullRule], mut push: impl FnMut(Place, &mut Ve
             ends.push(places.len() as i64);
         }
         let (nulls, null_forms) = nulls_of(&absent);
-        return Slots { places, ends: Some(ends.into()), nulls, null_forms, steps, can_be_dropped: true };
+        let (ends, unit) = (Some(ends.into()), slots.unit);
+        return Slots { places, ends, nulls, null_forms, steps, unit, can_be_dropped: true };
     };
     let mut slot = 0;
     let ends = ends.iter().map(|end| {
@@ -372,7 +403,7 @@ fn expand(slots: &Slots, rules: &[NullRule], mut push: impl FnMut(Place, &mut Ve
     });
     let ends = ScalarBuffer::from_iter(ends);
     let (nulls, null_forms) = (slots.nulls.clone(), slots.null_forms.clone());
-    Slots { places, ends: Some(ends), nulls, null_forms, steps, can_be_dropped: true }
+    Slots { places, ends: Some(ends), nulls, null_forms, steps, unit: slots.unit, can_be_dropped: true }
 }
 
 /// The values of a dictionary or of runs, repeated for every element.

@@ -53,7 +53,7 @@ impl WriterBuilder {
     /// # Errors
     /// Those of [`Mapping::try_new`].
     pub fn build<W: Write>(self, sink: W) -> Result<Writer<W>> {
-        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        let mapping = Mapping::of_writer(&self.schema, &self.mapping)?;
         Ok(Writer {
             encoder: Encoder::new(Arc::new(mapping)),
             records: RecordBuffer::default(),

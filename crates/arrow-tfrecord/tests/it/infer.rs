@@ -123,12 +123,11 @@ fn infer_rejects_other_message_types() {
         let position = Position { record: 3, byte: 64 };
         SchemaInference::new().observe(record, position).map_err(|error| error.to_string())
     };
-    // As in the records of TensorFlow Ranking: Examples in a message, and one more in its second field.
+    // As in a list of lists of Examples.
     let example = record(&[("f", ints(&[1]))]);
-    for field in [0x0a, 0x12] {
-        let of_examples = [&[field, u8::try_from(example.len()).unwrap()], example.as_slice()].concat();
-        assert!(refused(&of_examples).unwrap_err().contains("a message in place of a name"), "{field}");
-    }
+    let of_examples = |example: &[u8]| [&[0x0a, u8::try_from(example.len()).unwrap()], example].concat();
+    assert_eq!(refused(&of_examples(&example)), Ok(()));
+    assert!(refused(&of_examples(&of_examples(&example))).unwrap_err().contains("a message in place of a name"));
     let other = [features.clone(), vec![0x18, 0x01]].concat();
     assert_snapshot!(refused(&other).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
     assert_snapshot!(refused(&[0x0a, 0x02, 0x10, 0x01]).unwrap_err(), @"record 3 at byte 64: no feature, but fields that tf.train.Example does not have, at byte 2 of its payload");
@@ -200,7 +199,7 @@ fn context_and_feature_lists_are_columns_by_name() {
 
     let at = Position { record: 2, byte: 90 };
     let both = inference.observe(&sequence(&[("a", ints(&[1]))], &[]), at).unwrap_err();
-    assert_snapshot!(both, @r#"record 2 at byte 90: "a" is a feature of the context and a feature list, and one column cannot be both"#);
+    assert_snapshot!(both, @r#"record 2 at byte 90: "a" is a feature of the context and also a feature list or a feature of the examples, and one column cannot be both"#);
 }
 
 /// Who reads Examples does not pass over what else there is, and `infer_schema` tells no mapping.

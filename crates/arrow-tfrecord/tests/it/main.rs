@@ -6,6 +6,7 @@ mod choices;
 mod compact;
 mod damage;
 mod errors;
+mod example_lists;
 mod filter;
 mod golden;
 mod infer;

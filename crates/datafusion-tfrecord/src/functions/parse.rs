@@ -146,6 +146,9 @@ fn names(records: &dyn Array) -> Result<FeatureNames, arrow_tfrecord::Error> {
 /// Returns where the records contain a column instead of the expected place. Otherwise it would silently be null in
 /// every row.
 fn elsewhere(mapping: &Mapping, options: &MappingOptions, names: &FeatureNames) -> Option<String> {
+    if names.record_type() == RecordType::ExampleListWithContext {
+        return Some("a list of examples with a context".to_owned());
+    }
     let features: Vec<_> = mapping.columns().iter().flat_map(|column| &column.features).collect();
     let is_present = |feature: &&FeatureMapping| {
         let place = if feature.in_steps { names.feature_lists() } else { names.features() };

@@ -178,12 +178,12 @@ pub static MAPPING: [Mapping; 6] = [
     Mapping::new("record_type", "TYPE", |mapping, value| {
         set(&mut mapping.record_type, value.trim().parse().map_err(|_| words(RecordType::ALL)))
     })
-    .help("[what a record is](mapping.md#record-types): `example`, `sequence-example` or `bytes`", "`example`"),
+    .help("[what a record is](mapping.md#record-types): `example`, `sequence-example`, `elwc` or `bytes`", "`example`"),
     Mapping::new("sequence", "COL,…", |mapping, value| {
         mapping.sequences.extend(parse_columns(value)?);
         Ok(())
     })
-    .help("more lists whose elements are steps of a sequence example", "")
+    .help("more lists whose elements are steps of a sequence example, or the list of examples of `elwc`", "")
     .repeats(),
     Mapping::new("separator", "TEXT", |mapping, value| match value {
         "" => Err("a character or more".to_owned()),

@@ -12,6 +12,7 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use tfrecord_framing::Position;
 
+use super::infer::expect_type;
 use super::masks;
 use super::options::ReadOptions;
 use super::probe::{Observer, Probed, probe};
@@ -69,6 +70,43 @@ pub(super) struct Wanted<'a> {
     /// Features whose values were not found yet. They depend on the record format, so the record type and the number
     /// of feature lists used for the lookup are stored with them.
     unseen: Option<((RecordType, usize), Vec<FeatureMapping>)>,
+}
+
+/// Where a feature is in a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the record, or in its context.
+    Record,
+    /// In the feature lists.
+    Lists,
+    /// In the examples that the record contains.
+    Examples,
+}
+
+impl Place {
+    const ALL: [Self; 3] = [Self::Record, Self::Lists, Self::Examples];
+
+    fn of(feature: &FeatureMapping) -> Self {
+        match (feature.in_steps, feature.in_examples) {
+            (true, _) => Self::Lists,
+            (_, true) => Self::Examples,
+            _ => Self::Record,
+        }
+    }
+
+    /// Every place, with this one first.
+    fn and_others(self) -> impl Iterator<Item = Self> {
+        std::iter::once(self).chain(Self::ALL.into_iter().filter(move |place| *place != self))
+    }
+
+    /// Describes a feature with this name.
+    fn describe(self, name: &str) -> String {
+        match self {
+            Self::Record => format!("feature {name:?}"),
+            Self::Lists => format!("feature list {name:?}"),
+            Self::Examples => format!("feature {name:?} of examples"),
+        }
+    }
 }
 
 impl Observer for Wanted<'_> {
@@ -164,11 +202,12 @@ impl<'a> Wanted<'a> {
         Mapping::try_new(self.columns, &form.clone().with_strict(false)).ok()
     }
 
-    /// Returns the names in the place where a feature is looked up, and those in the other place.
-    fn places(&self, in_steps: bool) -> (&BTreeSet<Box<str>>, &BTreeSet<Box<str>>) {
-        match in_steps {
-            true => (self.names.feature_lists(), self.names.features()),
-            false => (self.names.features(), self.names.feature_lists()),
+    /// Returns the names of the features in a place.
+    fn names_in(&self, place: Place) -> &BTreeSet<Box<str>> {
+        match place {
+            Place::Record => self.names.features(),
+            Place::Lists => self.names.feature_lists(),
+            Place::Examples => self.names.example_features(),
         }
     }
 
@@ -177,7 +216,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn is_present(&self, feature: &FeatureMapping) -> bool {
-        self.places(feature.in_steps).0.contains(feature.name.as_str())
+        self.names_in(Place::of(feature)).contains(feature.name.as_str())
     }
 
     /// Rejects columns that the records contain in another place, and warns of columns that they do not contain.
@@ -191,6 +230,9 @@ impl<'a> Wanted<'a> {
         if self.names.records() == 0 {
             return Ok(());
         }
+        if Place::ALL.into_iter().any(|place| !self.names_in(place).is_empty()) {
+            expect_type(form.record_type, self.names.record_type(), file.to_owned())?;
+        }
         let (warns, is_written) = match &self.lacking {
             Lacking::Warned => (true, false),
             Lacking::Written { mapping, is_as_written } => {
@@ -201,7 +243,7 @@ impl<'a> Wanted<'a> {
         let claimed: BTreeSet<_> = features.iter().map(|feature| feature.name.as_str()).collect();
         for (column, feature) in values(mapping).filter(|(_, feature)| !self.is_present(feature)) {
             let name = column.name();
-            let expected = in_place(feature.in_steps, &feature.name);
+            let expected = Place::of(feature).describe(&feature.name);
             if let Some((found, way_out)) = self.elsewhere(feature, name, form, &claimed) {
                 return Err(ErrorKind::ElsewhereInRecords {
                     file: file.to_owned(),
@@ -219,7 +261,7 @@ impl<'a> Wanted<'a> {
             if !warns {
                 continue;
             }
-            let here = self.places(feature.in_steps).0;
+            let here = self.names_in(Place::of(feature));
             let others = here.iter().map(AsRef::as_ref).filter(|name| !claimed.contains(name));
             let more = match similar(&feature.name, others) {
                 Some(similar) => format!("did you mean {similar:?}?"),
@@ -248,31 +290,36 @@ impl<'a> Wanted<'a> {
         form: &MappingOptions,
         claimed: &BTreeSet<&str>,
     ) -> Option<(Vec<String>, String)> {
-        let FeatureMapping { name, in_steps, .. } = feature;
-        let (here, there) = self.places(*in_steps);
-        if there.contains(name.as_str()) {
-            let way_out = match in_steps {
-                false if matches!(self.lacking, Lacking::Written { .. }) && self.is_list_column(column) => {
+        let (name, here) = (&feature.name, Place::of(feature));
+        if let Some(there) = here.and_others().skip(1).find(|there| self.names_in(*there).contains(name.as_str())) {
+            let way_out = match here {
+                Place::Examples => format!("declare {name} as a column of its own: it is a feature of the context"),
+                Place::Record if there == Place::Examples => {
+                    format!("declare {name} as a field of the list of structs")
+                }
+                Place::Record if matches!(self.lacking, Lacking::Written { .. }) && self.is_list_column(column) => {
                     format!("name {column} in the option sequence, with record_type sequence-example")
                 }
-                false => format!("declare {column} as a list, with an element for each step"),
-                true if form.sequences.contains(column) => format!("leave {column} out of the option sequence"),
-                true => {
+                Place::Record => format!("declare {column} as a list, with an element for each step"),
+                Place::Lists if form.sequences.contains(column) => {
+                    format!("leave {column} out of the option sequence")
+                }
+                Place::Lists => {
                     format!("declare {column} as a value or a list of values: a list of lists is a feature list here")
                 }
             };
-            return Some((vec![in_place(!in_steps, name)], way_out));
+            return Some((vec![there.describe(name)], way_out));
         }
-        let both = || here.iter().map(|name| (*in_steps, name)).chain(there.iter().map(|name| (!in_steps, name)));
-        let free = || both().filter(|(_, name)| !claimed.contains(name.as_ref()));
+        let all = || here.and_others().flat_map(|place| self.names_in(place).iter().map(move |name| (place, name)));
+        let free = || all().filter(|(_, name)| !claimed.contains(name.as_ref()));
         let prefix = format!("{name}{}", form.separator);
         let is_part = |name: &str| name.starts_with(&prefix) && masks::masked(name, &form.separator).is_none();
         let parts: Vec<_> =
-            free().filter(|(_, name)| is_part(name)).map(|(place, name)| in_place(place, name)).collect();
+            free().filter(|(_, name)| is_part(name)).map(|(place, name)| place.describe(name)).collect();
         if !parts.is_empty() {
-            let is_ragged = both().any(|(_, name)| **name == *format!("{prefix}ragged_flat_values"));
+            let is_ragged = all().any(|(_, name)| **name == *format!("{prefix}ragged_flat_values"));
             let way_out = match is_ragged {
-                _ if *in_steps => "leave out the option record_type: these are no feature lists".to_owned(),
+                _ if here == Place::Lists => "leave out the option record_type: these are no feature lists".to_owned(),
                 true => format!("declare {column} as a list of lists, with a pair of brackets for each level"),
                 false => format!("declare {column} as a STRUCT of these, or each of them as a column of its own"),
             };
@@ -282,7 +329,7 @@ impl<'a> Wanted<'a> {
         while let Some((outer, _)) = around.rsplit_once(form.separator.as_str()) {
             if let Some((place, found)) = free().find(|(_, name)| ***name == *outer) {
                 let way_out = format!("declare {found:?} as the value or list of values that it is");
-                return Some((vec![in_place(place, found)], way_out));
+                return Some((vec![place.describe(found)], way_out));
             }
             around = outer;
         }
@@ -290,11 +337,11 @@ impl<'a> Wanted<'a> {
             free().find_map(|(place, found)| Some((place, found, other_separator(name, &form.separator, found)?)))
         {
             let way_out = format!("set the option separator to {separator:?}");
-            return Some((vec![in_place(place, found)], way_out));
+            return Some((vec![place.describe(found)], way_out));
         }
         let lower = name.to_lowercase();
         let (place, found) = free().find(|(_, name)| name.to_lowercase() == lower)?;
-        Some((vec![in_place(place, found)], "a name is matched as it is spelled".to_owned()))
+        Some((vec![place.describe(found)], "a name is matched as it is spelled".to_owned()))
     }
 
     /// Warns of structs that have undeclared fields in the records: a struct is null if only those fields are set.
@@ -360,10 +407,6 @@ fn other_separator<'a>(name: &str, separator: &str, found: &'a str) -> Option<&'
 
 fn is_list(data_type: &DataType) -> bool {
     data_type.is_list() && !matches!(data_type, DataType::FixedSizeList(..)) || matches!(data_type, DataType::Map(..))
-}
-
-fn in_place(in_steps: bool, name: &str) -> String {
-    format!("{} {name:?}", if in_steps { "feature list" } else { "feature" })
 }
 
 fn counted(count: u64, what: &str) -> String {

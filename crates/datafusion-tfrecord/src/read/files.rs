@@ -139,7 +139,7 @@ impl FileReader for RecordFiles {
         let said = &self.form.mapping;
         if mapping.record_type != said.record_type || mapping.sequences != said.sequences {
             let sequences = mapping.sequences.into_iter().collect();
-            return Err(ErrorKind::UndeclaredSequences { sequences }.into());
+            return Err(ErrorKind::UndeclaredRecordType { record_type: mapping.record_type, sequences }.into());
         }
         Ok(Arc::new(schema))
     }

@@ -58,7 +58,8 @@ pub(crate) async fn infer(
         return Ok(Inferred { schema, mapping: given, containers, probed_files: 0, records: 0, is_all: true });
     }
     let typed = options.types.iter().flat_map(|types| types.fields()).map(|field| field.name().clone());
-    let mut inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists).with_typed(typed);
+    let inference = SchemaInference::new().with_fixed_size_lists(options.fixed_size_lists).with_typed(typed);
+    let mut inference = inference.with_record_type(given.record_type);
     let Probed { containers, probed_files, is_all } =
         probe(session, store, files, names, options, &mut inference).await?;
     let (records, inferred) = (inference.records(), inference.mapping());
@@ -74,9 +75,14 @@ pub(crate) async fn infer(
     if given.record_type == RecordType::default() {
         mapping.record_type = inferred.record_type;
     }
+    let file = files.first().map(|file| names.name(&file.location)).unwrap_or_default();
+    expect_type(mapping.record_type, inferred.record_type, file)?;
     for column in &given.sequences {
         match schema.field_with_name(column).map(Field::data_type) {
             Ok(DataType::Null) => {}
+            Ok(_) if mapping.record_type == RecordType::ExampleListWithContext => {
+                mapping.sequences.insert(column.clone());
+            }
             Ok(found) if !is_list_of_steps(column, found, &mapping) => {
                 return Err(ErrorKind::ElsewhereInRecords {
                     file: files.first().map(|file| names.name(&file.location)).unwrap_or_default(),
@@ -98,6 +104,15 @@ pub(crate) async fn infer(
     mapping.transform_ragged.extend(transform_ragged);
     let (schema, mapping) = masks::of_inferred(schema, mapping);
     Ok(Inferred { schema, mapping, containers, probed_files, records, is_all })
+}
+
+/// Rejects records that contain examples where others are expected: they would be read as others without features.
+pub(super) fn expect_type(expected: RecordType, found: RecordType, file: String) -> Result<()> {
+    let contains_examples = |record_type| record_type == RecordType::ExampleListWithContext;
+    match contains_examples(expected) == contains_examples(found) {
+        true => Ok(()),
+        false => Err(ErrorKind::OtherRecordType { file, expected, found }.into()),
+    }
 }
 
 /// Whether an inferred column is a feature list. A feature list of single values is in the mapping's sequences; a

@@ -89,7 +89,7 @@ fn written_mapping(set: &Set) -> Result<Option<Mapping>> {
 fn is_same_place(mapping: &Mapping, written: &Mapping) -> bool {
     let features = |mapping: &Mapping| {
         let features = mapping.columns().iter().flat_map(|column| column.features.clone());
-        features.map(|feature| (feature.name, feature.in_steps)).collect::<BTreeSet<_>>()
+        features.map(|feature| (feature.name, feature.in_steps, feature.in_examples)).collect::<BTreeSet<_>>()
     };
     features(mapping).is_subset(&features(written))
 }

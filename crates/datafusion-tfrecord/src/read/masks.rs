@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
-use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy};
+use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy, RecordType};
 use tfr_arrow::nested::item;
 
 /// Returns the column, or part of one, that a mask belongs to, by the mask's name.
@@ -83,6 +83,10 @@ fn holds_int64s(data_type: &DataType) -> bool {
 fn expected(field: &Field, mapping: &MappingOptions) -> Option<BTreeSet<String>> {
     let mut options = mapping.clone();
     let name = field.name();
+    // The features of a context are as in an Example.
+    if options.record_type == RecordType::ExampleListWithContext {
+        options.record_type = RecordType::Example;
+    }
     options.choices.retain(|column, _| column == name);
     options.column_nulls.retain(|column, _| column == name);
     options.sequences.retain(|column| column == name);

@@ -41,9 +41,8 @@ struct WrittenForm {
 impl WrittenForm {
     fn new(field: &FieldRef, options: &MappingOptions) -> Self {
         let name = field.name();
-        let mut options = options.clone();
-        let part = format!("{name}{}", options.separator);
-        let is_said_of_it = |key: &str| key == name || key.starts_with(&part);
+        let (given, mut options) = (options, options.clone());
+        let is_said_of_it = |key: &str| given.part_of_column(key, field).is_some();
         options.choices.retain(|key, _| is_said_of_it(key));
         options.vocabularies.retain(|key, _| is_said_of_it(key));
         options.sequences.retain(|key| is_said_of_it(key));

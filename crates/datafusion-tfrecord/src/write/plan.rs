@@ -98,7 +98,7 @@ fn plan(
     }
     let order = record_order(&options, is_ordered, session);
     let (arrangement, records) = Arrangement::try_new(&rows, &options, order.unwrap_or(RecordOrder::Kept))?;
-    let mapping = Arc::new(Mapping::try_new(&described(&records, &options), &options.mapping).map_err(encode_error)?);
+    let mapping = Arc::new(Mapping::of_writer(&described(&records, &options), &options.mapping).map_err(encode_error)?);
     check_prefix(&options.prefix).map_err(shards_error)?;
     check_emit(&mapping, &options, order)?;
     check_layout(&mapping, &options, order)?;
@@ -296,7 +296,7 @@ fn known_rows(input: &Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<
 pub fn fitting_rows(input: Arc<dyn ExecutionPlan>, options: &WriteOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(rejects) = &options.rejects else { return Ok(input) };
     let (arrangement, records) = Arrangement::try_new(&input.schema(), options, RecordOrder::Kept)?;
-    let mapping = Arc::new(Mapping::try_new(&described(&records, options), &options.mapping).map_err(encode_error)?);
+    let mapping = Arc::new(Mapping::of_writer(&described(&records, options), &options.mapping).map_err(encode_error)?);
     Ok(Arc::new(FittingRowsExec::try_new(input, mapping, arrangement, rejects.clone())?))
 }
 

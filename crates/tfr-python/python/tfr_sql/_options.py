@@ -134,7 +134,7 @@ class WriteOptions(TypedDict, total=False):
     prefix: Values | None
     #: The format of shards: tfrecord, or array_record [default: tfrecord]
     record_format: Values | None
-    #: What a record is: example, sequence-example or bytes [default: example]
+    #: What a record is: example, sequence-example, elwc or bytes [default: example]
     record_type: Values | None
     #: Write rows that do not fit to this directory, as a Parquet table
     rejects: Values | None
@@ -144,7 +144,7 @@ class WriteOptions(TypedDict, total=False):
     seed: Values | None
     #: Text between the name of a column and of its part [default: /]
     separator: Values | None
-    #: More lists whose elements are steps of a sequence example
+    #: More lists whose elements are steps of a sequence example, or the list of examples of elwc
     sequence: Values | None
     #: Close a shard at this many rows
     shard_rows: Values | None
@@ -217,7 +217,7 @@ class ReadOptions(TypedDict, total=False):
     null: Values | None
     #: types of the columns in the path, as Hive declares them: dt DATE
     partitions: Values | None
-    #: what a record is: example, sequence-example or bytes
+    #: what a record is: example, sequence-example, elwc or bytes
     record_type: Values | None
     #: Use this S3 server instead of AWS: a URL such as http://host:9000
     s3_endpoint: Values | None
@@ -225,7 +225,7 @@ class ReadOptions(TypedDict, total=False):
     schema: Values | None
     #: text between the name of a column and of its part
     separator: Values | None
-    #: more lists whose elements are steps of a sequence example
+    #: more lists whose elements are steps of a sequence example, or the list of examples of elwc
     sequence: Values | None
     #: the split to read, also of a Hugging Face directory
     split: Values | None

@@ -15,7 +15,7 @@ _ARGUMENTS |= {"out": ("out", "path"), "table": ("tables", "table")}
 
 #: Words that are the value of the option before them. Other words continue the sentence.
 VALUES = frozenset(
-    "absent append bytes drop empty error example gzip ignore index mask none overwrite overwrite-partitions parse-fn "
+    "absent append bytes drop elwc empty error example gzip ignore index mask none overwrite overwrite-partitions parse-fn "
     "sequence-example shards snapshot stats tfds tfmd unset zlib".split()
 )
 

@@ -48,7 +48,7 @@ def start_write(
     mode: Literal["error", "overwrite", "append"] = "error",
     mapping: Mapping[str, str] | None = None,
     null: Literal["absent", "unset", "empty", "error", "mask", "drop"] | None = None,
-    record_type: Literal["example", "sequence-example", "bytes"] | None = None,
+    record_type: Literal["example", "sequence-example", "elwc", "bytes"] | None = None,
     sequence: Sequence[str] = (),
     separator: str | None = None,
     strict: bool = False,

@@ -289,7 +289,8 @@ const MORE: [(&str, &str); 14] = [
     ),
     (
         "record_type",
-        "In a sequence-example, lists of lists and of structs are feature lists; bytes takes a query of one column, each \
+        "In a sequence-example, lists of lists and of structs are feature lists. elwc is the ExampleListWithContext of \
+         TensorFlow Ranking: its examples are the elements of a list of structs. bytes takes a query of one column, each \
          value of which is a record. spark-tfrecord's names are accepted too: Example, SequenceExample and ByteArray.",
     ),
     ("sequence", "Separate names with commas: frames,audio. Lists of lists and of structs are always sequences."),

@@ -23,9 +23,16 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::Null { column, .. } => {
             format!("replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent")
         }
+        ErrorKind::NullExamples { column, .. } => format!(
+            "write an empty list with --map '{column}: null=empty', mark the null with null=mask, or filter the row out"
+        ),
         ErrorKind::NotBytes { .. } => {
             "select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned()
         }
+        ErrorKind::NotItems { found } if found.is_empty() => {
+            "collect the rows of each query: SELECT query, array_agg({id: id}) AS docs ... GROUP BY query".to_owned()
+        }
+        ErrorKind::NotItems { .. } => "name the one that becomes the examples with --sequence COL".to_owned(),
         ErrorKind::NullElement { column, can_be_dropped, .. } => {
             let drop = if *can_be_dropped { ", leave them out with null=drop," } else { "" };
             format!(
@@ -85,9 +92,9 @@ fn read_hint(error: &Error) -> Option<String> {
             "declare the columns that are to be read: {feature} is the feature of the context, unless it is named as a \
                  sequence"
         )),
-        ErrorKind::Malformed { .. } => {
-            Some("the records may be of another type, such as sequence-example, or of a broken writer".to_owned())
-        }
+        ErrorKind::Malformed { .. } => Some(
+            "the records may be of another type, such as sequence-example or elwc, or of a broken writer".to_owned(),
+        ),
         ErrorKind::KindMismatch { feature, expected: Some(expected), found, .. } if are_numbers(*expected, *found) => {
             Some(both_numbers_hint(feature))
         }

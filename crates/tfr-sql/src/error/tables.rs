@@ -62,10 +62,13 @@ pub fn hint(error: &Error) -> Option<String> {
         ErrorKind::TfdsInDirectories => Some("leave out --partition-by, or --emit without tfds".to_owned()),
         ErrorKind::TfdsUnnumbered => Some("specify their number with --shards N".to_owned()),
         ErrorKind::Unsupported { instead, .. } => Some((*instead).to_owned()),
-        ErrorKind::UndeclaredSequences { sequences } => Some(match sequences.as_slice() {
-            [] => "OPTIONS ('tfrecord.record_type' 'sequence-example')".to_owned(),
+        ErrorKind::OtherRecordType { found, .. } => {
+            Some(format!("leave out the option record_type, or set it to {found}"))
+        }
+        ErrorKind::UndeclaredRecordType { record_type, sequences } => Some(match sequences.as_slice() {
+            [] => format!("OPTIONS ('tfrecord.record_type' '{record_type}')"),
             names => format!(
-                "OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' '{}')",
+                "OPTIONS ('tfrecord.record_type' '{record_type}', 'tfrecord.sequence' '{}')",
                 names.join(", ").replace('\'', "''")
             ),
         }),
@@ -146,12 +149,13 @@ fn inference_hint(error: &arrow_tfrecord::Error) -> Option<String> {
 
 /// Returns a hint about columns that a reader of the records can follow, as opposed to their writer.
 fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
-    use arrow_tfrecord::ErrorKind::{DuplicateFeature, EmptyFeatureName, InvalidChoice, UnsupportedType};
+    use arrow_tfrecord::ErrorKind::{DuplicateFeature, EmptyFeatureName, InvalidChoice, NotItems, UnsupportedType};
     match error.kind() {
         UnsupportedType { column, .. } | InvalidChoice { column, .. } => {
             Some(format!("declare the columns without {column}, or with another type for it"))
         }
         DuplicateFeature { .. } | EmptyFeatureName { .. } => Some("declare the columns that are to be read".to_owned()),
+        NotItems { found } if found.is_empty() => Some("declare the list of structs, too".to_owned()),
         _ => columns::hint(error),
     }
 }

@@ -9,7 +9,7 @@ use arrow_tfrecord::{Choice, MappingOptions, Vocabulary};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
-use super::parts::{has_text, observe, rest_of};
+use super::parts::{has_text, observe};
 use crate::error::Result;
 
 /// Maximum number of distinct values of a column written as ranks. A column with more values hardly contains labels.
@@ -41,8 +41,8 @@ impl Vocabularies {
         let ranked = ranked.filter(|name| !options.vocabularies.contains_key(*name));
         let find = |name: &String| {
             let part = |field: &Arc<Field>| {
-                let rest = rest_of(name, field.name(), &options.separator)?;
-                has_text(field.data_type()).then(|| rest.to_owned())
+                let rest = options.part_of_column(name, field)?;
+                has_text(field.data_type()).then_some(rest)
             };
             let (column, rest) =
                 schema.fields().iter().enumerate().find_map(|(column, field)| Some((column, part(field)?)))?;

@@ -6,6 +6,7 @@ mod allow;
 mod arrangement;
 mod cluster;
 mod dry_run;
+mod example_lists;
 mod feature_names;
 mod files;
 mod help;

@@ -183,7 +183,7 @@ impl ShardedWriterBuilder {
     /// If a column cannot be mapped, the target cannot be written to (see [`LocalCommit::begin`]), or the existing set
     /// has another record format than the rows to append (see [`Manifest::check_append`]).
     pub fn build(self, out: impl AsRef<Path>) -> Result<ShardedWriter> {
-        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        let mapping = Mapping::of_writer(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let description = self.describe(&mapping)?;

@@ -61,7 +61,7 @@ impl ShardedWriterBuilder {
     /// As [`build`](Self::build), or if a setting needs all rows in one process ([`AttemptError::Setting`]).
     pub fn start(&self, out: impl AsRef<Path>) -> Result<SharedStaging> {
         self.check_tasks()?;
-        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        let mapping = Mapping::of_writer(&self.schema, &self.mapping)?;
         check_prefix(&self.prefix)?;
         let description = self.describe(&mapping)?;
         check_description(&description)?;
@@ -78,7 +78,7 @@ impl ShardedWriterBuilder {
     /// If the set is published or aborted ([`ErrorKind::Ended`]), or the file system fails.
     pub fn stage(&self, at: &SharedStaging, task: u32) -> Result<TaskWriter> {
         self.check_tasks()?;
-        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        let mapping = Mapping::of_writer(&self.schema, &self.mapping)?;
         let pool = self.pool.clone().map_or_else(thread_pool, Ok)?;
         let area = StagingArea::join(at, AttemptId::new())?.with_indexes(self.indexed);
         let shards = (0, ShardRule::new(self.sharding));
@@ -94,7 +94,7 @@ impl ShardedWriterBuilder {
     /// If a task is missing ([`AttemptError::Missing`]), or an attempt is not complete or its files are not what it has
     /// reported. Or as [`LocalCommit::publish`]. What the tasks have staged is retained, and this can be called again.
     pub fn commit(&self, at: &SharedStaging, attempts: &[(u32, AttemptId)], tasks: Option<u32>) -> Result<Manifest> {
-        let mapping = Mapping::try_new(&self.schema, &self.mapping)?;
+        let mapping = Mapping::of_writer(&self.schema, &self.mapping)?;
         let mut description = self.describe(&mapping)?;
         if let Some(manifest) = LocalCommit::published(at)? {
             return Ok(manifest);

@@ -8,7 +8,7 @@ use arrow_tfrecord::{
     Choice, ColumnMapping, ColumnRule, FeatureKind, FeatureMapping, FeatureRole, FeatureShape, Mapping, MappingOptions,
     NullPolicy, RecordType,
 };
-use tfr_arrow::nested::{item, key_and_value};
+use tfr_arrow::nested::{element_type, item, key_and_value, struct_fields};
 use tfr_arrow::sql::{identifier, quoted, sql_type};
 use tfrecord_framing::Container;
 
@@ -63,7 +63,12 @@ fn options(columns: &[Column], table: &TableDescription<'_>) -> Vec<String> {
     let option = |name: &str, value: &str| format!("'tfrecord.{name}' {}", literal(value));
     let record_type = table.mapping.record_type();
     let record_type = (record_type != RecordType::default()).then(|| option("record_type", &record_type.to_string()));
-    let is_sequence = |column: &&ColumnMapping| column.features.iter().any(|feature| feature.in_steps);
+    // A single list of structs is that of the examples.
+    let are_examples_named = !table.mapping.options().sequences.is_empty();
+    let is_sequence = |column: &&ColumnMapping| {
+        let mut features = column.features.iter();
+        features.any(|feature| feature.in_steps || feature.in_examples && are_examples_named)
+    };
     let separator = &table.mapping.options().separator;
     let separator = (*separator != MappingOptions::default().separator).then(|| option("separator", separator));
     let sequences = table.mapping.columns().iter().filter(is_sequence);
@@ -135,7 +140,14 @@ fn said((_, rule): &(String, ColumnRule)) -> bool {
 /// The rules that a reader needs for a column and its parts: their encodings, and how nulls were written.
 fn rules(field: &Field, column: &ColumnMapping, options: &MappingOptions) -> Vec<(String, ColumnRule)> {
     let mut rules = Rules { column, options, rules: Vec::new() };
-    rules.add(field, field.name(), NullPolicy::Absent);
+    match struct_fields(element_type(field.data_type())).filter(|_| contains_examples(column)) {
+        // The fields of examples name features.
+        Some(fields) => {
+            let nulls = rules.add_alone(field, field.name(), NullPolicy::Absent);
+            fields.iter().for_each(|field| rules.add(field, field.name(), nulls));
+        }
+        None => rules.add(field, field.name(), NullPolicy::Absent),
+    }
     rules.rules
 }
 
@@ -148,6 +160,12 @@ struct Rules<'a> {
 impl Rules<'_> {
     /// Adds the rules of a part and its children that differ from `around`.
     fn add(&mut self, part: &Field, path: &str, around: NullPolicy) {
+        let nulls = self.add_alone(part, path, around);
+        self.add_parts(part.data_type(), path, nulls);
+    }
+
+    /// Adds the rule of a part, and returns how its nulls were written.
+    fn add_alone(&mut self, part: &Field, path: &str, around: NullPolicy) -> NullPolicy {
         let nulls = self.nulls(part, path);
         let mut rule = ColumnRule::default();
         let has_place = |choice: &Choice| *choice != Choice::Index || self.has_short_vocabulary(path);
@@ -156,7 +174,7 @@ impl Rules<'_> {
         if rule != ColumnRule::default() {
             self.rules.push((path.to_owned(), rule));
         }
-        self.add_parts(part.data_type(), path, nulls);
+        nulls
     }
 
     fn add_parts(&mut self, data_type: &DataType, path: &str, around: NullPolicy) {
@@ -198,7 +216,8 @@ impl Rules<'_> {
             said_of = part.rsplit_once(self.options.separator.as_str()).map(|(around, _)| around);
             Some(self.options.column_nulls.get(part))
         });
-        let is_empty = match said.flatten().next() {
+        let of_column = || self.options.column_nulls.get(&self.column.column);
+        let is_empty = match said.flatten().next().or_else(of_column) {
             Some(rule) => *rule == NullPolicy::Empty,
             None => self.options.nulls == NullPolicy::Empty,
         };
@@ -230,6 +249,10 @@ fn reads(
     if column.features.iter().any(|feature| feature.in_steps) {
         options = options.with_sequence(field.name());
     }
+    // The features of a context are as in an Example.
+    if written.record_type == RecordType::ExampleListWithContext && !contains_examples(column) {
+        options = options.with_record_type(RecordType::Example);
+    }
     for (part, rule) in rules {
         options = options.with_rule(part, rule.clone());
         if let Some(values) = vocabulary(part, rule, written) {
@@ -239,6 +262,11 @@ fn reads(
     let declared = Schema::new(vec![Field::new(field.name(), named.clone(), field.is_nullable())]);
     Mapping::try_new(&Arc::new(declared), &options)
         .is_ok_and(|mapping| mapping.columns().iter().map(sorted).eq([sorted(column)]))
+}
+
+/// Whether the elements of a column are the examples of a record.
+fn contains_examples(column: &ColumnMapping) -> bool {
+    column.features.iter().any(|feature| feature.in_examples)
 }
 
 /// The SQL type of the stored values of a single-feature column.

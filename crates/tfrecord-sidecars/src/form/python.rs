@@ -12,7 +12,7 @@ use tfr_arrow::nested::{element_type, key_and_value};
 use tfrecord_framing::{Compression, Container};
 
 use super::TableDescription;
-use crate::columns::{TableFeature, expect_records, part_type};
+use crate::columns::{TableFeature, column_part_type, expect_records};
 use crate::error::Result;
 use crate::stats::{Statistics, observed_features};
 
@@ -53,6 +53,35 @@ def parse(records):
     features = {**context, **sequences}
 ";
 
+/// The descriptor of the message, with its examples and its context as bytes: `tf.io.parse_example` reads these.
+const MESSAGE: &str = r#"
+# An ExampleListWithContext, the record of TensorFlow Ranking, for tf.io.decode_proto: its examples and its context.
+MESSAGE = (
+    b"bytes://\nI\n\nelwc.proto\";\n\x16ExampleListWithContext"
+    b"\x12\x10\n\x08examples\x18\x01 \x03(\x0c\x12\x0f\n\x07context\x18\x02 \x03(\x0c"
+)
+"#;
+
+const PARSE_EXAMPLES: &str = "
+def parse(records):
+    \"\"\"Reads a vector of serialized ExampleListWithContexts: a dict of tensors by column, and by field of the examples.
+
+    Those of the examples are ragged: a row has as many values as examples.
+    \"\"\"
+    names, types = [\"examples\", \"context\"], [tf.string, tf.string]
+    sizes, (examples, contexts) = tf.io.decode_proto(records, \"ExampleListWithContext\", names, types, MESSAGE)
+    examples = tf.RaggedTensor.from_tensor(examples, sizes[:, 0])
+    # The parts of a message are one message if they are joined.
+    contexts = tf.strings.reduce_join(tf.RaggedTensor.from_tensor(contexts, sizes[:, 1]), axis=1)
+    features = tf.io.parse_example(contexts, CONTEXT) if CONTEXT else {}
+    for name, tensor in tf.io.parse_example(examples.values, EXAMPLES).items():
+        if isinstance(tensor, tf.SparseTensor):
+            tensor = tf.RaggedTensor.from_sparse(tensor)
+        if isinstance(tensor, tf.RaggedTensor):
+            tensor = tensor.with_row_splits_dtype(tf.int64)
+        features[name] = examples.with_values(tensor)
+";
+
 const RAGGED: &str = "    \
     # TensorFlow pads steps of one shape to the most of any record. As many as there are make a ragged tensor, which
     # to_tensor() pads again.
@@ -72,7 +101,8 @@ const LABEL_MAP: &str = "    \
 ";
 
 pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
-    expect_records(table.mapping, &[RecordType::Example, RecordType::SequenceExample])?;
+    let known = [RecordType::Example, RecordType::SequenceExample, RecordType::ExampleListWithContext];
+    expect_records(table.mapping, &known)?;
     let entries = entries(table.mapping, table.statistics);
     let mut text = header(table);
 
@@ -81,7 +111,13 @@ pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
         text += &format!("{NULLS}NULLS = {{\n{}}}\n\n{SCALAR}", nulls.concat());
     }
     let in_sequences = table.mapping.record_type() == RecordType::SequenceExample;
-    if in_sequences {
+    let in_lists = table.mapping.record_type() == RecordType::ExampleListWithContext;
+    if in_lists {
+        let (examples, context): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.in_examples);
+        text += &dict("CONTEXT", "The features of the context of a record, for tf.io.parse_example.", &context);
+        text += &dict("EXAMPLES", "The features of each example of a record, for tf.io.parse_example.", &examples);
+        text += MESSAGE;
+    } else if in_sequences {
         let (sequences, context): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.in_steps);
         text += &dict("CONTEXT", "The features of a record, for tf.io.parse_sequence_example.", &context);
         text += &dict("SEQUENCES", "The feature lists of a record, step by step.", &sequences);
@@ -95,7 +131,11 @@ pub(super) fn module(table: &TableDescription<'_>) -> Result<String> {
     if casts.iter().any(|(_, cast)| !matches!(cast, Cast::To(_))) {
         text += MAP_VALUES;
     }
-    text += if in_sequences { PARSE_SEQUENCES } else { PARSE };
+    text += match () {
+        () if in_lists => PARSE_EXAMPLES,
+        () if in_sequences => PARSE_SEQUENCES,
+        () => PARSE,
+    };
     let padded: Vec<_> = entries.iter().filter(|entry| entry.is_padded()).map(Entry::literal).collect();
     if !padded.is_empty() {
         text += RAGGED;
@@ -181,6 +221,8 @@ struct Entry<'a> {
     choice: Option<Choice>,
     /// Whether it is a feature list.
     in_steps: bool,
+    /// Whether it is a feature of examples.
+    in_examples: bool,
 }
 
 /// Every entry, in the order of columns.
@@ -192,6 +234,9 @@ fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Ent
     for column in mapping.columns() {
         let in_steps = column.features.iter().any(|feature| feature.in_steps);
         for (key, spec) in column.parse_specs() {
+            // Parts of lists of lists have other names than the entry.
+            let feature = column.features.iter().find(|feature| feature.name == key).or(column.features.first());
+            let in_examples = feature.is_some_and(|feature| feature.in_examples);
             let entry = match shapes.remove(key.as_str()) {
                 Some(feature) => Entry {
                     record_type,
@@ -200,11 +245,12 @@ fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Ent
                     value_type: feature.value_type(),
                     choice: feature.choice,
                     in_steps,
+                    in_examples,
                     key,
                 },
                 None => {
-                    let value_type = part_type(&column.data_type, &column.column, &key, &mapping.options().separator);
-                    Entry { record_type, column, spec, value_type, choice: None, in_steps, key }
+                    let value_type = column_part_type(column, &key, &mapping.options().separator);
+                    Entry { record_type, column, spec, value_type, choice: None, in_steps, in_examples, key }
                 }
             };
             entries.push(entry);
@@ -215,7 +261,7 @@ fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Ent
 
 /// The spec of a tensor whose shape follows from the column's type.
 fn dense(feature: &TableFeature<'_>) -> Option<String> {
-    let shape = feature.shape.as_ref().filter(|_| !feature.may_be_absent() && !feature.feature.in_steps)?;
+    let shape = feature.shape.as_ref().filter(|_| !feature.may_be_absent() && !feature.feature.is_repeated())?;
     Some(format!("tf.io.FixedLenFeature({shape:?}, {})", dtype(feature.kind())))
 }
 

@@ -6,6 +6,8 @@
 use std::collections::HashSet;
 use std::str;
 
+use arrow_tfrecord::is_example_list;
+
 use crate::error::{ErrorKind, Result};
 
 /// The maximum nesting of unknown groups, as in protobuf's own parsers.
@@ -21,9 +23,22 @@ const I32: u8 = 5;
 /// A parsed record.
 #[derive(Debug, PartialEq)]
 pub(super) enum Record<'a> {
-    Example { features: Option<Map<'a, Feature<'a>>> },
-    SequenceExample { context: Option<Map<'a, Feature<'a>>>, feature_lists: Option<Map<'a, Vec<Feature<'a>>>> },
+    Example {
+        features: Option<Map<'a, Feature<'a>>>,
+    },
+    SequenceExample {
+        context: Option<Map<'a, Feature<'a>>>,
+        feature_lists: Option<Map<'a, Vec<Feature<'a>>>>,
+    },
+    /// The features of each example, and of the context if there is one.
+    ExampleListWithContext {
+        examples: Vec<Features<'a>>,
+        context: Option<Features<'a>>,
+    },
 }
+
+/// The features of an Example, if it has any.
+type Features<'a> = Option<Map<'a, Feature<'a>>>;
 
 /// Entries in the order of the record, with unique names.
 pub(super) type Map<'a, T> = Vec<(&'a str, T)>;
@@ -40,8 +55,12 @@ pub(super) enum Feature<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads `record`. A message with `feature_lists` is a `SequenceExample`.
+    /// Reads `record`. A message with `feature_lists` is a `SequenceExample`, and one with the structure of an
+    /// `ExampleListWithContext` is that.
     pub(super) fn read(record: &'a [u8]) -> Result<Self> {
+        if is_example_list(record) {
+            return Self::read_examples(record);
+        }
         let mut features: Option<Map<'a, Feature<'a>>> = None;
         let mut feature_lists: Option<Map<'a, Vec<Feature<'a>>>> = None;
         Message::new(record).fields(|number, value| {
@@ -60,6 +79,26 @@ impl<'a> Record<'a> {
             None => Self::Example { features },
             Some(lists) => Self::SequenceExample { context: features, feature_lists: Some(lists) },
         })
+    }
+}
+
+impl<'a> Record<'a> {
+    fn read_examples(record: &'a [u8]) -> Result<Self> {
+        let (mut examples, mut context): (Vec<Features<'a>>, Option<Features<'a>>) = (Vec::new(), None);
+        Message::new(record).fields(|number, value| {
+            match number {
+                1 => {
+                    let mut features = None;
+                    value.message("expected an example, found a number")?.example(&mut features)?;
+                    examples.push(features);
+                }
+                2 => value.message("expected a context, found a number")?.example(context.get_or_insert_default())?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        examples.iter_mut().chain(&mut context).flatten().for_each(keep_last);
+        Ok(Self::ExampleListWithContext { examples, context })
     }
 }
 
@@ -187,6 +226,14 @@ impl<'a> Message<'a> {
             }
             None => malformed(self.at, "the message is cut"),
         }
+    }
+
+    /// An `Example`, or a further part of one.
+    fn example(self, features: &mut Features<'a>) -> Result<()> {
+        self.fields(|number, value| match number {
+            1 => value.message("expected features, found a number")?.features(features.get_or_insert_default()),
+            _ => Ok(()),
+        })
     }
 
     /// `Features`: a map of features.

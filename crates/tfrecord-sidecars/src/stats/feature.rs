@@ -61,7 +61,7 @@ impl FeatureStatistics {
         let kind = feature.kind();
         // Other types encoded as bytes are text too, except tensors.
         let text = kind == FeatureKind::Bytes && (feature.value_type().is_some_and(is_text) || feature.is_text_form());
-        let is_list = feature.feature.shape != FeatureShape::Scalar || feature.feature.in_steps;
+        let is_list = feature.feature.shape != FeatureShape::Scalar || feature.feature.is_repeated();
         let values = (detail == Detail::Values).then(|| ValueStatistics::new(kind, text));
         let quantiles = (is_list && detail == Detail::Values).then(Quantiles::default);
         let lengths = Lengths { quantiles, ..Lengths::default() };

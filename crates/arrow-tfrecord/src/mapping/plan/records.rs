@@ -7,7 +7,7 @@ use super::{Inherited, LossClass, Node, NodeKind, Planner};
 
 use crate::dtype::value_type;
 use crate::error::{ErrorKind, Result};
-use crate::feature::FeatureRole;
+use crate::feature::{FeaturePlace, FeatureRole};
 use crate::options::{Choice, MappingOptions, NullPolicy, NullRule};
 
 /// Whether a column becomes feature lists in a SequenceExample.
@@ -18,9 +18,14 @@ pub(super) fn is_sequence(field: &Field, options: &MappingOptions) -> bool {
     match field.data_type() {
         // The whole list is one value.
         _ if options.choices.get(field.name()) == Some(&Choice::Tensor) => false,
-        DataType::FixedSizeList(..) => false,
+        list if is_fixed(list) => false,
         list => item(list).is_some_and(|item| item.data_type().is_nested()),
     }
+}
+
+/// Whether a type is a list of one length.
+pub(super) fn is_fixed(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::FixedSizeList(..))
 }
 
 pub(super) fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
@@ -44,10 +49,10 @@ impl Planner<'_> {
     pub(super) fn sequence(&mut self, field: &Field, inherited: &Inherited) -> Result<Node> {
         let path = field.name();
         let inherited = self.said_of(field, path, inherited);
-        self.steps = true;
+        self.place = FeaturePlace::Steps;
         let item = match field.data_type() {
             DataType::Map(entries, _) => self.entries(entries, path, &[], &inherited)?,
-            DataType::FixedSizeList(..) => {
+            list if is_fixed(list) => {
                 return Err(no_sequence(field, "a list of one length is a value by itself"));
             }
             list => match item(list) {
@@ -62,7 +67,7 @@ impl Planner<'_> {
         self.at_least(LossClass::Encoded, path, "a feature for each step");
         let kind = NodeKind::Steps(Box::new(item));
         let mut node = self.bare(field, path, field.is_nullable(), &inherited, kind);
-        self.steps = false;
+        self.place = FeaturePlace::Record;
         if field.is_nullable() {
             self.nulls(&mut node, path, &[])?;
         }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use super::super::bind::{BoundColumn, Steps, WireNull};
 use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan};
-use crate::wire::{FIELD_1, FIELD_2, field_len, put_bytes, put_header, put_varint, varint_len};
+use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, field_len, put_bytes, put_header, put_varint, varint_len};
+
+/// An upper bound of the tags and lengths around the features of an example.
+const EXAMPLE_OVERHEAD: usize = 2 * (1 + MAX_VARINT_LEN);
 
 /// Features of steps, which have no name.
 impl Cells<'_> {
@@ -90,13 +93,24 @@ impl<'a> StepCells<'a> {
         Some(Self { cells: Cells::new(column, plan), steps: column.steps.as_ref()? })
     }
 
-    /// An upper bound of the bytes of the feature lists of `rows`.
+    /// The steps, or examples, of `row`.
+    pub(in crate::writer) fn steps(&self, row: usize) -> Range<usize> {
+        self.steps.spans.row(row)
+    }
+
+    /// Writes the feature of a step as that of a row, with its name, and returns the position after it.
+    pub(in crate::writer) fn put_as_row(&self, out: &mut [u8], pos: usize, step: usize) -> usize {
+        self.cells.put(out, pos, step)
+    }
+
+    /// An upper bound of the bytes of the feature lists of `rows`, or of their examples.
     pub(in crate::writer) fn bound(&self, rows: Range<usize>) -> usize {
         if rows.is_empty() {
             return 0;
         }
         let steps = self.steps.spans.row(rows.start).start..self.steps.spans.row(rows.end - 1).end;
-        rows.len() * (self.cells.plan.key.len() + FEATURE_OVERHEAD) + self.cells.bound(steps)
+        let around = rows.len() * (self.cells.plan.key.len() + FEATURE_OVERHEAD) + steps.len() * EXAMPLE_OVERHEAD;
+        around + self.cells.bound(steps)
     }
 
     /// Writes the feature list of `row`, or nothing if it is null, and returns the position after it.

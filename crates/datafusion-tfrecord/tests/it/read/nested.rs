@@ -90,6 +90,28 @@ async fn sequence_examples_round_trip() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lists_of_examples_round_trip() -> Result<()> {
+    let dir = tempdir()?;
+    let out = dir.path().join("set");
+    let query = "SELECT id, array_agg(named_struct('n', n, 'text', 'v' || n) ORDER BY n) AS items \
+                 FROM (SELECT value % 7 AS id, value AS n FROM generate_series(1, 50)) GROUP BY id";
+    let context = copy(query, &out, "'tfrecord.record_type' 'elwc', 'tfrecord.shards' '3'").await?;
+    let source = query_rows(&context, &format!("{query} ORDER BY id")).await?;
+    assert_eq!(rows(&out, "SELECT * FROM r ORDER BY id").await?.columns(), source.columns());
+    // A filter on the items, and the context alone.
+    let filtered = rows(&out, "SELECT id FROM r WHERE items[1]['n'] > 3 ORDER BY id").await?;
+    assert_eq!(filtered.num_rows(), 4);
+    insta::assert_snapshot!(shown(dir.path(), &out, "SELECT sum(id) AS ids, count(*) AS rows FROM r").await, @r"
+    +-----+------+
+    | ids | rows |
+    +-----+------+
+    | 21  | 7    |
+    +-----+------+
+    ");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bytes_records_read_as_one_column() -> Result<()> {
     let dir = tempdir()?;
     let out = dir.path().join("set");

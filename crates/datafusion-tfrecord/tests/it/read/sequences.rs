@@ -95,12 +95,34 @@ async fn example_table_rejects_sequence_examples_found_later() -> Result<()> {
 }
 
 #[tokio::test]
+async fn tables_reject_lists_of_examples_found_later() -> Result<()> {
+    let dir = tempdir()?;
+    let file = dir.path().join("f.tfrecord");
+    let item = example([("id", int64s(&[2]))]);
+    let list = [&[0x0a, u8::try_from(item.len()).expect("a short record")], item.as_slice()].concat();
+    write_records(&file, &[example([("id", int64s(&[1]))]), list])?;
+    let one = ReadOptions { infer_records: Some(1), ..ReadOptions::default() };
+    insta::assert_snapshot!(shown_with(dir.path(), &file, "SELECT * FROM r", &one).await, @r"
+    DIR/f.tfrecord: record 1 at byte 31: a message in place of a name: neither tf.train.Example nor tf.train.SequenceExample, at byte 6 of its payload
+    ");
+    insta::assert_snapshot!(shown(dir.path(), &file, "SELECT * FROM r").await, @r"
+    DIR/f.tfrecord: record 1 at byte 31: an ExampleListWithContext among records of another type, at byte 0 of its payload
+    ");
+    for record_type in [RecordType::SequenceExample, RecordType::ExampleListWithContext] {
+        let mapping = Some(MappingOptions::default().with_record_type(record_type));
+        let said = ReadOptions { mapping, ..one.clone() };
+        assert!(shown_with(dir.path(), &file, "SELECT * FROM r", &said).await.contains("f.tfrecord: "));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn infer_rejects_a_name_in_both_context_and_feature_lists() -> Result<()> {
     let dir = tempdir()?;
     let record = sequence([("q", int64s(&[1]))], [("q", vec![int64s(&[1])])]);
     let file = write_records(&dir.path().join("f.tfrecord"), &[record])?;
     insta::assert_snapshot!(shown(dir.path(), &file, "SELECT * FROM r").await, @r##"
-    DIR/f.tfrecord: record 0 at byte 0: "q" is a feature of the context and a feature list, and one column cannot be both
+    DIR/f.tfrecord: record 0 at byte 0: "q" is a feature of the context and also a feature list or a feature of the examples, and one column cannot be both
     "##);
     Ok(())
 }
@@ -160,7 +182,7 @@ async fn listing_table_of_the_engine_needs_record_type_options() -> Result<()> {
     };
     let refused = context()?.sql(&create("")).await.map(drop).expect_err("nobody said that they are sequences");
     insta::assert_snapshot!(explained(&refused), @r"
-    the records are of type tf.train.SequenceExample, which the options must specify
+    the records are of type sequence-example, which the options must specify
     ");
     let printed = context()?;
     printed.sql(&create("OPTIONS ('tfrecord.record_type' 'sequence-example', 'tfrecord.sequence' 'q')")).await?;

@@ -584,7 +584,7 @@ impl Manifest {
 
     /// Returns the mapping of columns to features, if the records have features and the manifest's columns can be read.
     pub(crate) fn to_mapping(&self) -> Option<Mapping> {
-        let has_features = matches!(self.record_type, Some(RecordType::Example | RecordType::SequenceExample));
+        let has_features = self.record_type.is_some_and(|record_type| record_type != RecordType::Bytes);
         if !has_features || self.layout != SetLayout::Shards {
             return None;
         }
