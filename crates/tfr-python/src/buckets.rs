@@ -3,6 +3,7 @@
 //! Each process, and each iteration of it, has its own: a runtime does not survive a fork.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::future::Future;
 use std::io;
@@ -13,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
 use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use ring::digest::{SHA256, digest};
@@ -21,11 +23,14 @@ use serde::{Deserialize, Serialize};
 use tfr_stores::{Change, Door, LocationText, StoreOptions, StoreUrl, Stores, strong_tag, threads};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::cache::{Cache, Part};
+use crate::cache::{CACHE_HINT, Cache, Part};
 use crate::error::{Failure, Result};
 
 /// Bytes of a part: what one request fetches.
 pub(crate) const PART: u64 = 8 << 20;
+
+/// The number of the form of parts in the cache. Parts of another form have other names.
+const FORM: u32 = 2;
 
 /// Threads that fetch parts ahead of the readers.
 const AHEAD_THREADS: usize = 4;
@@ -50,7 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What may be opened, and where parts are kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Access {
     /// The paths and URLs that are allowed; `None` for all.
     pub(crate) allow: Option<Vec<String>>,
@@ -58,6 +63,16 @@ pub(crate) struct Access {
     pub(crate) cache: PathBuf,
     /// Most bytes in it.
     pub(crate) cache_size: u64,
+}
+
+/// The URLs may contain secrets.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let allow: Option<Vec<_>> =
+            self.allow.as_ref().map(|allow| allow.iter().map(|entry| LocationText::from(entry.as_str())).collect());
+        let Self { cache, cache_size, .. } = self;
+        f.debug_struct("Access").field("allow", &allow).field("cache", cache).field("cache_size", cache_size).finish()
+    }
 }
 
 impl Access {
@@ -68,7 +83,7 @@ impl Access {
 }
 
 /// A listed version of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Object {
     /// The URL of its store, with secrets.
     store: String,
@@ -80,17 +95,39 @@ pub(crate) struct Object {
     version: Option<String>,
 }
 
+/// The URL of the store may contain secrets.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, key, size, .. } = self;
+        let store = LocationText::from(store.as_str());
+        f.debug_struct("Object").field("store", &store).field("key", key).field("size", size).finish_non_exhaustive()
+    }
+}
+
 impl Object {
-    pub(crate) fn new(store: &StoreUrl, meta: &ObjectMeta) -> Self {
+    /// Returns the version that was listed of the object that messages call `name`. Refuses one that cannot be recognized
+    /// later.
+    pub(crate) fn new(name: &Path, store: &StoreUrl, meta: &ObjectMeta) -> Result<Self> {
+        if strong_tag(meta).is_none() && meta.version.is_none() && !has_time(meta) {
+            let problem = "the server sends neither a strong ETag nor Last-Modified, so a file that is replaced between two \
+                           reads cannot be recognized";
+            return Err(Failure::other(format!("{}: {problem}", name.display()))
+                .with_hint("Download the file, and name the copy."));
+        }
         let modified = SystemTime::from(meta.last_modified).duration_since(SystemTime::UNIX_EPOCH);
-        Self {
+        Ok(Self {
             store: store.as_str().to_owned(),
             key: meta.location.to_string(),
             size: meta.size,
             modified: modified.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             e_tag: meta.e_tag.clone(),
             version: meta.version.clone(),
-        }
+        })
+    }
+
+    /// Whether the other one is a version of the same object.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.store, &self.key) == (&other.store, &other.key)
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -113,12 +150,13 @@ impl Object {
         start..start.saturating_add(PART).min(self.size)
     }
 
-    /// Returns the name of a part in the cache: equal for equal versions only.
-    fn part_name(&self, number: u64) -> String {
+    /// Returns the name of a part in the cache: equal for equal bytes of equal versions only. `server` is what answers at
+    /// the store's URL. A query and a user of a web server count: the answer may depend on them.
+    fn part_name(&self, server: &str, number: u64) -> String {
         let Self { store, key, size, modified, e_tag, version } = self;
-        // A query or a user of a web server is not part of the name.
-        let store = LocationText::from(store.as_str());
-        let identity = format!("{store}\0{key}\0{size}\0{modified}\0{e_tag:?}\0{version:?}");
+        let range = self.part(number);
+        let identity =
+            format!("{FORM}\0{server}\0{store}\0{key}\0{size}\0{modified}\0{e_tag:?}\0{version:?}\0{range:?}");
         let hash: String =
             digest(&SHA256, identity.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{hash}-{number}")
@@ -132,6 +170,8 @@ pub(crate) struct OpenObject {
     object: Object,
     meta: ObjectMeta,
     store: Arc<dyn ObjectStore>,
+    /// What answers at the URL of the store.
+    server: String,
 }
 
 impl OpenObject {
@@ -172,8 +212,7 @@ impl Buckets {
                 Failure::usage("no directory for the cache: the user has no home".to_owned()).with_hint(CACHE_HINT)
             );
         }
-        let cache = Cache::open(&access.cache, access.cache_size)
-            .map_err(|error| Failure::io(&access.cache, "create the cache", error).with_hint(CACHE_HINT))?;
+        let cache = Cache::open(&access.cache, access.cache_size)?;
         let door = access.door()?;
         let mut options = StoreOptions::from_environment();
         options.door = door.clone();
@@ -220,7 +259,8 @@ impl Buckets {
         let shown = name.display().to_string();
         self.shared.door.check_key(url.as_ref(), &meta.location, &shown).map_err(|error| failed(&error))?;
         let store = self.shared.stores.get(url.as_ref()).map_err(|error| failed(&error))?;
-        Ok(Arc::new(OpenObject { name: name.to_owned(), object: object.clone(), meta, store }))
+        let server = self.shared.stores.server(url.as_ref()).map_err(|error| failed(&error))?;
+        Ok(Arc::new(OpenObject { name: name.to_owned(), object: object.clone(), meta, store, server }))
     }
 
     /// Fetches parts of an object soon, if there is room in the queue.
@@ -313,7 +353,7 @@ impl Shared {
             }
         };
         let range = object.part(number);
-        let name = object.object.part_name(number);
+        let name = object.object.part_name(&object.server, number);
         match self.cache.part(&name, range.end - range.start, is_stopped).map_err(in_cache)? {
             Part::Found(file) => Ok(file),
             Part::Missing(new) => {
@@ -348,7 +388,25 @@ impl Shared {
     }
 }
 
-const CACHE_HINT: &str = "Pass cache= with a directory of a local disk that has room for cache_size=.";
+/// The client reports a missing time as that of the epoch.
+fn has_time(meta: &ObjectMeta) -> bool {
+    meta.last_modified.timestamp() != 0
+}
+
+/// Returns how the version that a store has sent differs from the listed one.
+fn change(listed: &ObjectMeta, found: &ObjectMeta) -> Option<Change> {
+    // A weak tag changes with the content, and may be that of another strong one.
+    let tag = |meta: &ObjectMeta| {
+        let tag = meta.e_tag.as_deref()?;
+        Some(tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"').to_owned())
+    };
+    Change::between(listed, found).or_else(|| match (tag(listed), tag(found)) {
+        (Some(expected), Some(found)) => (expected != found).then_some(Change::Tag),
+        // The time was compared, if both have one.
+        _ if listed.version.is_some() || has_time(listed) && has_time(found) => None,
+        _ => Some(Change::Modified),
+    })
+}
 
 /// Fetches a range of the listed version.
 async fn request(object: &OpenObject, range: Range<u64>) -> object_store::Result<Bytes> {
@@ -361,14 +419,24 @@ async fn request(object: &OpenObject, range: Range<u64>) -> object_store::Result
     };
     let answer = object.store.get_opts(&object.meta.location, options).await?;
     // The server may ignore the condition.
-    if let Some(change) = Change::between(&object.meta, &answer.meta) {
+    if let Some(change) = change(&object.meta, &answer.meta) {
         let (path, source) = (object.meta.location.to_string(), change.to_string().into());
         return Err(object_store::Error::Precondition { path, source });
     }
-    let bytes = answer.bytes().await?;
-    if bytes.len() as u64 != len {
-        let source = format!("expected {len} bytes, found {}", bytes.len()).into();
-        return Err(object_store::Error::Generic { store: "remote", source });
+    let broken = |found: String| {
+        let source = format!("expected {len} bytes, found {found}").into();
+        object_store::Error::Generic { store: "remote", source }
+    };
+    let mut chunks = answer.into_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = chunks.try_next().await? {
+        if (bytes.len() + chunk.len()) as u64 > len {
+            return Err(broken("more".to_owned()));
+        }
+        bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    if bytes.len() as u64 != len {
+        return Err(broken(bytes.len().to_string()));
+    }
+    Ok(bytes.freeze())
 }

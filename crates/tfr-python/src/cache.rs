@@ -6,14 +6,21 @@
 //! - Bytes are written to a temporary file, which is renamed when all of them are there.
 //! - Whoever writes a temporary file has locked it. Others wait for the lock, and then find the part.
 //! - A killed process loses its lock. The next one writes the file from its start.
+//! - A forked process has the files open that its parent has locked. So locks are released, not left to the end of the file.
+//! - The directory is of this user alone, since whoever writes in it could put other bytes in the place of a part.
 //! - The parts that were used longest ago are removed. Whoever has opened one reads it to its end.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+
+use crate::error::{Failure, Result};
 
 /// The ending of a temporary file.
 const UNFINISHED: &str = ".unfinished";
@@ -26,6 +33,12 @@ const LOCK: &str = ".lock";
 
 /// How often a wait for another process looks again.
 const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The permissions that let others write.
+const OF_OTHERS: u32 = 0o022;
+
+/// What to do about a directory that cannot be used.
+pub(crate) const CACHE_HINT: &str = "Pass cache= with a directory of a local disk that has room for cache_size=.";
 
 /// How long a temporary file that nobody writes is kept.
 const KEPT: Duration = Duration::from_secs(60);
@@ -46,17 +59,25 @@ pub(crate) enum Part {
 
 /// A part that is being written, and is locked.
 pub(crate) struct NewPart {
-    file: File,
+    lock: Lock,
     unfinished: PathBuf,
     path: PathBuf,
     is_written: bool,
 }
 
 impl Cache {
-    /// Opens a cache, and creates its directory. Its owner alone can read it.
-    pub(crate) fn open(directory: &Path, size: u64) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        Ok(Self { directory: directory.to_owned(), size })
+    /// Opens a cache, and creates its directory. Its owner alone can read it. Refuses one that others can write to.
+    pub(crate) fn open(directory: &Path, size: u64) -> Result<Self> {
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        let checked = created.and_then(|()| problem(directory));
+        match checked.map_err(|error| Failure::io(directory, "create the cache", error).with_hint(CACHE_HINT))? {
+            None => Ok(Self { directory: directory.to_owned(), size }),
+            Some(problem) => {
+                let text = format!("{}: not used as the cache: {problem}", directory.display());
+                let hint = "Pass cache= with a directory of your own, and let nobody else write to it (chmod go-w).";
+                Err(Failure::usage(text).with_hint(hint))
+            }
+        }
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -72,20 +93,13 @@ impl Cache {
             if let Some(found) = opened(&path, len)? {
                 return Ok(Part::Found(found));
             }
-            let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&unfinished)?;
-            if !lock(&file, is_stopped)? {
-                return Err(stopped());
-            }
-            // It may have become the part meanwhile, or was removed.
-            if !is_at(&file, &unfinished)? {
-                continue;
-            }
+            // It may become the part meanwhile, or be removed.
+            let Some(lock) = Lock::wait(&unfinished, is_stopped)? else { continue };
             if let Some(found) = opened(&path, len)? {
                 fs::remove_file(&unfinished)?;
                 return Ok(Part::Found(found));
             }
-            let new = NewPart { file, unfinished, path, is_written: false };
+            let new = NewPart { lock, unfinished, path, is_written: false };
             self.make_room(len, &new, is_stopped)?;
             return Ok(Part::Missing(new));
         }
@@ -93,17 +107,19 @@ impl Cache {
 
     /// Removes parts until there is room for `len` more bytes, and reserves them for a new part.
     fn make_room(&self, len: u64, new: &NewPart, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let one = options.write(true).create(true).truncate(false).mode(0o600).open(self.directory.join(LOCK))?;
-        if !lock(&one, is_stopped)? {
-            return Err(stopped());
-        }
+        let path = self.directory.join(LOCK);
+        let _one = loop {
+            // It may be removed meanwhile.
+            if let Some(lock) = Lock::wait(&path, is_stopped)? {
+                break lock;
+            }
+        };
         let mut parts = Vec::new();
         let mut total = len;
         for entry in fs::read_dir(&self.directory)? {
             let path = entry?.path();
             // Another process may have renamed it.
-            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let Some(is_unfinished) = unfinished_part(&path).filter(|_| metadata.is_file() && path != new.unfinished)
             else {
                 continue;
@@ -126,20 +142,21 @@ impl Cache {
             total -= removed;
         }
         // Others count its length.
-        new.file.set_len(0)?;
-        new.file.set_len(len)
+        new.lock.0.set_len(0)?;
+        new.lock.0.set_len(len)
     }
 }
 
 impl NewPart {
     /// Writes the part, and returns it.
     pub(crate) fn write(mut self, bytes: &[u8]) -> io::Result<File> {
-        self.file.write_all(bytes)?;
+        (&self.lock.0).write_all(bytes)?;
+        // After a loss of power, a file that was renamed can lack its bytes, and have its length.
+        self.lock.0.sync_data()?;
         fs::rename(&self.unfinished, &self.path)?;
         self.is_written = true;
-        // Whoever waits for the lock finds the part.
-        self.file.unlock()?;
-        self.file.try_clone()
+        // Whoever waits for the lock, which ends now, finds the part.
+        self.lock.0.try_clone()
     }
 }
 
@@ -152,9 +169,61 @@ impl Drop for NewPart {
     }
 }
 
+/// A file that is locked.
+struct Lock(File);
+
+impl Lock {
+    /// Opens and locks the file at a path, which need not exist. Waits while another thread or process has locked it, until
+    /// `is_stopped`. `None` if the file is no longer there then.
+    fn wait(path: &Path, is_stopped: &dyn Fn() -> bool) -> io::Result<Option<Self>> {
+        let file = options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => {
+                    let lock = Self(file);
+                    return Ok(is_at(&lock.0, path)?.then_some(lock));
+                }
+                Err(TryLockError::WouldBlock) if is_stopped() => return Err(stopped()),
+                Err(TryLockError::WouldBlock) if !is_at(&file, path)? => return Ok(None),
+                Err(TryLockError::WouldBlock) => thread::sleep(INTERVAL),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A process that was forked meanwhile has the file open, too, and would keep the lock.
+        let _released = self.0.unlock();
+    }
+}
+
+/// Returns options that follow no link.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+/// Returns why a directory is not that of a cache: others can write to it.
+fn problem(directory: &Path) -> io::Result<Option<String>> {
+    static PROBES: AtomicU64 = AtomicU64::new(0);
+    let metadata = fs::metadata(directory)?;
+    if metadata.mode() & OF_OTHERS != 0 {
+        return Ok(Some(format!("other users may write to it (mode {:03o})", metadata.mode() & 0o777)));
+    }
+    // Whom files of this process belong to, also where the file system has other users than the process.
+    let path = directory.join(format!(".{}-{}", std::process::id(), PROBES.fetch_add(1, Ordering::Relaxed)));
+    let user = options().write(true).create_new(true).mode(0o600).open(&path)?.metadata()?.uid();
+    remove(&path)?;
+    let owner = metadata.uid();
+    Ok((owner != user).then(|| format!("it belongs to the user {owner}, and files of this process to {user}")))
+}
+
 /// Opens a part that exists, which is now the one that was used last. One of another length was damaged, and is removed.
 fn opened(path: &Path, len: u64) -> io::Result<Option<File>> {
-    let file = match OpenOptions::new().read(true).write(true).open(path) {
+    let file = match options().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -170,7 +239,7 @@ fn opened(path: &Path, len: u64) -> io::Result<Option<File>> {
 /// Whether the file at `path` is this one.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let file = file.metadata()?;
-    Ok(fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino())))
+    Ok(fs::symlink_metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino())))
 }
 
 /// Whether a part is a temporary file; `None` for files of others, which stay.
@@ -185,10 +254,15 @@ fn unfinished_part(path: &Path) -> Option<bool> {
 /// Removes a temporary file if it is that of a process that has ended.
 fn remove_left(path: &Path, used: SystemTime) -> io::Result<bool> {
     let is_old = SystemTime::now().duration_since(used).is_ok_and(|age| age > KEPT);
-    let Some(file) = is_old.then(|| File::open(path).ok()).flatten() else { return Ok(false) };
-    // Whoever waits for the lock then finds that it was removed.
-    let is_left = file.try_lock().is_ok();
+    let Some(file) = is_old.then(|| options().read(true).open(path).ok()).flatten() else { return Ok(false) };
+    if file.try_lock().is_err() {
+        return Ok(false);
+    }
+    let lock = Lock(file);
+    // It may have become a part meanwhile, and another process may write a new one.
+    let is_left = is_at(&lock.0, path)?;
     if is_left {
+        // Whoever waits for the lock then finds that it was removed.
         remove(path)?;
     }
     Ok(is_left)
@@ -199,18 +273,6 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// Waits for the lock of a file; false if stopped before.
-fn lock(file: &File, is_stopped: &dyn Fn() -> bool) -> io::Result<bool> {
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) if is_stopped() => return Ok(false),
-            Err(TryLockError::WouldBlock) => thread::sleep(INTERVAL),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
     }
 }
 

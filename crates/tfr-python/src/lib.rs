@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use crate::stream::{PyBatchReader, PyRowReader, PyRows, PyStreamEncoder};
     #[pymodule_export]
-    use crate::tools::{PyDecoder, PyEncoder, describe, manifest, verify};
+    use crate::tools::{PyDecoder, PyEncoder, describe, manifest, shown, verify};
     #[pymodule_export]
     use crate::write_job::{PyTaskWriter, PyWriteJob};
 }

@@ -1,5 +1,6 @@
 //! [`Found`]: the files at paths and URLs.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{self, Read};
@@ -11,7 +12,7 @@ use glob::MatchOptions;
 use object_store::path::Path as Key;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tfr_stores::{Location, LocationText, Segment};
-use tfrecord_shards::{FileStore, Input, ReadSeek, StoredFiles};
+use tfrecord_shards::{FileStore, Input, MANIFEST_NAME, ReadSeek, StoredFiles, set_directories};
 
 use crate::buckets::Object;
 use crate::error::{Failure, Result};
@@ -46,6 +47,11 @@ impl Found {
         if door.is_limited() {
             let refused = |error: tfr_stores::Error| Failure::store(None, &error);
             door.check_path(path).map_err(refused)?;
+            // The manifest of a set that lists a file is read with it.
+            let beside = set_directories(path).filter(|_| !path.is_dir()).map(|dir| dir.join(MANIFEST_NAME));
+            for manifest in beside.filter(|manifest| manifest.symlink_metadata().is_ok()) {
+                door.check_path(&manifest).map_err(refused)?;
+            }
             // Links below it, and what its manifest names, may lead elsewhere.
             door.check_tree(path).map_err(refused)?;
             for file in tfrecord_shards::files(&[path.to_owned()])?.0 {
@@ -67,15 +73,15 @@ impl Found {
         let store = files.buckets()?.store(location.object_store())?;
         let listing = Listing { location: &location, store: &store, files };
         let roots = listing.find()?;
-        let metas = roots.values().flat_map(|root| root.objects());
-        let named = |meta: &ObjectMeta| (listing.name(&meta.location), Object::new(location.object_store(), meta));
-        let objects: HashMap<_, _> = metas.map(named).collect();
-        let listed: Arc<dyn FileStore> = Arc::new(Listed {
-            location: location.clone(),
-            store: Arc::clone(&store),
-            files: files.clone(),
-            objects: objects.clone(),
-        });
+        let mut objects = HashMap::new();
+        for meta in roots.values().flat_map(Root::objects) {
+            let name = listing.name(&meta.location);
+            let object = Object::new(&name, location.object_store(), meta)?;
+            insert(&mut objects, name.clone(), object.clone())?;
+            insert(&mut self.objects, name, object)?;
+        }
+        let listed: Arc<dyn FileStore> =
+            Arc::new(Listed { location: location.clone(), store: Arc::clone(&store), files: files.clone(), objects });
         for root in roots.into_values() {
             let listed = Arc::clone(&listed);
             self.inputs.push(Input::Stored(match root {
@@ -88,8 +94,22 @@ impl Found {
                 }
             }));
         }
-        self.objects.extend(objects);
         Ok(())
+    }
+}
+
+/// Adds an object. What is read is found by its name, which lacks users and queries: others of the name are refused.
+fn insert(objects: &mut HashMap<PathBuf, Object>, name: PathBuf, object: Object) -> Result<()> {
+    match objects.entry(name) {
+        Entry::Occupied(known) if !known.get().is_same(&object) => {
+            let problem =
+                "several files have this name: their URLs differ in a query or a user only, which names leave out";
+            Err(Failure::usage(format!("{}: {problem}", known.key().display())).with_hint("Read them one by one."))
+        }
+        known => {
+            known.or_insert(object);
+            Ok(())
+        }
     }
 }
 
@@ -98,6 +118,9 @@ enum Root {
     File(ObjectMeta),
     Directory(Key, Vec<ObjectMeta>),
 }
+
+/// Sorted by their names. Several keys may have one name.
+type Roots = BTreeMap<(PathBuf, Key), Root>;
 
 impl Root {
     fn objects(&self) -> &[ObjectMeta] {
@@ -122,7 +145,7 @@ impl Listing<'_> {
     }
 
     /// Returns the file, the directory, or the matches of the pattern, by their names.
-    fn find(&self) -> Result<BTreeMap<PathBuf, Root>> {
+    fn find(&self) -> Result<Roots> {
         let Self { location, store, files } = self;
         let shown = PathBuf::from(location.to_string());
         let is_stopped = files.stop().as_ref();
@@ -130,7 +153,12 @@ impl Listing<'_> {
         let failed = |error: object_store::Error| Failure::object(&shown, &error);
         if !location.is_directory() && !location.key().as_ref().is_empty() {
             match buckets.answer(|| store.head(location.key()), is_stopped)? {
-                Ok(meta) => return Ok(BTreeMap::from([(self.name(&meta.location), Root::File(meta))])),
+                Ok(meta) => {
+                    return Ok(BTreeMap::from([(
+                        (self.name(&meta.location), meta.location.clone()),
+                        Root::File(meta),
+                    )]));
+                }
                 // Web servers rarely list directories, and this one has no such file.
                 Err(error @ object_store::Error::NotFound { .. }) if is_web(location) => return Err(failed(error)),
                 Err(object_store::Error::NotFound { .. }) => {}
@@ -144,7 +172,7 @@ impl Listing<'_> {
             false if listed.is_empty() => BTreeMap::new(),
             false => {
                 let root = location.key().clone();
-                BTreeMap::from([(self.name(&root), Root::Directory(root, listed))])
+                BTreeMap::from([((self.name(&root), root.clone()), Root::Directory(root, listed))])
             }
         };
         if roots.is_empty() {
@@ -165,7 +193,7 @@ fn is_web(location: &Location) -> bool {
 }
 
 /// Returns the files and directories that match a pattern, with the files in the directories.
-fn matches(location: &Location, listed: Vec<ObjectMeta>) -> BTreeMap<PathBuf, Root> {
+fn matches(location: &Location, listed: Vec<ObjectMeta>) -> Roots {
     let mut roots = BTreeMap::new();
     for meta in listed {
         let Some(below) = meta.location.prefix_match(location.prefix()) else { continue };
@@ -173,11 +201,12 @@ fn matches(location: &Location, listed: Vec<ObjectMeta>) -> BTreeMap<PathBuf, Ro
         let fits = |len: &usize| parts.get(..*len).is_some_and(|parts| is_match(location.pattern(), parts));
         let Some(len) = (1..=parts.len()).find(fits) else { continue };
         if len == parts.len() {
-            roots.insert(name(location, &meta.location), Root::File(meta));
+            roots.insert((name(location, &meta.location), meta.location.clone()), Root::File(meta));
             continue;
         }
         let root = parts.iter().take(len).fold(location.prefix().clone(), |root, part| root.join(part.as_str()));
-        let found = roots.entry(name(location, &root)).or_insert_with(|| Root::Directory(root, Vec::new()));
+        let key = (name(location, &root), root.clone());
+        let found = roots.entry(key).or_insert_with(|| Root::Directory(root, Vec::new()));
         if let Root::Directory(_, metas) = found {
             metas.push(meta);
         }
@@ -228,15 +257,25 @@ impl Listed {
         }
     }
 
-    /// Finds the manifest of the set that contains a file that was named itself.
+    /// Finds the manifest of the set that contains a file that was named itself. As for the command, web servers have none.
+    /// A server that denies the manifest, and not the file, may have none either: without the right to list files, a
+    /// missing one is denied.
     fn beside(&self, path: &Path) -> io::Result<Object> {
+        if is_web(&self.location) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let root = name(&self.location, &Key::default());
         let below = path.strip_prefix(root).ok().and_then(Path::to_str);
         let key = below.and_then(|below| Key::parse(below).ok()).ok_or(io::ErrorKind::NotFound)?;
         let buckets = self.files.buckets().map_err(io::Error::other)?;
         match buckets.answer(|| self.store.head(&key), self.files.stop().as_ref()).map_err(io::Error::other)? {
-            Ok(meta) => Ok(Object::new(self.location.object_store(), &meta)),
+            Ok(meta) => Object::new(path, self.location.object_store(), &meta).map_err(io::Error::other),
             Err(object_store::Error::NotFound { .. }) => Err(io::ErrorKind::NotFound.into()),
+            Err(error @ object_store::Error::PermissionDenied { .. })
+                if tfr_stores::Error::refusal_in(&error).is_none() =>
+            {
+                Err(io::ErrorKind::NotFound.into())
+            }
             Err(error) => Err(io::Error::other(Failure::object(path, &error))),
         }
     }

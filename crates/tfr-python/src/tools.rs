@@ -9,6 +9,7 @@ use arrow_tfrecord::{Encoder, Mapping, MappingOptions, RecordBuffer, RecordParse
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
+use tfr_stores::LocationText;
 use tfrecord_shards::Manifest;
 use tfrecord_sidecars::{SchemaForm, TableDescription};
 
@@ -39,6 +40,12 @@ pub(crate) fn verify(py: Python<'_>, paths: Vec<PathBuf>, threads: Option<usize>
 pub(crate) fn manifest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let json = py.detach(|| -> Result<_> { Ok(Manifest::read(&path)?.to_json()?) })?;
     Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// Returns a path or URL for a message, without what may be a secret: a user or a query.
+#[pyfunction]
+pub(crate) fn shown(location: &str) -> String {
+    LocationText::from(location).to_string()
 }
 
 /// Describes the columns of a data set in one of the forms of `tfr-sql schema --as`.

@@ -21,6 +21,11 @@ class S3:
     def __init__(self, root: Path, *, delay: float = 0.0, failures: float = 0.0) -> None:
         self.root, self.delay, self.failures = root, delay, failures
         self.is_denied = False
+        #: The keys that are refused, with the status.
+        self.refused: dict[str, int] = {}
+        #: The headers that identify a version, and whether tags are weak. For a web server, `?f=a` is another file, with that ending.
+        self.headers = {"ETag", "Last-Modified"}
+        self.is_weak = False
         self.random = random.Random(7)
         self.lock = threading.Lock()
         #: The requests that were answered, as method, key and range, and those that failed.
@@ -42,6 +47,10 @@ class S3:
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server.server_port}",
         }
+
+    @property
+    def web(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
 
     def keys(self) -> set[str]:
         """Returns the keys whose content was asked for."""
@@ -104,11 +113,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not key:
             prefix = parse_qs(url.query).get("prefix", [""])[0]
             return self._answer(200, self._listing(bucket, prefix), is_broken=failure == "body")
-        path = self.s3.root / bucket / key
+        if f"{bucket}/{key}" in self.s3.refused:
+            return self._answer(self.s3.refused[f"{bucket}/{key}"], b"<Error><Code>Refused</Code></Error>")
+        path = self.s3.root / bucket / (key + "".join(parse_qs(url.query).get("f", [])))
         if not path.is_file():
             return self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
-        tag, size = _tag(path), path.stat().st_size
+        tag, size = f"{'W/' if self.s3.is_weak else ''}{_tag(path)}", path.stat().st_size
         headers = {"ETag": tag, "Last-Modified": _time(path, "%a, %d %b %Y %H:%M:%S GMT")}
+        headers = {name: value for name, value in headers.items() if name in self.s3.headers}
         if self.headers.get("If-Match", tag) != tag:
             return self._answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
         status, start, end, wanted = 200, 0, size, self.headers.get("Range", "")

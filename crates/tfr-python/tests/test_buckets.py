@@ -7,9 +7,11 @@ import copy
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Iterator
@@ -19,7 +21,18 @@ import pytest
 
 from conftest import digest, example, frame, ids, table
 from s3 import S3
-from tfr_sql import DamageWarning, DataError, Loader, MissingError, Mix, RecordSource, TfrError, UsageError, write_tfrecord
+from tfr_sql import (
+    DamageWarning,
+    DataError,
+    Loader,
+    MissingError,
+    Mix,
+    RecordSource,
+    TfrError,
+    UsageError,
+    scan_records,
+    write_tfrecord,
+)
 from test_processes import digest_in_process
 
 #: What a request fetches.
@@ -361,6 +374,175 @@ def test_ctrl_c_stops_a_fetch(s3: S3, tmp_path: Path) -> None:
     assert process.stdout.readline() == "stopped\n"
     process.stdin.close()
     assert process.wait(timeout=30) == 0
+
+
+def _records(path: Path, ids: range) -> None:
+    """Writes a file whose length and time do not depend on the IDs, if they are below 128."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(frame(example(id=[number])) for number in ids))
+    os.utime(path, ns=(10**18, 10**18))
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[S3]:
+    """A web server with two files of equal length and time."""
+    _records(tmp_path / "web" / "files" / "data-a", range(50))
+    _records(tmp_path / "web" / "files" / "data-b", range(50, 100))
+    with S3(tmp_path / "web") as web:
+        yield web
+
+
+def test_urls_that_differ_in_a_query_are_not_one_file(web: S3, tmp_path: Path) -> None:
+    web.headers = {"Last-Modified"}
+    options: dict[str, Any] = {"batch_size": 10, "cache": tmp_path / "cache"}
+    first, second = [f"{web.web}/files/data-?f={name}" for name in "ab"]
+    assert ids(Loader(first, **options)) == list(range(50))
+    assert ids(Loader(second, **options)) == list(range(50, 100))
+    for paths in ([first, second], [second, first]):
+        with pytest.raises(UsageError, match="several files have this name") as caught:
+            Loader(paths, **options)
+        assert "f=" not in str(caught.value)
+    assert ids(Loader([first, first], **options)) == list(range(50))
+
+
+def test_file_without_a_version_is_refused(web: S3, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"batch_size": 10, "cache": tmp_path / "cache"}
+    for headers, is_weak in ((set(), False), ({"ETag"}, True)):
+        web.headers, web.is_weak = headers, is_weak
+        for call in (Loader, lambda url, batch_size, cache: RecordSource(url, cache=cache)):
+            with pytest.raises(TfrError, match="files/data-a: the server sends neither a strong ETag nor Last-Modified"):
+                call(f"{web.web}/files/data-a", **options)
+    for name in ("ETag", "Last-Modified"):
+        web.headers, web.is_weak = {name}, False
+        assert ids(Loader(f"{web.web}/files/data-a", **options)) == list(range(50))
+
+
+def test_file_with_another_weak_tag_is_another_version(web: S3, tmp_path: Path) -> None:
+    web.is_weak = True
+    loader = Loader(f"{web.web}/files/data-a", batch_size=10, cache=tmp_path / "cache")
+    assert ids(loader) == list(range(50))
+    _records(tmp_path / "web" / "files" / "data-a", range(70, 120))
+    os.utime(tmp_path / "web" / "files" / "data-a", ns=(10**18, 10**18 + 1000))
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(DataError, match="the file changed while it was read"):
+        list(loader)
+
+
+def test_equal_urls_of_two_endpoints_are_two_files(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _records(tmp_path / "one" / "same" / "data", range(50))
+    _records(tmp_path / "two" / "same" / "data", range(50, 100))
+    for name, expected in (("one", range(50)), ("two", range(50, 100))):
+        with S3(tmp_path / name) as server:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.environment["AWS_ENDPOINT_URL"])
+            assert ids(Loader("s3://same/data", batch_size=10, cache=tmp_path / "cache")) == list(expected)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are listed by Linux only")
+def test_cache_is_not_locked_by_a_forked_process(s3: S3, tmp_path: Path) -> None:
+    import fcntl
+
+    cache = tmp_path / "cache"
+    loader = Loader("s3://bucket/set/", batch_size=500, cache=cache)
+    found: list[int] = []
+    reader = threading.Thread(target=lambda: found.extend(ids(loader)), daemon=True)
+
+    def opened() -> int:
+        names = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+        return sum(os.path.realpath(name) == os.path.realpath(cache / ".lock") for name in names)
+
+    with open(cache / ".lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        reader.start()
+        deadline = time.monotonic() + 30
+        while opened() < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        receive, send = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # It has the file open whose lock a thread of the other process gets now.
+            os.close(send)
+            os.read(receive, 1)
+            os._exit(0)
+        os.close(receive)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        reader.join(30)
+        is_alive = reader.is_alive()
+        os.close(send)
+        os.waitpid(child, 0)
+    assert not is_alive and sorted(found) == list(range(3000))
+
+
+def test_cache_that_others_can_change_is_refused(s3: S3, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    options: dict[str, Any] = {"batch_size": 500, "cache": cache}
+    for mode in (0o777, 0o1777, 0o770):
+        cache.chmod(mode)
+        with pytest.raises(UsageError, match="cache: not used as the cache: other users may write to it") as caught:
+            Loader("s3://bucket/set/", **options)
+        assert caught.value.hint is not None and "chmod go-w" in caught.value.hint
+    cache.chmod(0o755)
+    assert len(ids(Loader("s3://bucket/set/", **options))) == 3000
+    if os.geteuid() == 0:
+        os.chown(cache, 12345, -1)
+        with pytest.raises(UsageError, match="it belongs to the user 12345"):
+            Loader("s3://bucket/set/", **options)
+
+
+def test_links_in_a_cache_are_not_followed(web: S3, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    options: dict[str, Any] = {"batch_size": 10, "cache": cache}
+    assert ids(Loader(f"{web.web}/files/data-a", **options)) == list(range(50))
+    (part,) = [path for path in cache.iterdir() if path.name.endswith("-0")]
+    other = tmp_path / "web" / "files" / "data-b"
+    part.unlink()
+    part.symlink_to(other)
+    with pytest.raises(TfrError, match="cannot use the cache"):
+        Loader(f"{web.web}/files/data-a", **options)
+    # Nor is the file at its end changed.
+    part.unlink()
+    Path(f"{part}.unfinished").symlink_to(other)
+    with pytest.raises(TfrError, match="cannot use the cache"):
+        Loader(f"{web.web}/files/data-a", **options)
+    assert other.stat().st_mtime_ns == 10**18
+
+
+def test_manifest_that_cannot_be_read_is_an_error(s3: S3, tmp_path: Path) -> None:
+    shard = sorted((s3.root / "bucket" / "set").glob("*.tfrecord"))[0]
+    url, options = f"s3://bucket/set/{shard.name}", {"batch_size": 500, "cache": tmp_path / "cache"}
+    expected = Loader(url, **options)  # type: ignore[arg-type]
+    s3.refused = {"bucket/set/_manifest.json": 400}
+    with pytest.raises(TfrError, match=r"s3://bucket/set/_manifest\.json: .*400"):
+        Loader(url, **options)  # type: ignore[arg-type]
+    # Without the right to list files, S3 denies what does not exist.
+    s3.refused = {"bucket/set/_manifest.json": 403}
+    assert Loader(url, **options).num_rows == expected.num_rows  # type: ignore[arg-type]
+    s3.refused = {}
+    with pytest.raises(UsageError, match=r"s3://bucket/set/_manifest\.json: not allowed"):
+        Loader(url, allow=[url], **options)  # type: ignore[arg-type]
+    assert digest(Loader(url, allow=[url, "s3://bucket/set/_manifest.json"], **options)) == digest(expected)  # type: ignore[arg-type]
+
+
+def test_allow_of_a_local_file_does_not_read_the_manifest_beside_it(tmp_path: Path) -> None:
+    write_tfrecord(table(100), tmp_path / "set", shards=2)
+    shard = sorted((tmp_path / "set").glob("*.tfrecord"))[0]
+    with pytest.raises(UsageError, match=r"set/_manifest\.json: not allowed"):
+        Loader(shard, batch_size=8, allow=[shard])
+    expected = digest(Loader(shard, batch_size=8))
+    assert digest(Loader(shard, batch_size=8, allow=[shard, tmp_path / "set" / "_manifest.json"])) == expected
+    shutil.copy(shard, tmp_path / "alone.tfrecord")
+    assert Loader(tmp_path / "alone.tfrecord", batch_size=8, allow=[tmp_path / "alone.tfrecord"]).num_rows == 50
+
+
+def test_messages_of_paths_show_no_secrets() -> None:
+    for call in (
+        lambda: Loader("a", batch_size=8, allow="https://me:hunter2@host/f?sig=hunter2"),  # type: ignore[arg-type]
+        lambda: scan_records("https://me:hunter2@host/f?sig=hunter2"),
+    ):
+        with pytest.raises(UsageError, match="host/f") as caught:
+            call()
+        assert "hunter2" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_cache_options_do_not_change_local_files(sets: dict[int, str], tmp_path: Path) -> None:

@@ -147,7 +147,10 @@ impl FileStore for ObjectFiles {
         let read = async { self.store.get(&key).await?.bytes().await };
         match wait(&self.runtime, &self.stop, read)? {
             Ok(bytes) => Ok(Box::new(Cursor::new(bytes))),
-            Err(object_store::Error::NotFound { .. }) => Err(io::ErrorKind::NotFound.into()),
+            // Without the right to list files, a missing one is denied. What is not allowed is not looked for.
+            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
+                Err(io::ErrorKind::NotFound.into())
+            }
             Err(error) => Err(io::Error::other(error)),
         }
     }

@@ -21,6 +21,8 @@ use crate::wire::{Wire, innermost};
 pub(crate) struct Built<S> {
     pub(crate) store: S,
     pub(crate) summary: String,
+    /// What answers at the URL, as far as the settings determine that: see [`Stores::server`](crate::Stores::server).
+    pub(crate) server: String,
 }
 
 /// Converts an error of a client's builder about its settings.
@@ -91,7 +93,7 @@ pub(crate) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment, d
     }
     let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
     let summary = format!("{}, region {region}, {credentials}", endpoint.as_deref().unwrap_or("AWS"));
-    Ok(Built { store: builder.build()?, summary })
+    Ok(Built { store: builder.build()?, summary, server: endpoint.unwrap_or(region) })
 }
 
 /// A service account without a key, whose requests have an empty token.
@@ -133,7 +135,7 @@ pub(crate) fn gcs(url: &Url, environment: &Environment, door: &Door) -> Result<G
         false => "default credentials, or those of the machine",
     };
     let summary = format!("{}, {credentials}", base.as_deref().unwrap_or("Google Cloud"));
-    Ok(Built { store: builder.build()?, summary })
+    Ok(Built { store: builder.build()?, summary, server: base.unwrap_or_default() })
 }
 
 /// Creates the store of an `az` or `abfss` URL. In addition to the variables of `object_store`, those of Azure's own
@@ -179,7 +181,9 @@ pub(crate) fn azure(url: &Url, environment: &Environment, door: &Door) -> Result
         "credentials of the machine"
     };
     let summary = format!("{}, {credentials}", endpoint.as_deref().unwrap_or("Azure"));
-    Ok(Built { store: builder.build()?, summary })
+    let account = builder.get_config_value(&AzureConfigKey::AccountName).unwrap_or_default();
+    let server = format!("{account} {}", endpoint.unwrap_or_default());
+    Ok(Built { store: builder.build()?, summary, server })
 }
 
 /// Rejects an invalid container name, since the service would respond as if the credentials were wrong.

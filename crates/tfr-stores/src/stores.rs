@@ -51,13 +51,15 @@ pub struct Stores {
     options: StoreOptions,
     /// Stores by scheme and authority.
     stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    /// What answers at these URLs.
+    servers: Mutex<HashMap<String, String>>,
     uploads: Arc<UploadStores>,
 }
 
 impl Stores {
     /// Creates a registry without stores.
     pub fn new(options: StoreOptions) -> Self {
-        Self { options, stores: Mutex::default(), uploads: Arc::default() }
+        Self { options, stores: Mutex::default(), servers: Mutex::default(), uploads: Arc::default() }
     }
 
     /// Returns the stores' multipart uploads, for writes. Stores are added as they are built.
@@ -94,6 +96,20 @@ impl Stores {
         Ok(store)
     }
 
+    /// Returns what answers at `url` by the settings: the endpoint or region of S3, the account of Azure, the namenodes of
+    /// HDFS. With equal URLs of equal servers, keys name the same objects. Empty if the URL names it. No request is sent.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn server(&self, url: &Url) -> Result<String> {
+        self.get(url)?;
+        Ok(self.servers().get(&url[..Position::BeforePath]).cloned().unwrap_or_default())
+    }
+
+    fn servers(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn stores(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn ObjectStore>>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +133,7 @@ impl Stores {
                 .map(|built| self.with_uploads(url, &origin, built)),
             Service::Gcs => cloud::gcs(url, environment, door).map(|built| self.with_uploads(url, &origin, built)),
             Service::Azure => cloud::azure(url, environment, door).map(|built| self.with_uploads(url, &origin, built)),
-            Service::Http => web::web(url, door).map(|built| self.behind_door(remote(&origin, built), url)),
+            Service::Http => web::web(url, door).map(|built| self.behind_door(self.remote(url, &origin, built), url)),
             #[cfg(feature = "hdfs")]
             Service::Hdfs => hdfs::hdfs(url, environment, Patience::default())
                 .map(|built| self.with_directories(url, &origin, built)),
@@ -131,7 +147,7 @@ impl Stores {
     where
         S: ObjectStore + MultipartStore,
     {
-        let store = remote(origin, built);
+        let store = self.remote(url, origin, built);
         self.register_uploads(url, &store);
         self.behind_door(store, url)
     }
@@ -141,7 +157,7 @@ impl Stores {
     where
         S: ObjectStore + MultipartStore + DirectoryStore,
     {
-        let store = remote(origin, built);
+        let store = self.remote(url, origin, built);
         self.register_uploads(url, &store);
         if let Ok(key) = StoreUrl::parse(&url[..Position::BeforePath]) {
             let directories: Arc<dyn DirectoryStore> = Arc::clone(&store) as _;
@@ -174,16 +190,17 @@ impl Stores {
         );
     }
 
+    fn remote<S>(&self, url: &Url, origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
+        log::info!("{}: {}; {}", origin.store, built.summary, Patience::default());
+        self.servers().insert(url[..Position::BeforePath].to_owned(), built.server);
+        Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
+    }
+
     /// Returns the store at `url`, of which only what is allowed can be reached.
     fn behind_door(&self, store: Arc<dyn ObjectStore>, url: &Url) -> Arc<dyn ObjectStore> {
         let door = &self.options.door;
         if door.is_limited() { Arc::new(DoorStore::new(store, door.clone(), url)) } else { store }
     }
-}
-
-fn remote<S>(origin: &Origin, built: Built<S>) -> Arc<Remote<S>> {
-    log::info!("{}: {}; {}", origin.store, built.summary, Patience::default());
-    Arc::new(Remote { inner: Arc::new(built.store), origin: origin.clone() })
 }
 
 /// Shows the stores' own names: the keys may contain secrets.

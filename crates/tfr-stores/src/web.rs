@@ -36,5 +36,5 @@ pub(crate) fn web(url: &Url, door: &Door) -> Result<Built<HttpStore>, SettingsPr
         .with_retry(retries())
         .with_http_connector(Wire::new(Service::Http, door).with_headers(headers))
         .build()?;
-    Ok(Built { store, summary })
+    Ok(Built { store, summary, server: String::new() })
 }

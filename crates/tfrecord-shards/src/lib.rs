@@ -97,7 +97,7 @@ pub use split::{
 };
 pub use tools::count_records::{CountedFile, array_record_footer, count_intact, count_records, record_bounds};
 pub use tools::index::{Index, Indexing, index};
-pub use tools::inputs::files;
+pub use tools::inputs::{files, set_directories};
 pub use tools::progress::Progress;
 pub use tools::rewrite::{Reshard, RewriteOptions, Salvage, reshard, salvage};
 pub use tools::stored::{FileStore, Input, ReadSeek, StoredFiles};

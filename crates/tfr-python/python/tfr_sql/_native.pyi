@@ -17,6 +17,7 @@ __all__ = [
     "StreamEncoder",
     "describe",
     "manifest",
+    "shown",
     "verify",
 ]
 
@@ -221,4 +222,5 @@ def verify(
     paths: Sequence[str], *, threads: int | None = None
 ) -> tuple[int, int, int, int, list[tuple[Path, str]]]: ...
 def manifest(path: str) -> str: ...
+def shown(location: str) -> str: ...
 def describe(data: DataSet, location: str, form: str) -> str: ...

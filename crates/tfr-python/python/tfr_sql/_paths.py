@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any, Sequence, Union
 
+from . import _native
 from ._errors import MissingError, UsageError
 
 StrPath = Union[str, "os.PathLike[str]"]
@@ -43,7 +44,7 @@ def access(cache: StrPath | None, cache_size: int | str | None, allow: Sequence[
     """Returns what may be opened, and where parts of remote files are kept, as arguments of `DataSet`."""
     __tracebackhide__ = True
     if isinstance(allow, (str, os.PathLike)):
-        raise UsageError(f"allow is the string {os.fspath(allow)!r}, expected a list of paths and URLs")
+        raise UsageError(f"allow is the string {_native.shown(os.fspath(allow))!r}, expected a list of paths and URLs")
     entries = None if allow is None else [os.fspath(entry) for entry in allow]
     if entries == []:
         raise UsageError("allow is empty, expected the paths and URLs that may be opened")
@@ -101,9 +102,9 @@ def expand_records(paths: Paths, reader: str, *, urls: bool = False, limited: bo
             expanded.append(path)
         else:
             raise UsageError(
-                f"{path}: {reader} reads local files, found a URL",
+                f"{_native.shown(path)}: {reader} reads local files, found a URL",
                 hint="Copy the shards to a local directory first, or read them with a query: "
-                f"tfr_sql.read_tfrecord({path!r}).batches().",
+                f"tfr_sql.read_tfrecord({_native.shown(path)!r}).batches().",
             )
     for path in [path for path in expanded[:1] if not (limited or _is_url(path))]:
         format_name = _other_format(path)

@@ -68,7 +68,8 @@ class RecordSource:
     """The records of ArrayRecord and of uncompressed TFRecord files by number: a sequence of dictionaries.
 
     An ArrayRecord file has an index at its end. The bounds of records of TFRecord are those of an index next to a file
-    (`_part-00000.tfrecord.idx`), if it fits the file. Otherwise the lengths of all records are read once. Values are as in `Loader`, without the dimension of the batch:
+    (`_part-00000.tfrecord.idx`), if it fits the file. Otherwise the lengths of all records are read once, for which files of a bucket
+    are fetched as a whole. Values are as in `Loader`, without the dimension of the batch:
     a number is a numpy scalar, a list is an array.
 
     >>> records = tfr.RecordSource("shards/", columns=["id"])

@@ -96,11 +96,12 @@ pub(super) fn hdfs(url: &Url, environment: &Environment, patience: Patience) -> 
     let addresses: Vec<_> = addresses.into_iter().map(String::as_str).collect();
     let method = if configuration.is_secure() { "Kerberos" } else { "simple authentication" };
     let user = user.map(|user| format!(" as {user}")).unwrap_or_default();
-    let summary = format!("namenodes {}, {method}{user}", addresses.join(" "));
+    let server = addresses.join(" ");
+    let summary = format!("namenodes {server}, {method}{user}");
     let shown = url.as_str().trim_end_matches('/').to_owned();
     let store =
         Hdfs { url: shown, mounts: Arc::new(Mounts(mounts)), open: Mutex::default(), uploads: Mutex::default() };
-    Ok(Built { store, summary })
+    Ok(Built { store, summary, server })
 }
 
 /// Returns the path of a URL, without a slash at its end.

@@ -18,6 +18,21 @@ fn stores() -> Stores {
 }
 
 #[test]
+fn server_of_a_store_follows_the_settings() -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let server = |name, value| {
+        let keys = [("AWS_CONFIG_FILE", "/none"), ("AWS_SHARED_CREDENTIALS_FILE", "/none"), (name, value)];
+        let stores = Stores::new(StoreOptions { environment: keys.into(), ..StoreOptions::default() });
+        let url = url(if name.starts_with("AZURE") { "az://container/" } else { "s3://bucket/" });
+        stores.server(&url)
+    };
+    assert_eq!(server("AWS_ENDPOINT_URL", "http://one:1")?, "http://one:1");
+    assert_eq!(server("AWS_ENDPOINT_URL_S3", "http://two:1")?, "http://two:1");
+    assert_eq!(server("AWS_REGION", "eu-west-1")?, "eu-west-1");
+    assert_ne!(server("AZURE_STORAGE_ACCOUNT_NAME", "one")?, server("AZURE_STORAGE_ACCOUNT_NAME", "two")?);
+    Ok(())
+}
+
+#[test]
 fn a_store_is_built_once_and_shows_no_secret() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let stores = stores();
     for (text, same, other, uploads) in [

@@ -123,8 +123,8 @@ pub(crate) fn first_path(inputs: &[Input]) -> PathBuf {
 }
 
 /// Returns the possible directories of a manifest that lists the file: its own, and the parents of its partition
-/// directories.
-fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
+/// directories. There, a manifest is looked for if the file is named itself.
+pub fn set_directories(file: &Path) -> impl Iterator<Item = &Path> {
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
     std::iter::successors(file.parent(), move |dir| dir.parent().filter(|_| is_partition(dir)))
 }
@@ -251,7 +251,7 @@ impl Inputs {
             let path = match input {
                 Input::Path(path) => path,
                 Input::Stored(stored) => {
-                    inputs.add_stored(stored);
+                    inputs.add_stored(stored)?;
                     continue;
                 }
             };
@@ -264,7 +264,10 @@ impl Inputs {
                 if !metadata.is_file() {
                     inputs.stream.get_or_insert_with(|| path.clone());
                 }
-                inputs.add_named(path, metadata.len(), None, |dir| Ok(Manifest::read_changed(dir)?.0));
+                // A file that the user named is read whatever is next to it.
+                inputs.add_named(path, metadata.len(), None, |dir| {
+                    Ok(Manifest::read_changed(dir).ok().map(|read| read.0))
+                })?;
             }
         }
         Ok(inputs)
@@ -297,23 +300,26 @@ impl Inputs {
         path: &Path,
         len: u64,
         store: Option<&Arc<dyn FileStore>>,
-        read_manifest: impl Fn(&Path) -> Result<Manifest>,
-    ) {
+        read_manifest: impl Fn(&Path) -> Result<Option<Manifest>>,
+    ) -> Result<()> {
         if !self.meet(path) {
-            return;
+            return Ok(());
         }
-        let listed = set_directories(path).find_map(|dir| {
-            let manifest = self.beside.entry(dir.to_owned()).or_insert_with(|| {
-                // A file that the user named is read whatever is next to it.
-                read_manifest(dir).ok().map(Arc::new)
-            });
-            let manifest = manifest.as_ref()?;
-            let below = path.strip_prefix(dir).ok()?;
-            let is_it = |shard: &ShardEntry| below == Path::new(&shard.path);
-            Some((Arc::clone(manifest), manifest.shards.iter().position(is_it)?))
-        });
+        let mut listed = None;
+        for dir in set_directories(path) {
+            if !self.beside.contains_key(dir) {
+                self.beside.insert(dir.to_owned(), read_manifest(dir)?.map(Arc::new));
+            }
+            let Some(manifest) = self.beside.get(dir).and_then(Option::as_ref) else { continue };
+            let Ok(below) = path.strip_prefix(dir) else { continue };
+            if let Some(index) = manifest.shards.iter().position(|shard| below == Path::new(&shard.path)) {
+                listed = Some((Arc::clone(manifest), index));
+                break;
+            }
+        }
         let store = store.cloned();
         self.files.push(InputFile { path: path.to_owned(), len, listed, named: true, group: None, store });
+        Ok(())
     }
 
     /// Adds the files in a directory and below.
@@ -466,12 +472,20 @@ impl Inputs {
 }
 
 impl Inputs {
-    pub(crate) fn add_stored(&mut self, stored: &StoredFiles) {
+    pub(crate) fn add_stored(&mut self, stored: &StoredFiles) -> Result<()> {
         let root = &stored.root;
         self.root = (root.clone(), root.clone());
         match stored.files.get(root).filter(|_| stored.is_file) {
-            Some(len) => self.add_named(root, *len, Some(&stored.store), |dir| Ok(stored.manifest(dir)?.0)),
-            None => self.add_stored_directory(stored, root),
+            Some(len) => self.add_named(root, *len, Some(&stored.store), |dir| match stored.manifest(dir) {
+                Ok((manifest, _)) => Ok(Some(manifest)),
+                // What is there is not known.
+                Err(error) if matches!(error.kind(), ErrorKind::Io { .. }) => Err(error),
+                Err(_) => Ok(None),
+            }),
+            None => {
+                self.add_stored_directory(stored, root);
+                Ok(())
+            }
         }
     }
 

@@ -12,6 +12,9 @@ use crate::error::{AtPath, ErrorKind, FindingKind, Result};
 use crate::set::MANIFEST_NAME;
 use crate::set::manifest::Manifest;
 
+/// Most bytes of a manifest that is read from a store.
+const MANIFEST_MAX: u64 = 1 << 30;
+
 /// An input of a tool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -117,7 +120,11 @@ impl StoredFiles {
     pub(super) fn manifest(&self, dir: &Path) -> Result<(Manifest, Option<FindingKind>)> {
         let path = dir.join(MANIFEST_NAME);
         let mut json = Vec::new();
-        match self.store.open(&path).and_then(|mut file| file.read_to_end(&mut json)) {
+        match self.store.open(&path).and_then(|file| file.take(MANIFEST_MAX + 1).read_to_end(&mut json)) {
+            Ok(len) if len as u64 > MANIFEST_MAX => {
+                let problem = format!("expected at most {MANIFEST_MAX} bytes of a manifest, found more");
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, problem)).at("read", &path)
+            }
             Ok(_) => Manifest::from_changed_json(&json, &path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ErrorKind::NoManifest { path }.into()),
             Err(error) => Err(error).at("read", &path),
