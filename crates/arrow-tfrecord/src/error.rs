@@ -302,6 +302,20 @@ pub enum ErrorKind {
         /// The maximum of a batch.
         max: usize,
     },
+    /// Examples of an ExampleListWithContext that take too much space, regardless of their features.
+    #[error(
+        "{position}: {examples} examples take {len} bytes while they are decoded, even without features; at most {max}"
+    )]
+    ExamplesTooLong {
+        /// The record, up to which the examples of the records decoded together are counted.
+        position: Position,
+        /// The number of examples.
+        examples: usize,
+        /// Bytes that they take.
+        len: usize,
+        /// The maximum.
+        max: usize,
+    },
     /// A record that is not a valid message of its type.
     #[error("{position}: {}{reason}{}", of_feature(feature), at_byte(*at))]
     Malformed {
@@ -422,6 +436,7 @@ impl Error {
             | ErrorKind::UnevenFeatures { position, .. }
             | ErrorKind::MissingFeature { position, .. }
             | ErrorKind::InvalidValue { position, .. }
+            | ErrorKind::ExamplesTooLong { position, .. }
             | ErrorKind::RowFilter { position, .. } => Some(*position),
             _ => None,
         }

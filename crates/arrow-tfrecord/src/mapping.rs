@@ -145,6 +145,12 @@ impl Mapping {
     /// As [`try_new`](Self::try_new). Also fails if records of type [`RecordType::ExampleListWithContext`] would have no
     /// examples.
     pub fn of_writer(schema: &SchemaRef, options: &MappingOptions) -> Result<Self> {
+        let is_unknown = |column: &&String| schema.field_with_name(column).is_err();
+        if options.record_type == RecordType::ExampleListWithContext
+            && let Some(column) = options.sequences.iter().find(is_unknown)
+        {
+            return Err(unknown(column, schema.fields().iter().map(|field| field.name())));
+        }
         let mapping = Self::try_new(schema, options)?;
         let has_examples =
             mapping.columns.iter().flat_map(|column| &column.features).any(|feature| feature.in_examples);
@@ -233,12 +239,19 @@ fn known_columns(schema: &Schema, options: &MappingOptions) -> Result<()> {
         .choices
         .keys()
         .chain(options.column_nulls.keys())
-        .chain(&options.sequences)
+        .chain(needed_sequences(options))
         .find(|name| !is_known(name))
     {
         Some(column) => Err(unknown(column, schema.fields().iter().map(|field| field.name()))),
         None => Ok(()),
     }
+}
+
+/// The sequences that must be columns. A reader may leave out the column of examples, and its name then keeps another
+/// list of structs from being read as the examples.
+fn needed_sequences(options: &MappingOptions) -> impl Iterator<Item = &String> {
+    let can_be_left_out = options.record_type == RecordType::ExampleListWithContext;
+    options.sequences.iter().filter(move |_| !can_be_left_out)
 }
 
 /// Fails if an option names a part that does not exist.
@@ -247,7 +260,7 @@ fn known_parts(parts: &Parts, options: &MappingOptions) -> Result<()> {
         .choices
         .keys()
         .chain(options.column_nulls.keys())
-        .chain(&options.sequences)
+        .chain(needed_sequences(options))
         .find(|name| !parts.columns.contains_key(*name))
     {
         Some(column) => Err(unknown(column, parts.columns.keys())),

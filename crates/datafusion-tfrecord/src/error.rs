@@ -146,7 +146,7 @@ pub enum ErrorKind {
         /// The type of the records.
         found: RecordType,
     },
-    /// A column to partition or split by, or one whose type is declared, does not exist.
+    /// A column to partition or split by, one whose type is declared, or that of examples does not exist.
     #[error("no {role} column {column:?}: the columns are {}", listed(known))]
     NoColumn {
         /// The column's role.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
-use arrow_tfrecord::{MappingOptions, SchemaInference};
+use arrow_tfrecord::{MappingOptions, RecordType, SchemaInference};
 use serde::{Deserialize, Serialize};
 use tfrecord_framing::{Container, CrcPolicy};
 use tfrecord_shards::{
@@ -303,7 +303,7 @@ fn written_form(files: &[CountedFile], is_given: bool) -> Result<Option<(SchemaR
             unknown.get_or_insert(&file.path);
             continue;
         };
-        let mapping = manifest.mapping_options()?;
+        let mapping = manifest.mapping_options()?.with_items_named(&schema);
         match &form {
             None => form = Some((schema, mapping, &file.path)),
             Some((known, known_mapping, first)) => {
@@ -391,7 +391,9 @@ fn options_of(schema: &Schema, mut mapping: MappingOptions) -> MappingOptions {
     mapping.choices.retain(|name, _| is_known(name));
     mapping.column_nulls.retain(|name, _| is_known(name));
     mapping.vocabularies.retain(|name, _| is_known(name));
-    mapping.sequences.retain(|name| is_known(name));
+    // The name of the column of examples keeps another list of structs from being read as them.
+    let has_examples = mapping.record_type == RecordType::ExampleListWithContext;
+    mapping.sequences.retain(|name| has_examples || is_known(name));
     mapping
 }
 

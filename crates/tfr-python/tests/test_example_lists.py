@@ -59,3 +59,12 @@ def test_loader_reads_lists_of_examples(tmp_path: Path) -> None:
     # A null is NaN, as in other columns.
     assert str(docs.values["score"].tolist()) == "[0.5, nan, 1.5]"
     assert tfr.RecordSource(out)[0]["docs"]["id"].tolist() == [1, 2]
+
+
+def test_loader_reads_other_lists_without_the_examples(tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    ads = pa.array([[{"id": 7}], [{"id": 8}], []], pa.list_(pa.struct([("id", pa.int64())])))
+    tfr.write_tfrecord(QUERIES.append_column("ads", ads), out, record_type="elwc", sequence=["docs"])
+    (batch,) = tfr.Loader(out, batch_size=3, schema=pa.schema([("ads", ads.type)]))
+    assert batch["ads"].row_splits.tolist() == [0, 1, 2, 2]
+    assert batch["ads"].values["id"].tolist() == [7, 8]

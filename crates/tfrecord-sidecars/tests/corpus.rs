@@ -9,6 +9,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::{DataType, Field, Schema};
+use arrow_tfrecord::is_example_list;
 use serde_json::Value;
 use tfrecord_framing::{RecordReader, Records};
 use tfrecord_sidecars::describe::{DescribeOptions, describe};
@@ -172,6 +173,14 @@ fn json_lines_match_other_readers() -> Result {
         for (record, line) in records.iter().zip(fs::read_to_string(&expectation)?.lines()) {
             let expected: Value = serde_json::from_str(line)?;
             if expected.get("features").is_none() {
+                refused += 1;
+                continue;
+            }
+            // Other readers take an ExampleListWithContext for an Example, whose names are messages.
+            let is_message = |features: &Value| {
+                features.as_object().is_some_and(|map| map.keys().any(|name| name.starts_with('\n')))
+            };
+            if is_example_list(record) && is_message(&expected["features"]) {
                 refused += 1;
                 continue;
             }

@@ -257,7 +257,7 @@ impl Assembler<'_> {
                 Ok(list(&node.data_type, elements, &ends, NullBuffer::union(level.nulls.as_ref(), nulls.as_ref()))?)
             }
             NodeKind::Items(item) => {
-                let nulls = self.marked(node, level)?;
+                let nulls = self.marked_if_any(node, level)?;
                 let ends = self.examples(item)?;
                 let within =
                     Level { len: ends.last().copied().unwrap_or_default(), ends: None, nulls: None, in_steps: false };
@@ -301,7 +301,7 @@ impl Assembler<'_> {
     /// Assembles the elements of a list of examples. Only a mask makes them null.
     fn items(&mut self, item: &Node, level: &Level) -> Result<ArrayRef, Defect> {
         let NodeKind::Struct(children) = &item.kind else { return Err(Defect::Other(Mismatch::TooMany)) };
-        let nulls = self.marked(item, level)?;
+        let nulls = self.marked_if_any(item, level)?;
         let plain = self.structs(item, children, &level.with_nulls(nulls.as_ref()))?;
         match &item.packed {
             Some(data_type) => Ok(nest::packed(&plain, data_type)?),
@@ -446,6 +446,12 @@ impl Assembler<'_> {
             Some(row) => Err(Defect::Missing { feature, row }),
             None => self.flags(feature, level).map(Some),
         }
+    }
+
+    /// The nulls among lists of examples, or among examples, by the mask. Without it, one is not null: lists and elements
+    /// have masks of their own, and the writer of a column needs only that of the part that is nullable.
+    fn marked_if_any(&self, node: &Node, level: &Level) -> Result<Option<NullBuffer>, Defect> {
+        node.mask.map(|feature| self.flags(feature, level)).transpose()
     }
 
     /// The null lists among the outermost lists, and the first leaf. A list has either all of its features or none.

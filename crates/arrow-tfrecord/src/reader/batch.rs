@@ -14,7 +14,7 @@ use tfrecord_framing::Position;
 
 use super::filter::{Predicate, RowFilter};
 use super::locate::BLOCK_ROWS;
-use super::rows::{Record, RowDecoder};
+use super::rows::{MAX_BATCH_BYTES, Record, RowDecoder};
 use super::unknown::UnknownFeature;
 use crate::dtype::{of_type, value_type};
 use crate::error::{ErrorKind, Result};
@@ -27,13 +27,12 @@ const FILTER_ROWS: usize = 1024;
 /// The minimum number of filter calls for a full batch.
 const FILTER_PARTS: usize = 16;
 
-/// A batch ends early when its records reach this total length, 256 MiB. So it does when its fixed-size lists do, which
-/// take up space even if null.
-pub(super) const MAX_BATCH_BYTES: usize = 256 << 20;
-
 /// Smaller groups of short frames are collected before they are decoded, since starting a block takes time.
 const FEW: usize = 32;
 const SHORT: usize = 64 << 10;
+
+/// The number of examples of a record that is assumed before any is read.
+const USUAL_EXAMPLES: usize = 1024;
 
 /// The limits of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +66,10 @@ pub(super) struct BatchDecoder {
     gathered_frames: Vec<u8>,
     /// The records being decoded, if they were not collected.
     records: Vec<Record>,
-    /// Bytes of the payloads that became rows, or the minimum size of these rows if greater.
+    /// Bytes of the payloads that became rows, or the minimum size of these rows or of their examples if greater.
     bytes: usize,
+    /// The minimum size of the examples of a record, by the last ones that were decoded, or else by their usual number.
+    examples_len: usize,
 }
 
 /// A predicate, and the columns decoded for it.
@@ -138,8 +139,12 @@ impl BatchDecoder {
             });
         }
         let step = if stages.is_empty() { BLOCK_ROWS } else { (batch_size / FILTER_PARTS).clamp(1, FILTER_ROWS) };
+        let decoded = RowDecoder::try_new(mapping, &rest)?;
+        let decoders = stages.iter().map(|stage: &Stage| &stage.columns).chain([&decoded]);
+        let examples_len = decoders.map(|columns| columns.example_len().saturating_mul(USUAL_EXAMPLES));
         Ok(Self {
-            rest: RowDecoder::try_new(mapping, &rest)?,
+            examples_len: examples_len.fold(0, usize::saturating_add),
+            rest: decoded,
             schema: projected(mapping, &projection),
             batch_size,
             batch_bytes,
@@ -189,12 +194,17 @@ impl BatchDecoder {
 
     /// Bytes of the records that became rows, or may still do so.
     fn bytes(&self) -> usize {
-        self.bytes + self.gathered_frames.len().max(self.gathered.len().saturating_mul(self.row_len))
+        self.bytes + self.gathered_frames.len().max(self.gathered.len().saturating_mul(self.least_len()))
+    }
+
+    /// The minimum number of bytes of a row, as far as is known.
+    fn least_len(&self) -> usize {
+        self.row_len.max(self.examples_len)
     }
 
     /// The best number of records to append now.
     pub(super) fn step(&self) -> usize {
-        let fitting = self.batch_bytes.saturating_sub(self.bytes()) / self.row_len;
+        let fitting = self.batch_bytes.saturating_sub(self.bytes()) / self.least_len();
         self.capacity().min(self.step).min(fitting.max(1))
     }
 
@@ -243,9 +253,12 @@ impl BatchDecoder {
         if records.is_empty() {
             return Ok(());
         }
+        let mut of_examples = 0;
         let mut decoded: Vec<ArrayRef> = Vec::with_capacity(self.passed.len());
         for (number, stage) in self.stages.iter_mut().enumerate() {
             stage.columns.append(bytes, records)?;
+            of_examples += stage.columns.take_examples_bytes() / records.len();
+            self.examples_len = of_examples;
             decoded.extend_from_slice(stage.columns.finish()?.columns());
             let passes = stage.evaluate(&decoded, records)?;
             match passes.true_count() {
@@ -263,12 +276,15 @@ impl BatchDecoder {
             records.retain(|_| passes.next() == Some(true));
         }
         self.rest.append(bytes, records)?;
+        of_examples += self.rest.take_examples_bytes() / records.len();
+        self.examples_len = of_examples;
         for ((passed, column), last_use) in self.passed.iter_mut().zip(decoded).zip(&self.last_use) {
             if *last_use == Stage::NONE {
                 passed.push(column);
             }
         }
-        self.bytes += records.iter().map(|record| record.payload.len().max(self.row_len)).sum::<usize>();
+        let bytes = records.iter().map(|record| record.payload.len().max(self.row_len)).sum::<usize>();
+        self.bytes = self.bytes.saturating_add(bytes.max(of_examples.saturating_mul(records.len())));
         Ok(())
     }
 

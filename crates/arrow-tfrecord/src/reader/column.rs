@@ -112,6 +112,15 @@ impl Column {
         })
     }
 
+    /// Bytes that a row takes while it is decoded, even without values.
+    pub(super) fn row_len(&self) -> usize {
+        let values = match self.shape {
+            FeatureShape::Fixed(len) => len.max(1),
+            FeatureShape::Scalar | FeatureShape::List => 1,
+        };
+        values.saturating_mul(size_of::<u64>())
+    }
+
     /// Appends a row whose value is the whole record.
     pub(super) fn append_payload(&mut self, payload: &[u8]) {
         if let Values::Bytes(values) = &mut self.values {

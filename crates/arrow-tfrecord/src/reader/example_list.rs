@@ -53,6 +53,13 @@ pub(super) fn entry_value_at(bytes: &[u8], message: Range<usize>) -> Option<usiz
     messages(bytes, message).find(|(number, _)| *number == ENTRY_VALUE).map(|(_, value)| value.start)
 }
 
+/// The position of the first feature that is directly in a message where an Example should be. An Example contains its
+/// features in one more message.
+pub(super) fn feature_at(bytes: &[u8], message: Range<usize>) -> Option<usize> {
+    let mut inner = messages(bytes, message).filter(|(number, _)| *number == 1);
+    inner.find_map(|(_, features)| entry_value_at(bytes, features))
+}
+
 /// Whether the structure of a record is that of a `tensorflow.serving.ExampleListWithContext`, and not that of a
 /// `tf.train.Example` or `tf.train.SequenceExample`. False if it has no feature.
 ///
@@ -77,10 +84,12 @@ fn is_features(record: &[u8], message: Range<usize>) -> Option<bool> {
     if entry_value_at(record, message.clone()).is_some() {
         return Some(false);
     }
-    let (_, entry) = messages(record, message).find(|(number, _)| *number == 1)?;
-    // The name of a feature is hardly a message with a name and a value.
-    let has = |wanted| messages(record, entry.clone()).any(|(number, _)| number == wanted);
-    Some(has(1) && has(ENTRY_VALUE))
+    let mut entries = messages(record, message).filter(|(number, _)| *number == 1);
+    // The name of a feature is hardly a message with a name and a value. A feature without a value decides nothing.
+    entries.find_map(|(_, entry)| {
+        let has = |wanted| messages(record, entry.clone()).any(|(number, _)| number == wanted);
+        has(ENTRY_VALUE).then(|| has(1))
+    })
 }
 
 /// The numbers and ranges of messages and strings, up to the first malformed field.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::example_list::{Part, parts};
+use super::example_list::{Part, feature_at, not_examples, parts};
 use super::locate::Locator;
 use super::unknown::UnknownFeatures;
 use super::wire::WireResult;
@@ -59,9 +59,17 @@ impl ExampleLocator {
         context: &mut Vec<Range<usize>>,
     ) -> WireResult<()> {
         context.clear();
+        // Only the locator looks into examples otherwise.
+        let mut is_checked = self.is_wanted;
         parts(bytes, record, |part| {
             match part {
-                Part::Example(example) => self.found.push(example),
+                Part::Example(example) => {
+                    if !is_checked && let Some(at) = feature_at(bytes, example.clone()) {
+                        return Err(not_examples(at));
+                    }
+                    is_checked |= !example.is_empty();
+                    self.found.push(example);
+                }
                 Part::Context(part) => context.push(part),
                 Part::Unknown(_) => {}
             }
@@ -69,6 +77,12 @@ impl ExampleLocator {
         })?;
         self.ends.push(self.block.1 + self.found.len());
         Ok(())
+    }
+
+    /// The number of examples of the last record.
+    pub(super) fn last_len(&self) -> usize {
+        let before = self.ends.len().checked_sub(2).map_or(0, |row| self.ends[row]);
+        self.ends.last().map_or(0, |end| end - before)
     }
 
     /// The row of an example, both counted within the block.

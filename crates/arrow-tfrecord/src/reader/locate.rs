@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::entry::{entry_name, entry_value, feature_value};
-use super::example_list::{entry_value_at, not_examples};
+use super::example_list::{entry_value_at, feature_at, not_examples};
 use super::sieve::Sieve;
 use super::unknown::UnknownFeatures;
 use super::wire::{Malformed, WireResult, delimited, field};
@@ -394,7 +394,7 @@ impl Locator {
     #[cold]
     fn unusual_entry(&mut self, bytes: &[u8], pos: usize, row: usize, last: &mut usize) -> WireResult<()> {
         let name = entry_name(bytes, pos)?;
-        if bytes.get(name.start) == Some(&b'\n') && entry_value_at(bytes, pos..bytes.len()).is_none() {
+        if is_message(bytes, pos, &name) {
             return Err(Malformed { at: name.start, reason: MESSAGE_FOR_NAME });
         }
         let feature = match self.by_name.get(&bytes[name.clone()]) {
@@ -445,6 +445,14 @@ impl Locator {
         feature_value(&bytes[..feature.end], feature.start, &mut kind, &mut self.parts)?;
         self.join(bytes, kind).ok_or_else(|| too_long(feature.start))
     }
+}
+
+/// Whether the name of the entry at `pos` is or contains a map entry itself, with a value, and its own value is missing.
+/// Records that contain Examples have this structure.
+pub(super) fn is_message(bytes: &[u8], pos: usize, name: &Range<usize>) -> bool {
+    bytes.get(name.start) == Some(&FIELD_1)
+        && entry_value_at(bytes, pos..bytes.len()).is_none()
+        && entry_value_at(bytes, name.clone()).or_else(|| feature_at(bytes, name.clone())).is_some()
 }
 
 fn too_long(at: usize) -> Malformed {

@@ -8,6 +8,7 @@ use tfrecord_framing::Position;
 
 use super::entry::{entry_name, entry_steps, entry_value};
 use super::example_list::{Part, entry_value_at, is_example_list, not_examples, parts};
+use super::locate::is_message;
 use super::wire::{FieldValue, Malformed, WireResult, field};
 use crate::error::{Error, ErrorKind, MESSAGE_FOR_NAME, Result};
 use crate::feature::FeaturePlace;
@@ -51,6 +52,10 @@ impl<'a> Outline<'a> {
             {
                 let (found, _) = outline.lists.get_or_insert_with(|| (BTreeMap::new(), at));
                 entries(record, lists, found, &mut None, |bytes, start| entry_steps(bytes, start, &mut Vec::new()))?;
+                // An entry without a name and a value is rather the empty context of an ExampleListWithContext.
+                if found.len() == 1 && found.get("").is_some_and(Range::is_empty) {
+                    outline.lists = None;
+                }
                 continue;
             }
             match part.message(1)? {
@@ -138,11 +143,12 @@ fn entries<'a>(
             unknown.get_or_insert(at);
             continue;
         };
-        let name = entry_name(&record[..entry.end], entry.start)?;
-        let at = name.start;
+        let bytes = &record[..entry.end];
+        let name = entry_name(bytes, entry.start)?;
+        let (at, is_message) = (name.start, is_message(bytes, entry.start, &name));
         let name = str::from_utf8(&record[name])
             .map_err(|_| Malformed { at, reason: "the name of a feature that is not UTF-8" })?;
-        if is_message(&record[..entry.end], &entry, name)? {
+        if is_message {
             return Err(Malformed { at, reason: MESSAGE_FOR_NAME });
         }
         if let Some(replaced) = out.insert(name, entry) {
@@ -150,23 +156,6 @@ fn entries<'a>(
         }
     }
     Ok(())
-}
-
-/// Whether the bytes of the name are a message that itself starts with a name, and the value is missing. Records that
-/// contain Examples have this structure.
-fn is_message(bytes: &[u8], entry: &Range<usize>, name: &str) -> WireResult<bool> {
-    if !name.starts_with('\n') {
-        return Ok(false);
-    }
-    let mut pos = entry.start;
-    while pos < bytes.len() {
-        let part = field(bytes, pos)?;
-        pos = part.end;
-        if part.number == 2 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Collects the names of features and feature lists of records, without decoding values.
@@ -195,6 +184,16 @@ pub struct FeatureNames {
 }
 
 impl FeatureNames {
+    /// Sets the type of the records, if it is known to be an [`ExampleListWithContext`](RecordType::ExampleListWithContext).
+    /// Other types are determined from each record.
+    #[must_use]
+    pub fn with_record_type(mut self, record_type: RecordType) -> Self {
+        if record_type == RecordType::ExampleListWithContext {
+            self.record_type = record_type;
+        }
+        self
+    }
+
     /// Observes a record. The position is used in errors.
     ///
     /// # Errors

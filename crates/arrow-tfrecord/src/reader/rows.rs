@@ -21,6 +21,13 @@ use crate::feature::{FeatureKind, FeaturePlace};
 use crate::mapping::{Mapping, Node};
 use crate::options::RecordType;
 
+/// A batch ends early when its records reach this total length, 256 MiB. So it does when its fixed-size lists do, which
+/// take up space even if null.
+pub(super) const MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// The maximum number of bytes that the examples of a block of records take at least, 1 GiB.
+const MAX_BLOCK_BYTES: usize = 4 * MAX_BATCH_BYTES;
+
 /// A record: the range of its payload in some bytes, and its position in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
@@ -43,6 +50,10 @@ pub(crate) struct RowDecoder {
     steps: StepLocator,
     /// Finds the examples of records that contain several.
     examples: Option<ExampleLocator>,
+    /// Bytes that an example takes while it is decoded, even without features; 0 if none is read.
+    example_len: usize,
+    /// Bytes that the examples of the appended rows take at least.
+    examples_bytes: usize,
     /// Whether a record is a value of the single column.
     is_bytes: bool,
     /// The parts of the context of the current record, if it contains examples.
@@ -124,6 +135,8 @@ impl RowDecoder {
             FeaturePlace::Items => Source::Example(of_examples.number(&column.name)),
         });
         let sources = sources.collect();
+        let of_items = columns.iter().filter(|column| column.place == FeaturePlace::Items);
+        let example_len = of_items.map(Column::row_len).fold(0, usize::saturating_add);
         let has_examples = mapping.record_type() == RecordType::ExampleListWithContext;
         let only_examples = mapping.record_type() == RecordType::Example || has_examples;
         let locator = Locator::new(features.names).only_examples(only_examples);
@@ -139,6 +152,8 @@ impl RowDecoder {
             locator,
             steps,
             examples,
+            example_len,
+            examples_bytes: 0,
             is_bytes: mapping.record_type() == RecordType::Bytes,
             context: Vec::new(),
             positions: Vec::new(),
@@ -191,6 +206,7 @@ impl RowDecoder {
                 if let Some(unknown) = self.locator.unknown() {
                     unknown.end_record(record.position);
                 }
+                self.check_examples(record, block[0].payload.start)?;
             }
             if !self.steps.is_empty() {
                 self.steps.start_block();
@@ -229,23 +245,60 @@ impl RowDecoder {
         self.context.iter().try_for_each(|context| self.locator.locate(bytes, context.clone(), row))
     }
 
+    /// Fails if the examples of the block, which begins at `start`, up to `record` take too much space. An example without
+    /// features is only two bytes of its record, but has a place in every column.
+    fn check_examples(&self, record: &Record, start: usize) -> Result<()> {
+        let Some(examples) = &self.examples else { return Ok(()) };
+        let len_of = |examples: usize| examples.saturating_mul(self.example_len);
+        let Range { start: first, end } = record.payload;
+        let limits = [
+            (examples.last_len(), MAX_BATCH_BYTES, end - first),
+            (examples.found.len(), MAX_BLOCK_BYTES, end.saturating_sub(start)),
+        ];
+        // Values that are in the record take at most eight bytes for each of its bytes.
+        let max_of = |max: usize, payload: usize| max.saturating_add(payload.saturating_mul(size_of::<u64>()));
+        let limits = limits.map(|(examples, max, payload)| (examples, max_of(max, payload)));
+        match limits.into_iter().find(|(examples, max)| len_of(*examples) > *max) {
+            Some((examples, max)) => {
+                let (position, len) = (record.position, len_of(examples));
+                Err(ErrorKind::ExamplesTooLong { position, examples, len, max }.into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes that an example takes while it is decoded, even without features; 0 if none is read.
+    pub(super) fn example_len(&self) -> usize {
+        self.example_len
+    }
+
+    /// Returns the bytes that the examples of the rows appended since the last call take at least.
+    pub(super) fn take_examples_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.examples_bytes)
+    }
+
     /// Appends the features of the examples in a block of records.
     fn append_examples(&mut self, bytes: &[u8], block: &[Record]) -> Result<()> {
-        let Self { examples, columns, features, .. } = self;
+        let Self { examples, columns, features, example_len, examples_bytes, .. } = self;
         let Some(examples) = examples else { return Ok(()) };
+        *examples_bytes = examples_bytes.saturating_add(examples.found.len().saturating_mul(*example_len));
         if !examples.is_wanted() {
             return Ok(());
         }
+        let is_counting = examples.locator.unknown().is_some();
         for start in (0..examples.found.len()).step_by(BLOCK_ROWS) {
             let chunk = start..examples.found.len().min(start + BLOCK_ROWS);
             examples.locator.start_block(chunk.len());
             for example in chunk.clone() {
-                let row = examples.row_of(example);
                 let located = examples.locator.locate(bytes, examples.found[example].clone(), example - start);
-                located.map_err(|error| malformed(&block[row], None, Some(error.at), error.reason))?;
-                let is_last = example + 1 == examples.found.len() || examples.row_of(example + 1) > row;
-                if let Some(unknown) = examples.locator.unknown().filter(|_| is_last) {
-                    unknown.end_record(block[row].position);
+                located
+                    .map_err(|error| malformed(&block[examples.row_of(example)], None, Some(error.at), error.reason))?;
+                if is_counting {
+                    let row = examples.row_of(example);
+                    let is_last = example + 1 == examples.found.len() || examples.row_of(example + 1) > row;
+                    if let Some(unknown) = examples.locator.unknown().filter(|_| is_last) {
+                        unknown.end_record(block[row].position);
+                    }
                 }
             }
             for (column, source) in columns.iter_mut().zip(features.iter()) {
@@ -296,6 +349,7 @@ impl RowDecoder {
 
     /// Discards the appended rows.
     pub(crate) fn clear(&mut self) {
+        self.examples_bytes = 0;
         self.columns.iter_mut().for_each(Column::clear);
         self.steps.clear();
         self.examples.iter_mut().for_each(ExampleLocator::clear);

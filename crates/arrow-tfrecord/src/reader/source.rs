@@ -6,10 +6,11 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use tfrecord_framing::{Compression, Container, CrcPolicy, Damage, RecordDecoder, RecordScanner};
 
-use super::batch::{BatchDecoder, BatchSize, MAX_BATCH_BYTES};
+use super::batch::{BatchDecoder, BatchSize};
 use super::decoder::{Decoder, Framing};
 use super::filter::RowFilter;
 use super::past_damage::PastDamage;
+use super::rows::MAX_BATCH_BYTES;
 use crate::error::Result;
 use crate::mapping::Mapping;
 use crate::options::MappingOptions;

@@ -6,8 +6,9 @@ use std::ops::Range;
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 
 use super::entry::{entry_name, entry_steps};
-use super::locate::{Locator, Slot};
-use super::wire::{WireResult, field};
+use super::locate::{Locator, Slot, is_message};
+use super::wire::{Malformed, WireResult, field};
+use crate::error::MESSAGE_FOR_NAME;
 
 /// The steps of each row.
 #[derive(Debug)]
@@ -107,6 +108,9 @@ impl StepLocator {
                 let Some(entry) = list.message(1)? else { continue };
                 let bytes = &bytes[..entry.end];
                 let name = entry_name(bytes, entry.start)?;
+                if is_message(bytes, entry.start, &name) {
+                    return Err(Malformed { at: name.start, reason: MESSAGE_FOR_NAME });
+                }
                 if let Some(number) = self.by_name.get(&bytes[name]) {
                     self.is_present[*number] = true;
                     let found = &mut self.found[*number];

@@ -31,6 +31,9 @@ const RECORD_OVERHEAD: usize = HEADER_LEN + FOOTER_LEN + 2 * (1 + MAX_VARINT_LEN
 
 /// Converts record batches to framed records: `tf.train.Example`, or another [type](RecordType).
 ///
+/// Of an ExampleListWithContext, the mapping should be one [of a writer](Mapping::of_writer): a reader's may have no
+/// column of examples, and then records have none.
+///
 /// Features are sorted by name, so equal rows give equal bytes. Cloning is cheap, and clones can be used on different
 /// threads.
 ///

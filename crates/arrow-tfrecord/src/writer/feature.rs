@@ -150,8 +150,8 @@ impl<'a> BoundFeature<'a> {
         }
     }
 
-    /// The number of values of each row, summed over the steps of a feature list. A row is `None` if its record lacks
-    /// the feature or has it without a kind. Returns `None` if every row has one value.
+    /// The number of values of each row, summed over the steps of a feature list or the examples of a record. A row is
+    /// `None` if its record lacks the feature or has it without a kind. Returns `None` if every row has one value.
     pub fn lengths(&self) -> Option<Vec<Option<usize>>> {
         let column = self.column;
         if matches!(column.spans, Spans::One) && column.nulls.is_none() && column.steps.is_none() {
@@ -160,7 +160,14 @@ impl<'a> BoundFeature<'a> {
         let lengths = (0..self.rows).map(|row| match &column.steps {
             None => self.length(row),
             Some(steps) if is_null(steps.nulls.as_ref(), row) => None,
-            Some(steps) => Some(steps.spans.row(row).filter_map(|step| self.length(step)).sum()),
+            Some(steps) => {
+                let mut lengths = steps.spans.row(row).filter_map(|step| self.length(step));
+                match self.mapping.in_examples {
+                    // A record has it if one of its examples has it.
+                    true => lengths.next().map(|first| first + lengths.sum::<usize>()),
+                    false => Some(lengths.sum()),
+                }
+            }
         });
         Some(lengths.collect())
     }

@@ -1,6 +1,7 @@
 //! Records of type elwc: the ExampleListWithContext of TensorFlow Ranking.
 
 mod damaged;
+mod faults;
 
 use std::sync::Arc;
 

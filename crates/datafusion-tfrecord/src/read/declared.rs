@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 use arrow_tfrecord::{FeatureMapping, FeatureNames, FeatureRole, Mapping, MappingOptions, NullPolicy, RecordType};
 use datafusion_common::Result;
 use datafusion_session::Session;
+use tfr_arrow::nested::{item, struct_fields};
 use tfrecord_framing::Position;
 
 use super::infer::expect_type;
@@ -35,8 +36,8 @@ pub(super) async fn form(
     let is_all = looked_at.len() == listing.files().len();
     let mut wanted = Wanted {
         columns,
+        names: FeatureNames::default().with_record_type(said.record_type),
         said,
-        names: FeatureNames::default(),
         lacking: Lacking::Warned,
         infers_type: is_all,
         unseen: None,
@@ -139,7 +140,8 @@ impl<'a> Wanted<'a> {
         is_as_written: bool,
     ) -> Self {
         let lacking = Lacking::Written { mapping: Box::new(written), is_as_written };
-        Self { columns, said: form.clone(), names: FeatureNames::default(), lacking, infers_type: false, unseen: None }
+        let names = FeatureNames::default().with_record_type(form.record_type);
+        Self { columns, said: form.clone(), names, lacking, infers_type: false, unseen: None }
     }
 
     /// Returns the record format from the options and the feature names: records with feature lists are sequences,
@@ -181,7 +183,9 @@ impl<'a> Wanted<'a> {
                 // A writer of values also writes their masks.
                 let is_within = |name: &str| {
                     let rest = name.strip_prefix(part);
-                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(form.separator.as_str()))
+                    // The features of examples are not named after their column.
+                    part == column.column
+                        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(form.separator.as_str()))
                 };
                 let mut values = of_role(FeatureRole::Values).filter(|feature| is_within(&feature.name));
                 let is_known = values.any(|feature| self.is_present(feature));
@@ -369,13 +373,17 @@ impl<'a> Wanted<'a> {
 
     /// Warns of nested columns whose nulls are read as values.
     fn warn_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
-        let names = || self.names.features().iter().chain(self.names.feature_lists()).map(AsRef::<str>::as_ref);
+        let names = || Place::ALL.into_iter().flat_map(|place| self.names_in(place)).map(AsRef::<str>::as_ref);
         for field in self.columns.fields().iter().filter(|field| field.data_type().is_nested()) {
-            let (name, separator) = (field.name(), &form.separator);
-            let is_of_column = |part: &str| {
-                part.strip_prefix(name.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(separator.as_str()))
+            let separator = &form.separator;
+            // A null field of an example is absent, with or without a mask.
+            let fields = || item(field.data_type()).and_then(|item| struct_fields(item.data_type()));
+            let is_value = |part: &str| {
+                let field = fields().and_then(|fields| fields.find(part));
+                form.record_type == RecordType::ExampleListWithContext
+                    && field.is_some_and(|(_, field)| !field.data_type().is_nested())
             };
+            let is_of_column = |part: &str| form.part_of_column(part, field).is_some() && !is_value(part);
             let mut masks = BTreeMap::<&str, BTreeSet<String>>::new();
             for mask in names().filter(|mask| !claimed.contains(mask)) {
                 if let Some(part) = masks::masked(mask, separator).filter(|part| is_of_column(part)) {

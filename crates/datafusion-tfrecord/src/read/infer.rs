@@ -80,6 +80,11 @@ pub(crate) async fn infer(
     for column in &given.sequences {
         match schema.field_with_name(column).map(Field::data_type) {
             Ok(DataType::Null) => {}
+            // There would be no examples.
+            Err(_) if mapping.record_type == RecordType::ExampleListWithContext => {
+                let known = schema.fields().iter().map(|field| field.name().clone()).collect();
+                return Err(ErrorKind::NoColumn { role: "sequence", column: column.clone(), known }.into());
+            }
             Ok(_) if mapping.record_type == RecordType::ExampleListWithContext => {
                 mapping.sequences.insert(column.clone());
             }

@@ -1,11 +1,11 @@
 //! Finds null masks, features that mark the nulls of other features, in records without a manifest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use arrow_tfrecord::{FeatureRole, Mapping, MappingOptions, NullPolicy, RecordType};
-use tfr_arrow::nested::item;
+use tfr_arrow::nested::{item, struct_fields};
 
 /// Returns the column, or part of one, that a mask belongs to, by the mask's name.
 pub(super) fn masked<'a>(feature: &'a str, separator: &str) -> Option<&'a str> {
@@ -56,9 +56,34 @@ pub(super) fn of_inferred(schema: Schema, mut mapping: MappingOptions) -> (Schem
             Err(_) => {}
         }
     }
+    warn_of_examples(&schema, &mapping, &masks);
     mapping.sequences.retain(|column| !taken.contains(column));
     let fields: Vec<_> = schema.fields().iter().filter(|field| !taken.contains(field.name())).cloned().collect();
     (Schema::new_with_metadata(fields, schema.metadata().clone()), mapping)
+}
+
+/// Warns of the masks of examples, of which none is applied: the column of examples has another name than the one that was
+/// written, and their fields are not columns.
+fn warn_of_examples(schema: &Schema, mapping: &MappingOptions, of_context: &[(String, FieldRef)]) {
+    if mapping.record_type != RecordType::ExampleListWithContext {
+        return;
+    }
+    let named = mapping.clone().with_items_named(schema).sequences;
+    let columns = named.iter().filter_map(|column| schema.field_with_name(column).ok());
+    let fields = columns.filter_map(|column| struct_fields(item(column.data_type())?.data_type())).flatten();
+    let fields: Vec<_> = fields.collect();
+    let of_examples = fields.iter().filter_map(|mask| Some((masked(mask.name(), &mapping.separator)?, mask.name())));
+    let of_context = of_context.iter().map(|(part, mask)| (part.as_str(), mask.name()));
+    let is_lost = |part: &str| {
+        let field = fields.iter().find(|field| field.name() == part);
+        // A null field of an example is absent, with or without a mask.
+        field.map_or(schema.field_with_name(part).is_err(), |field| field.data_type().is_nested())
+    };
+    let mut masks = BTreeMap::<&str, BTreeSet<String>>::new();
+    for (part, mask) in of_examples.chain(of_context).filter(|(part, _)| is_lost(part)) {
+        masks.entry(part).or_default().insert(mask.clone());
+    }
+    masks.iter().for_each(|(part, masks)| warn(part, masks, false));
 }
 
 /// Warns that the nulls of a part are read as values, and how to avoid that.

@@ -151,6 +151,9 @@ pub(super) async fn settle(
     if !unspecified.is_empty() {
         mapping = declared::form(session, files, &unspecified, &columns, mapping, options).await?;
     }
+    if mapping.record_type == RecordType::ExampleListWithContext {
+        written.check_sequences(&columns, &given)?;
+    }
     if files.sets.iter().any(|set| set.manifest.layout == SetLayout::Shards) {
         manifest_check::check(session, files, &columns, &mapping, options).await?;
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
-use arrow_tfrecord::{Choice, MappingOptions, NullPolicy, NullRule};
+use arrow_tfrecord::{Choice, MappingOptions, NullPolicy, NullRule, RecordType};
 use datafusion_common::Result;
 use object_store::path::Path;
 use tfrecord_shards::MANIFEST_NAME;
@@ -21,6 +21,8 @@ pub(super) struct Written {
     /// Whether every set specifies its columns.
     is_whole: bool,
     options: MappingOptions,
+    /// The column of examples, if records contain a list of them.
+    items: BTreeSet<String>,
     /// The directory and columns of each set that specifies them.
     sets: Vec<(Path, SchemaRef)>,
     names: FileNames,
@@ -71,6 +73,7 @@ impl Written {
         let mut specified: Vec<(Path, SchemaRef)> = Vec::with_capacity(sets.len());
         let mut columns = BTreeMap::new();
         let mut first: Option<(&Set, MappingOptions)> = None;
+        let mut items = BTreeSet::new();
         for set in sets {
             let manifest = names.name(&set.directory.clone().join(MANIFEST_NAME));
             let unreadable = |error: tfrecord_shards::Error| shards_error(error.with_path(manifest.as_ref()));
@@ -100,6 +103,15 @@ impl Written {
                 let column = schema.fields().first().map(|field| field.name().clone()).unwrap_or_default();
                 return Err(ErrorKind::FormConflict { column, first, second }.into());
             }
+            if mapping.record_type == RecordType::ExampleListWithContext {
+                let found = mapping.clone().with_items_named(&schema).sequences;
+                if let Some((first, _)) = first.as_ref().filter(|_| found != items) {
+                    let (first, second) = (directory(first), directory(set));
+                    let column = found.into_iter().next().unwrap_or_default();
+                    return Err(ErrorKind::FormConflict { column, first, second }.into());
+                }
+                items = found;
+            }
             first.get_or_insert((set, mapping));
             specified.push((set.directory.clone(), schema));
         }
@@ -107,7 +119,20 @@ impl Written {
             form.field = Arc::new(form.field.as_ref().clone().with_nullable(true));
         }
         let options = first.map(|(_, options)| options).unwrap_or_default();
-        Ok(Self { is_whole: specified.len() == sets.len(), options, sets: specified, names: names.clone(), columns })
+        let is_whole = specified.len() == sets.len();
+        Ok(Self { is_whole, options, items, sets: specified, names: names.clone(), columns })
+    }
+
+    /// Rejects a name for the column of examples that is of no column: there would be no examples.
+    pub(super) fn check_sequences(&self, columns: &Schema, given: &MappingOptions) -> Result<()> {
+        let is_known = |name: &&String| columns.field_with_name(name).is_ok() || self.columns.contains_key(*name);
+        match given.sequences.iter().find(|name| !is_known(name)) {
+            Some(column) => {
+                let known = columns.fields().iter().map(|field| field.name().clone()).collect();
+                Err(ErrorKind::NoColumn { role: "sequence", column: column.clone(), known }.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns the columns of all sets together, if every set specifies its own.
@@ -240,6 +265,9 @@ impl Written {
                 mapping.vocabularies.extend(options.vocabularies.clone());
             }
         }
+        // Another list of structs must not be read as the examples.
+        let is_left_out = |column: &&String| schema.field_with_name(column).is_err();
+        mapping.sequences.extend(self.items.iter().filter(is_left_out).cloned());
         mapping
     }
 }

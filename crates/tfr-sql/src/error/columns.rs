@@ -24,7 +24,8 @@ pub fn hint(error: &Error) -> Option<String> {
             format!("replace nulls in the query with coalesce({column}, ...), filter them out, or write them as absent")
         }
         ErrorKind::NullExamples { column, .. } => format!(
-            "write an empty list with --map '{column}: null=empty', mark the null with null=mask, or filter the row out"
+            "write an empty list with --map '{column}: null=empty' or mark the null with null=mask, rules that its fields \
+             inherit, or filter the row out"
         ),
         ErrorKind::NotBytes { .. } => {
             "select the one column, as BYTEA or VARCHAR, or write records of type example".to_owned()
@@ -86,6 +87,9 @@ fn read_hint(error: &Error) -> Option<String> {
         ErrorKind::Framing(error) => framing::hint(error).map(str::to_owned),
         ErrorKind::RowTooLong { column, .. } => {
             Some(format!("declare {column} with a type of any length, or leave it out"))
+        }
+        ErrorKind::ExamplesTooLong { .. } => {
+            Some("declare the lists in the examples with types of any length, or leave them out".to_owned())
         }
         ErrorKind::TextNotRead { column, .. } => Some(format!("read {column} as VARCHAR")),
         ErrorKind::AmbiguousName { feature, .. } => Some(format!(

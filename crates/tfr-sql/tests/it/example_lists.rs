@@ -284,9 +284,9 @@ fn elwc_files_without_manifest_are_detected() {
     assert_prints!(bench.tell(&["SELECT * FROM t", "--table", "t=examples/*.tfrecord,record_type=elwc"]), @r##"
     exit 1
     -- stderr
-    error: examples/part-00000-of-00001.tfrecord: the records are of type example, expected elwc
+    error: examples/part-00000-of-00001.tfrecord: record 0 at byte 0: a feature where an example should be: not an ExampleListWithContext, at byte 10 of its payload
 
-    hint: leave out the option record_type, or set it to example
+    hint: the records may be of another type, such as sequence-example or elwc, or of a broken writer
     "##);
     assert_prints!(bench.tell(&["SELECT * FROM t", "--table", "t=other.tfrecord,record_type=sequence-example"]), @r##"
     exit 1
@@ -352,7 +352,7 @@ fn elwc_refuses_other_tables_before_it_writes() {
     -- stderr
     error: column "a", row 0: null, but a record of type elwc has no null list of examples
 
-    hint: write an empty list with --map 'a: null=empty', mark the null with null=mask, or filter the row out
+    hint: write an empty list with --map 'a: null=empty' or mark the null with null=mask, rules that its fields inherit, or filter the row out
     "##);
     let named = write(&bench, "SELECT [{x: 1}] AS a, [{y: 1}] AS b", "named", &["--sequence", "b"]);
     assert_eq!(rows_of(&bench, "SELECT a, b FROM 'named/'"), named);
@@ -366,4 +366,63 @@ fn elwc_rows_that_do_not_fit_are_rejected() {
     let numbers = |table: &str| rows_of(&bench, &format!("SELECT n FROM '{table}' ORDER BY n"));
     assert_eq!(numbers("set/"), [json!({"n": 1}), json!({"n": 4})]);
     assert_eq!(rows_of(&bench, "SELECT count(*) AS n FROM 'bad/'"), [json!({"n": 2})]);
+}
+
+/// A list of structs in the context is not read as the examples, which are not declared.
+#[test]
+fn elwc_sets_are_read_without_their_examples() {
+    let bench = Workbench::new();
+    let query = "SELECT 'a' AS query, [{id: 7}] AS ads, [{id: 1, title: 'x'}, {id: 2, title: 'y'}] AS docs";
+    write(&bench, query, "set", &["--sequence", "docs"]);
+    let declared = |columns: &str, options: &str, query: &str| {
+        format!("CREATE EXTERNAL TABLE t ({columns}) STORED AS TFRECORD LOCATION 'set/' {options}; {query}")
+    };
+    let ads = "ads STRUCT<id BIGINT>[]";
+    assert_eq!(rows_of(&bench, &declared(ads, "", "SELECT ads FROM t")), [json!({"ads": [{"id": 7}]})]);
+    let misspelt = declared(ads, "OPTIONS ('tfrecord.sequence' 'dcos')", "SELECT ads FROM t");
+    assert_prints!(bench.tell(&[&misspelt]), @r##"
+    exit 1
+    -- stderr
+    error: no sequence column "dcos": the columns are ads
+    "##);
+    fs::remove_file(bench.path().join("set/_manifest.json")).unwrap();
+    let table = ["SELECT * FROM t", "--table", "t=set/*.tfrecord,record_type=elwc,sequence=docs"];
+    assert_prints!(bench.tell(&table), @r##"
+    exit 1
+    -- stderr
+    error: no sequence column "docs": the columns are ads/id, examples, query
+    "##);
+}
+
+/// Masks are applied to declared columns, and a warning names those that are not.
+#[test]
+fn elwc_masks_are_applied_or_named() {
+    let bench = Workbench::new();
+    let query = "SELECT 'a' AS query, [{id: 1, tags: ['x', NULL]}, NULL] AS docs";
+    let expected = write(&bench, query, "set", &["--null", "mask", "--shards", "1"]);
+    fs::copy(bench.path().join("set/part-00000-of-00001.tfrecord"), bench.path().join("other.tfrecord")).unwrap();
+    let declared = |options: &str| {
+        format!(
+            "CREATE EXTERNAL TABLE t (query VARCHAR, docs STRUCT<id BIGINT, tags VARCHAR[]>[]) STORED AS TFRECORD \
+             LOCATION 'other.tfrecord' {options}; SELECT * FROM t"
+        )
+    };
+    assert_eq!(rows_of(&bench, &declared("OPTIONS ('tfrecord.null' 'mask')")), expected);
+    assert_prints!(bench.tell(&[&declared(""), "--format", "jsonl"]), @r##"
+    exit 0
+    -- stdout
+    {"query":"a","docs":[{"id":1,"tags":["x",""]},{"id":null,"tags":null}]}
+    -- stderr
+    warning: column "docs": nulls in it are read as values; feature "docs/is_null" says where they are, and the option map='docs: null=mask' reads them as nulls
+    warning: column "tags": nulls in it are read as values; feature "tags/is_null" says where they are, and the option map='tags: null=mask' reads them as nulls
+    "##);
+    let inferred = ["SELECT query FROM t", "--table", "t=other.tfrecord,null=mask", "--format", "jsonl"];
+    assert_prints!(bench.tell(&inferred), @r##"
+    exit 0
+    -- stdout
+    {"query":"a"}
+    -- stderr
+    warning: column "docs": nulls in it are read as values; feature "docs/is_null" says where they are, and the option map='docs: null=mask' reads them as nulls, of a column that is declared
+    warning: column "tags": nulls in it are read as values; feature "tags/is_null" says where they are, and the option map='tags: null=mask' reads them as nulls, of a column that is declared
+    "##);
 }

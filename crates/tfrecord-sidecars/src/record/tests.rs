@@ -69,6 +69,8 @@ fn json_has_every_value() -> Result<()> {
     insta::assert_snapshot!(json_line(&of_each_kind().encode_to_vec())?, @r#"{"a é \"\n": [1, -5], "bytes": [{"b64": "Y2Fmw6kgInEiICdzJyBcIAoNCQABf/83"}, "é", ""], "empty": [], "floats": [1.0, 0.1, 10000000000.0, 1e-7, 3.4028235e38, 1e-45, "NaN", "-Infinity", -0.0, 123456.7], "unset": null}"#);
     insta::assert_snapshot!(json_line(&a_sequence().encode_to_vec())?, @r#"{"context": {"x": [3]}, "feature_lists": {"steps": [[2.0], null], "zero": []}}"#);
     assert_eq!(json_line(b"")?, "{}");
+    // An ExampleListWithContext without examples.
+    assert_eq!(json_line(b"\x12\x02\x0a\x00")?, r#"{"context": {}, "examples": []}"#);
     Ok(())
 }
 

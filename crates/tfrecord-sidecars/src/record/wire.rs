@@ -20,6 +20,10 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const I32: u8 = 5;
 
+/// An ExampleListWithContext without examples, and with an empty context. As a SequenceExample it would be a feature list
+/// without a name and a value, which no library writes.
+const EMPTY_LIST: &[u8] = b"\x12\x02\x0a\x00";
+
 /// A parsed record.
 #[derive(Debug, PartialEq)]
 pub(super) enum Record<'a> {
@@ -58,7 +62,7 @@ impl<'a> Record<'a> {
     /// Reads `record`. A message with `feature_lists` is a `SequenceExample`, and one with the structure of an
     /// `ExampleListWithContext` is that.
     pub(super) fn read(record: &'a [u8]) -> Result<Self> {
-        if is_example_list(record) {
+        if is_example_list(record) || record == EMPTY_LIST {
             return Self::read_examples(record);
         }
         let mut features: Option<Map<'a, Feature<'a>>> = None;

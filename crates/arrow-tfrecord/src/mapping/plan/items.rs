@@ -53,6 +53,16 @@ pub(in crate::mapping) fn column(schema: &Schema, options: &MappingOptions) -> R
 }
 
 impl MappingOptions {
+    /// Names the column of examples of an [`ExampleListWithContext`](RecordType::ExampleListWithContext) in the
+    /// [sequences](Self::sequences), if `schema` has one. They then say which column it is to readers without it.
+    #[must_use]
+    pub fn with_items_named(mut self, schema: &Schema) -> Self {
+        if let Ok(Some(position)) = column(schema, &self) {
+            self.sequences.insert(schema.field(position).name().clone());
+        }
+        self
+    }
+
     /// Returns the part of the column `field` that a setting for `name` is for: its name after that of the column, so
     /// nothing for the column itself. `None` if the setting is for another column. The items of an
     /// [`ExampleListWithContext`](RecordType::ExampleListWithContext) have parts that are named as their fields alone.

@@ -90,7 +90,8 @@ pub(in crate::writer) struct StepCells<'a> {
 impl<'a> StepCells<'a> {
     /// Returns `None` if the column has no steps.
     pub(in crate::writer) fn new(column: &'a BoundColumn, plan: &'a FeaturePlan) -> Option<Self> {
-        Some(Self { cells: Cells::new(column, plan), steps: column.steps.as_ref()? })
+        let steps = column.steps.as_ref()?;
+        Some(Self { cells: Cells::new(column, plan), steps })
     }
 
     /// The steps, or examples, of `row`.

@@ -111,6 +111,7 @@ fn unreadable_record_errors_have_hints() {
         ErrorKind::KindMismatch { position, feature: feature.clone(), expected: None, found: FeatureKind::Float },
         ErrorKind::ValueCount { position, feature: feature.clone(), data_type: DataType::Int64, found: 2 },
         ErrorKind::UnevenFeatures { position, feature: feature.clone(), expected: String::new(), found: String::new() },
+        ErrorKind::ExamplesTooLong { position, examples: 3, len: 2, max: 1 },
         ErrorKind::MissingFeature { position, feature: feature.clone() },
         ErrorKind::InvalidValue {
             position,
@@ -126,10 +127,11 @@ fn unreadable_record_errors_have_hints() {
     declare c with a type of any length, or leave it out
     read c as VARCHAR
     declare the columns that are to be read: f is the feature of the context, unless it is named as a sequence
-    the records may be of another type, such as sequence-example, or of a broken writer
+    the records may be of another type, such as sequence-example or elwc, or of a broken writer
     no type holds two kinds: declare the columns without f, or as FLOAT if every record of the table has it as float_list
     declare f as a list of any length
     read with the mapping that the records were written with, or declare the features as columns of their own
+    declare the lists in the examples with types of any length, or leave them out
     declare f as nullable
     declare f as BYTEA, which every bytes_list fits
     "##);
