@@ -107,7 +107,7 @@ fn hdfs_replicas_are_all_whole_if_the_namenode_hears_of_them_late() {
     let version = hdfs.ask(&["version", shard]);
     let len = u64::from_str_radix(version.split('-').nth(1).unwrap(), 16).unwrap();
     assert!(len > 2 * (8 << 20), "{len} bytes are not several parts");
-    assert_eq!(hdfs.ask(&["replicas", shard]), format!("{len} {len} "));
+    assert_eq!(hdfs.ask(&["replicas", shard]), format!("{len} {len}"));
 }
 
 /// Hadoop's own client reads the same bytes as are in a local set.
