@@ -107,7 +107,7 @@ fn elwc_statistics_count_records_that_lack_a_feature() {
 fn example_names_that_begin_with_a_line_break_are_read() {
     let record = b"\x0a\x06\x0a\x04\x0a\x02\x0ax".to_vec();
     assert!(Example::decode(record.as_slice()).unwrap().features.unwrap().feature.contains_key("\nx"));
-    let batch = read(&column("a", DataType::Int64), &MappingOptions::default(), &[record.clone()]).unwrap();
+    let batch = read(&column("a", DataType::Int64), &MappingOptions::default(), std::slice::from_ref(&record)).unwrap();
     assert_eq!((batch.num_rows(), batch.column(0).null_count()), (1, 1));
     let mut names = FeatureNames::default();
     names.observe(&record, Position::default()).unwrap();
