@@ -14,7 +14,6 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -208,15 +207,14 @@ fn options() -> OpenOptions {
 
 /// Returns why a directory is not that of a cache: others can write to it.
 fn problem(directory: &Path) -> io::Result<Option<String>> {
-    static PROBES: AtomicU64 = AtomicU64::new(0);
     let metadata = fs::metadata(directory)?;
     if metadata.mode() & OF_OTHERS != 0 {
         return Ok(Some(format!("other users may write to it (mode {:03o})", metadata.mode() & 0o777)));
     }
     // Whom files of this process belong to, also where the file system has other users than the process.
-    let path = directory.join(format!(".{}-{}", std::process::id(), PROBES.fetch_add(1, Ordering::Relaxed)));
-    let user = options().write(true).create_new(true).mode(0o600).open(&path)?.metadata()?.uid();
-    remove(&path)?;
+    let mut options = options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let user = options.open(directory.join(LOCK))?.metadata()?.uid();
     let owner = metadata.uid();
     Ok((owner != user).then(|| format!("it belongs to the user {owner}, and files of this process to {user}")))
 }

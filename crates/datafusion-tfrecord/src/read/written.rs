@@ -123,16 +123,19 @@ impl Written {
         Ok(Self { is_whole, options, items, sets: specified, names: names.clone(), columns })
     }
 
-    /// Rejects a name for the column of examples that is of no column: there would be no examples.
+    /// Rejects a name for the column of examples that is of no column, or of another one than the sets were written with: there
+    /// would be no examples, or those of another column.
     pub(super) fn check_sequences(&self, columns: &Schema, given: &MappingOptions) -> Result<()> {
-        let is_known = |name: &&String| columns.field_with_name(name).is_ok() || self.columns.contains_key(*name);
-        match given.sequences.iter().find(|name| !is_known(name)) {
-            Some(column) => {
-                let known = columns.fields().iter().map(|field| field.name().clone()).collect();
-                Err(ErrorKind::NoColumn { role: "sequence", column: column.clone(), known }.into())
-            }
-            None => Ok(()),
-        }
+        let is_known = |name: &&String| match self.items.is_empty() {
+            true => columns.field_with_name(name).is_ok() || self.columns.contains_key(*name),
+            false => self.items.contains(*name),
+        };
+        let Some(column) = given.sequences.iter().find(|name| !is_known(name)) else { return Ok(()) };
+        let known = match self.items.is_empty() {
+            true => columns.fields().iter().map(|field| field.name().clone()).collect(),
+            false => self.items.iter().cloned().collect(),
+        };
+        Err(ErrorKind::NoColumn { role: "sequence", column: column.clone(), known }.into())
     }
 
     /// Returns the columns of all sets together, if every set specifies its own.

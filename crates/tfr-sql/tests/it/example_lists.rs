@@ -383,7 +383,15 @@ fn elwc_sets_are_read_without_their_examples() {
     assert_prints!(bench.tell(&[&misspelt]), @r##"
     exit 1
     -- stderr
-    error: no sequence column "dcos": the columns are ads
+    error: no sequence column "dcos": the columns are docs
+
+    hint: did you mean "docs"? a name is matched as it is spelled
+    "##);
+    let other = declared(ads, "OPTIONS ('tfrecord.sequence' 'ads')", "SELECT ads FROM t");
+    assert_prints!(bench.tell(&[&other]), @r##"
+    exit 1
+    -- stderr
+    error: no sequence column "ads": the columns are docs
     "##);
     fs::remove_file(bench.path().join("set/_manifest.json")).unwrap();
     let table = ["SELECT * FROM t", "--table", "t=set/*.tfrecord,record_type=elwc,sequence=docs"];
