@@ -219,7 +219,7 @@ impl DataSet {
     /// written again with other records.
     ///
     /// It is made of the path, length and figures of each file, in their order, and of its checksum in the manifest. Of a
-    /// file that no manifest lists, the name stands for the path, and there is no checksum.
+    /// file that no manifest lists, the name is used for the path, and there is no checksum.
     pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Xxh3::new();
         for shard in &self.shards {

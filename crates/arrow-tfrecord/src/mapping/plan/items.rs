@@ -54,7 +54,7 @@ pub(in crate::mapping) fn column(schema: &Schema, options: &MappingOptions) -> R
 
 impl MappingOptions {
     /// Names the column of examples of an [`ExampleListWithContext`](RecordType::ExampleListWithContext) in the
-    /// [sequences](Self::sequences), if `schema` has one. They then say which column it is to readers without it.
+    /// [sequences](Self::sequences), if `schema` has one. So readers that leave the column out take no other one for it.
     #[must_use]
     pub fn with_items_named(mut self, schema: &Schema) -> Self {
         if let Ok(Some(position)) = column(schema, &self) {

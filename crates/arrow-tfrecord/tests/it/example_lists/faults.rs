@@ -140,7 +140,7 @@ fn elwc_without_examples_is_no_sequence() {
     let steps = MappingOptions::default().with_record_type(RecordType::SequenceExample).with_sequence("q");
     let error = read(&column("q", DataType::new_list(DataType::Int64, true)), &steps, &[record]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Malformed { .. }), "{error}");
-    // Without a context, nothing says which of both it is.
+    // Without a context, it could be either.
     let empty = payloads(&queries().project(&[1]).unwrap(), &of_lists()).unwrap().remove(2);
     let mut inference = SchemaInference::new();
     inference.observe(&empty, Position::default()).unwrap();
