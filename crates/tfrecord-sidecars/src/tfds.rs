@@ -14,7 +14,8 @@
 //! | the list `steps` of structs with the flags `is_first` and `is_last`, as in RLDS | a `Dataset` of a dict: an episode |
 //! | lists of lists | nested `Sequence`s, read as a `RaggedTensor` |
 //! | bytes that are all PNG or all JPEG files by the statistics, one a record or one a step | `Image` |
-//! | a column with masks, or with a separator other than `/` | each of its features separately |
+//! | a null mask | a feature by itself |
+//! | a nested column with a separator other than `/` | each of its features separately |
 //!
 //! A value that may be missing is `optional`. It reads null as the minimum of its type: 0 for unsigned integers, false,
 //! no bytes, minus infinity for the `Float64` of a float. A value whose nulls are

@@ -71,34 +71,36 @@ impl<'a> Table<'a> {
         let mut features = Object::new();
         for column in self.mapping.columns() {
             let before = self.label_files.len();
-            match self.nested(column) {
-                Some(feature) => {
-                    features.insert(column.column.clone(), feature);
+            let nested = self.nested(column);
+            let is_nested = nested.is_some();
+            match nested {
+                Some(feature) => drop(features.insert(column.column.clone(), feature)),
+                None => self.label_files.truncate(before),
+            }
+            for feature in &column.features {
+                if is_nested && feature.role != FeatureRole::Mask {
+                    continue;
                 }
-                None => {
-                    self.label_files.truncate(before);
-                    for feature in &column.features {
-                        if let Some(feature) = self.features.get(feature.name.as_str()) {
-                            let name = feature.name().to_owned();
-                            let feature = feature.clone();
-                            let labels = file_name(&name, None);
-                            features.insert(name, self.leaf(&feature, labels, None, &[]));
-                        }
-                    }
+                if let Some(feature) = self.features.get(feature.name.as_str()).cloned() {
+                    let name = feature.name().to_owned();
+                    let labels = file_name(&name, None);
+                    features.insert(name, self.leaf(&feature, labels, None, &[]));
                 }
             }
         }
         features
     }
 
-    /// The column as one nested feature. `None` if TensorFlow Datasets expects other names of its features.
+    /// The column without its masks as one nested feature. `None` if TensorFlow Datasets expects other names of its
+    /// features.
     fn nested(&mut self, column: &'a ColumnMapping) -> Option<Value> {
+        let values: Vec<_> = column.features.iter().filter(|feature| feature.role != FeatureRole::Mask).collect();
         let is_plain = |role| matches!(role, FeatureRole::Values | FeatureRole::RowLengths);
-        if column.features.is_empty() || !column.features.iter().all(|feature| is_plain(feature.role)) {
+        if values.is_empty() || !values.iter().all(|feature| is_plain(feature.role)) {
             return None;
         }
         let labels = file_name(&column.column, None);
-        if let [feature] = column.features.as_slice()
+        if let [feature] = values.as_slice()
             && feature.name == column.column
         {
             let feature = self.features.get(feature.name.as_str())?.clone();

@@ -239,13 +239,17 @@ fn tfds_steps_of_an_episode_are_a_dataset() {
 #[test]
 fn tfds_features_outside_the_columns_are_separate() {
     let point = DataType::Struct(vec![Field::new("x", DataType::Int64, false)].into());
-    let fields = vec![Field::new("point", point, true), Field::new("id", DataType::Int64, true)];
+    let grid = DataType::new_list(DataType::new_list(DataType::Int64, true), true);
+    let fields = [("point", point), ("id", DataType::Int64), ("grid", grid)];
+    let fields: Vec<_> = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, true)).collect();
     let schema = Arc::new(Schema::new(fields));
-    let masked = MappingOptions::default().with_column_nulls("id", NullPolicy::Mask);
+    let masked = MappingOptions { nulls: NullPolicy::Mask, ..MappingOptions::default() };
+    let json = features_json(&Mapping::try_new(&schema, &masked).unwrap(), None).unwrap();
+    let class = |name: &str| class_of(&json, &format!("/featuresDict/features/{name}"));
+    let classes = ["point/featuresDict/features/x", "id", "id~1is_null", "grid", "grid~1is_null"].map(class);
+    assert_eq!(classes, ["Scalar", "Scalar", "Scalar", "Sequence", "Tensor"], "{json}");
+
     let dotted = MappingOptions { separator: ".".to_owned(), ..MappingOptions::default() };
-    for (options, name) in [(masked, "id~1is_null"), (dotted, "point.x")] {
-        let mapping = Mapping::try_new(&schema, &options).unwrap();
-        let json = features_json(&mapping, None).unwrap();
-        assert_eq!(class_of(&json, &format!("/featuresDict/features/{name}")), "Scalar", "{json}");
-    }
+    let json = features_json(&Mapping::try_new(&schema.project(&[0]).unwrap().into(), &dotted).unwrap(), None).unwrap();
+    assert_eq!(class_of(&json, "/featuresDict/features/point.x"), "Scalar", "{json}");
 }
