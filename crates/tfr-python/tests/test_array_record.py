@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import digest, ids, table
-from tfr_sql import DataError, Loader, RecordSource, UsageError, scan_records, write_tfrecord
+from tfr_sql import DataError, Loader, RecordSource, UsageError, read_tfrecord, scan_records, write_tfrecord
 
 FORMS: list[dict[str, Any]] = [{}, {"group_size": 7}, {"compression": "zstd", "group_size": 16}]
 
@@ -42,6 +42,18 @@ def test_array_record_gives_the_batches_of_tfrecord(tmp_path: Path, form: dict[s
     resumed = Loader(array_record, batch_size=32, shuffle=7)
     resumed.load_state_dict(state)
     assert digest(resumed) == rest
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_array_record_is_a_table(tmp_path: Path, form: dict[str, Any]) -> None:
+    tfrecord, array_record = both(tmp_path, form)
+    expected = read_tfrecord(tfrecord, threads=1).arrow()
+    assert expected.num_rows == 700
+    assert read_tfrecord(array_record, record_format="array_record", threads=1).arrow().equals(expected)
+    with pytest.raises(DataError):
+        read_tfrecord(array_record).arrow()
+    with pytest.raises(UsageError):
+        read_tfrecord("x.parquet", record_format="parquet")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, NoReturn, Sequence
 
 from . import _native
 from ._arrow import ArrowLike, Stream
@@ -99,11 +99,12 @@ def read_tfrecord(
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    record_format: Literal["tfrecord", "array_record"] = "tfrecord",
     **options: Unpack[ReadOptions],
 ) -> Query:
     """Returns a query that reads TFRecord files: `read_tfrecord("shards/").to_pandas()`.
 
-    `where` is a condition in SQL. Other options are keys of an input (`split="train"`, `schema="schema.pbtxt"`,
+    `where` is a condition in SQL. `record_format="array_record"` reads ArrayRecord files. Other options are keys of an input (`split="train"`, `schema="schema.pbtxt"`,
     `crc="skip"`), or resources (`threads=4`).
 
     >>> pyarrow.table(tfr.read_tfrecord("shards/", columns=["id"], where="fare > 3")).to_pydict()
@@ -113,13 +114,15 @@ def read_tfrecord(
     found = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     if not found:
         raise UsageError("read_tfrecord: no path")
+    if record_format not in ("tfrecord", "array_record"):
+        raise UsageError(f"read_tfrecord: record_format={record_format!r}: expected tfrecord or array_record")
     keys = {name: value for name, value in options.items() if name in READING}
     rest = {name: value for name, value in options.items() if name not in READING}
     table = [f"{_RECORDS}={_in_quotes(found[0])}", *(f"path={_in_quotes(path)}" for path in found[1:])]
     for name, value in keys.items():
         many = value if isinstance(value, (list, tuple)) else [value]
         table += [f"{name}={_in_quotes(str(one).lower() if isinstance(one, bool) else str(one))}" for one in many]
-    table.append("format=tfrecord")
+    table.append(f"format={record_format}")
     selected = "*" if columns is None else ", ".join(_as_name(column) for column in columns)
     query = f"SELECT {selected} FROM {_RECORDS}" + (f" WHERE {where}" if where else "")
     arguments = [*arguments_of(rest, QUERY, "read_tfrecord"), f"--table={','.join(table)}"]
