@@ -73,7 +73,7 @@ impl Cache {
             None => Ok(Self { directory: directory.to_owned(), size }),
             Some(problem) => {
                 let text = format!("{}: not used as the cache: {problem}", directory.display());
-                let hint = "Pass cache= with a directory of your own, and let nobody else write to it (chmod go-w).";
+                let hint = "Pass cache= with a new directory, or one that nobody else may write to (chmod go-w).";
                 Err(Failure::usage(text).with_hint(hint))
             }
         }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,24 +135,26 @@ impl fmt::Debug for ObjectFiles {
 
 impl FileStore for ObjectFiles {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        if let Some(meta) = self.files.get(path) {
-            let name = path.display().to_string().into();
-            let blocks = Blocks::new(Arc::clone(&self.store), meta.clone(), name, 0..meta.size);
-            let (runtime, stop) = (Arc::clone(&self.runtime), self.stop.clone());
-            return Ok(Box::new(ObjectReader { blocks, block: Bytes::new(), runtime, stop }));
-        }
-        // A sidecar of a file that was named itself.
+        let meta = self.files.get(path).map_or_else(|| self.sidecar(path), |meta| Ok(meta.clone()))?;
+        let name = path.display().to_string().into();
+        let blocks = Blocks::new(Arc::clone(&self.store), meta.clone(), name, 0..meta.size);
+        let (runtime, stop) = (Arc::clone(&self.runtime), self.stop.clone());
+        Ok(Box::new(ObjectReader { blocks, block: Bytes::new(), runtime, stop }))
+    }
+}
+
+impl ObjectFiles {
+    /// Looks for a sidecar of a file that was named itself.
+    fn sidecar(&self, path: &Path) -> io::Result<ObjectMeta> {
         let key = self.root.as_deref().and_then(|root| path.to_str()?.strip_prefix(root));
         let key = key.and_then(|key| ObjectPath::parse(key).ok()).ok_or(io::ErrorKind::NotFound)?;
-        let read = async { self.store.get(&key).await?.bytes().await };
-        match wait(&self.runtime, &self.stop, read)? {
-            Ok(bytes) => Ok(Box::new(Cursor::new(bytes))),
+        wait(&self.runtime, &self.stop, self.store.head(&key))?.map_err(|error| match error {
             // Without the right to list files, a missing one is denied. What is not allowed is not looked for.
-            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
-                Err(io::ErrorKind::NotFound.into())
+            object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. } => {
+                io::ErrorKind::NotFound.into()
             }
-            Err(error) => Err(io::Error::other(error)),
-        }
+            error => io::Error::other(error),
+        })
     }
 }
 

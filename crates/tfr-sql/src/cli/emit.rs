@@ -25,9 +25,9 @@ pub struct EmitArgs {
     /// Data Validation, and the page _stats.html. index: _<shard>.idx, with the offset of each record, for NVIDIA DALI
     /// and others.
     ///
-    /// All files are made in the pass that writes the shards, and published with them. tfds and index require
-    /// --compression none, except that tfds takes every --record-format array_record; index and parse-fn are for
-    /// --record-format tfrecord. After appending with --mode append, describe the whole set: tfr-sql describe DIR.
+    /// All files are made in the pass that writes the shards, and published with them. For TFRecord files, tfds and
+    /// index require --compression none. For ArrayRecord files, tfds takes zstd too, and there is no index or parse-fn.
+    /// After appending with --mode append, describe the whole set: tfr-sql describe DIR.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     emit: Vec<SidecarKind>,
 
