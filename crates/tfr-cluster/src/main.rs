@@ -18,7 +18,7 @@ use tokio::runtime;
 
 /// As in the command without a cluster.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The processes of a cluster.
 #[derive(Debug, Parser)]
