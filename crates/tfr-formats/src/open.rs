@@ -1,12 +1,13 @@
 //! Opens tables: detects the format of the files and builds the table that the user specified.
 
 mod factory;
+mod planned;
 
 use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use datafusion_catalog::TableProvider;
-use datafusion_common::{DataFusionError, plan_datafusion_err, plan_err};
+use datafusion_common::{DataFusionError, internal_err, plan_datafusion_err, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_session::Session;
 use datafusion_tfrecord::{ReadOptions, read};
@@ -15,7 +16,7 @@ use object_store::ObjectMeta;
 use tfr_arrow::common_type::LeafRule;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
-use tfr_files::planned::{PlannedTable, PlannedTables};
+use tfr_files::planned::PlannedTables;
 use tfr_files::{DirectoryTable, Listing, OwnedFiles, TableFormat, named_compression};
 use tfr_stores::{Location, LocationText};
 use tfrecord_framing::Container;
@@ -35,6 +36,7 @@ use crate::{arrow, avro, delta, hive_acid, hive_text, hugging_face, iceberg, jso
 use tfr_files::scan::{FileReader, ReaderFormat};
 
 pub use factory::{STORED_AS, table_factory};
+use planned::{PlannedFormat, open_planned};
 
 /// Opens the table that `spec` describes.
 ///
@@ -161,78 +163,119 @@ pub(crate) async fn open_listing(
     let listing = listing.with_partition_names(typed.chain(options.partition_names.iter().map(String::as_str)));
     let declared = schema.iter().chain(&options.partitions);
     let listing = declared.cloned().try_fold(listing, |listing, declared| listing.with_partition_types(&declared))?;
-    let names = listing.names().clone();
     let found = format_of(session, &listing, options).await?;
     let schema = declared_columns(options, found, schema, &listing)?;
     let columns = ColumnNames::new(options.names, schema.as_ref(), listing.partitions().fields());
-    let findings = Findings::of(session.config());
     if schema.is_some() && options.types.is_some() {
         return plan_err!("the columns are declared twice: by the statement and by its option types");
     }
-    let format = match found {
+    let (table, found) = match found {
         InputFormat::TfRecord | InputFormat::ArrayRecord => {
             return open_records(session, locations, options, schema).await;
         }
+        InputFormat::Delta | InputFormat::Iceberg => {
+            return open_lake(session, locations, options, schema, found).await;
+        }
         InputFormat::Csv => {
-            let format = CsvFormat::new(options.csv.clone(), names, columns)
-                .within(ReadBounds::of(session))
-                .with_declared(schema.is_some());
+            let format = csv_format(session, &listing, options, columns, schema.is_some());
             let schema = match schema {
                 Some(schema) => schema,
                 None => infer_csv(session, &listing, &format).await?,
             };
-            return Ok(Arc::new(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema)));
+            let format = Arc::new(ReaderFormat::new(format));
+            (DirectoryTable::with_schema(listing, format, &schema), PlannedFormat::of_readers(found))
         }
-        InputFormat::Json => return Ok(Arc::new(json::open(session, listing, &options.json, columns, schema).await?)),
-        InputFormat::Parquet => {
-            parquet::format(
-                session,
-                &listing,
-                &options.parquet,
-                options.calendar.clone(),
-                columns,
-                schema.clone(),
-                None,
-            )
-            .await?
+        InputFormat::Json => {
+            let (table, newlines_in_values) = json::open(session, listing, &options.json, columns, schema).await?;
+            (table, Some(PlannedFormat::Json { newlines_in_values }))
         }
-        InputFormat::Avro => avro::format(session, names, columns, options.calendar.clone()),
+        InputFormat::HiveText => {
+            let format = reader_format(session, &listing, found, options, columns, schema.as_ref())?;
+            (open_hive_text(session, listing, format, schema).await?, PlannedFormat::of_readers(found))
+        }
+        InputFormat::Parquet | InputFormat::Avro | InputFormat::Arrow | InputFormat::Orc | InputFormat::LibSvm => {
+            let (format, planned) = match found {
+                InputFormat::Parquet => {
+                    let (parquet, calendar) = (&options.parquet, options.calendar.clone());
+                    let declared = schema.clone();
+                    let format = parquet::format(session, &listing, parquet, calendar, columns, declared, None).await?;
+                    let planned = PlannedParquet::of(&format).cloned().map(PlannedFormat::Parquet);
+                    (format, planned)
+                }
+                InputFormat::Arrow if split.is_some() && !is_data_set => {
+                    let table = listing.locations().join(", ");
+                    let split = split.unwrap_or_default().to_owned();
+                    let error = TableError::NoSplit { table, split, known: Vec::new() };
+                    return Err(crate::Error::from(error).into());
+                }
+                InputFormat::Orc if options.orc.by_position && schema.is_none() => {
+                    return plan_err!("the columns are found by position, but none are declared");
+                }
+                _ => {
+                    let format = reader_format(session, &listing, found, options, columns, schema.as_ref())?;
+                    (format, PlannedFormat::of_readers(found))
+                }
+            };
+            let table = match schema {
+                Some(schema) => {
+                    DirectoryTable::try_declared(session, listing, format, &schema, options.absent_is_null).await?
+                }
+                None => {
+                    let rule: LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
+                    DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
+                }
+            };
+            (table, planned)
+        }
+    };
+    Ok(Arc::new(match (planned, found) {
+        (Some((tables, key)), Some(found)) if tables.records() => {
+            let found = serde_json::to_value(found).map_err(|error| DataFusionError::External(error.into()))?;
+            table.recorded(tables, key, found)
+        }
+        _ => table,
+    }))
+}
+
+fn csv_format(
+    session: &dyn Session,
+    listing: &Listing,
+    options: &InputOptions,
+    columns: ColumnNames,
+    is_declared: bool,
+) -> CsvFormat {
+    CsvFormat::new(options.csv.clone(), listing.names().clone(), columns)
+        .within(ReadBounds::of(session))
+        .with_declared(is_declared)
+}
+
+/// Returns the format of files that are opened one by one, each of which shows all that its reader must know.
+fn reader_format(
+    session: &dyn Session,
+    listing: &Listing,
+    found: InputFormat,
+    options: &InputOptions,
+    columns: ColumnNames,
+    declared: Option<&SchemaRef>,
+) -> Result<Arc<dyn FileFormat>, DataFusionError> {
+    let names = listing.names().clone();
+    let calendar = options.calendar.clone();
+    Ok(match found {
+        InputFormat::Csv => {
+            Arc::new(ReaderFormat::new(csv_format(session, listing, options, columns, declared.is_some())))
+        }
+        InputFormat::Avro => avro::format(session, names, columns, calendar),
         InputFormat::Arrow => {
-            if let Some(split) = split.filter(|_| !is_data_set) {
-                let table = listing.locations().join(", ");
-                let error = TableError::NoSplit { table, split: split.to_owned(), known: Vec::new() };
-                return Err(crate::Error::from(error).into());
-            }
             let piped = PipedFiles::of(session.config());
             let is_piped = |file: &ObjectMeta| piped.as_ref().is_some_and(|piped| piped.contains(&file.location));
             let needs_end = listing.files().iter().any(is_piped);
             arrow::format(names, columns, needs_end)
         }
-        InputFormat::Orc if options.orc.by_position && schema.is_none() => {
-            return plan_err!("the columns are found by position, but none are declared");
-        }
-        InputFormat::Orc => orc::format(names, &options.orc, options.calendar.clone(), columns, findings),
-        InputFormat::HiveText => {
-            let format = hive_text::format(options.hive_text.clone(), names);
-            return open_hive_text(session, listing, format, schema).await;
-        }
-        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, schema.as_deref())?,
-        format @ (InputFormat::Delta | InputFormat::Iceberg) => {
-            return open_lake(session, locations, options, schema, format).await;
-        }
-    };
-    let table = match schema {
-        Some(schema) => DirectoryTable::try_declared(session, listing, format, &schema, options.absent_is_null).await?,
-        None => {
-            let rule: LeafRule = if found == InputFormat::Avro { avro::promoted } else { |_, _| None };
-            DirectoryTable::try_merged(session, listing, format, options.types.as_deref(), rule).await?
-        }
-    };
-    let found = PlannedParquet::of(table.format()).map(PlannedParquet::to_value);
-    Ok(Arc::new(match (planned, found) {
-        (Some((tables, key)), Some(found)) if tables.records() => table.recorded(tables, key, found),
-        _ => table,
-    }))
+        InputFormat::Orc => orc::format(names, &options.orc, calendar, columns, Findings::of(session.config())),
+        InputFormat::HiveText => hive_text::format(options.hive_text.clone(), names),
+        InputFormat::LibSvm => libsvm::format(options.libsvm.clone(), names, declared.map(AsRef::as_ref))?,
+        _ => return internal_err!("files of {found} have no reader of their own"),
+    })
 }
 
 /// Returns the declared columns: those of the statement, or those of the option `schema`.
@@ -257,24 +300,6 @@ fn declared_columns(
         return Err(tfr_files::Error::from(tfr_files::ErrorKind::ColumnInPath { file, column }).into());
     }
     Ok(Some(Arc::new(declared)))
-}
-
-/// Opens a table whose files another process has read.
-async fn open_planned(
-    session: &dyn Session,
-    locations: &[Location],
-    options: &InputOptions,
-    schema: Option<SchemaRef>,
-    table: &PlannedTable,
-) -> Result<DirectoryTable, DataFusionError> {
-    let planned = PlannedParquet::of_value(&table.format)?;
-    let (found, path) = table.columns()?;
-    let listing = Listing::planned(session, locations, &path)?;
-    let schema = declared_columns(options, InputFormat::Parquet, schema, &listing)?;
-    let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
-    let (parquet, calendar) = (&options.parquet, options.calendar.clone());
-    let format = parquet::format(session, &listing, parquet, calendar, columns, schema, Some(planned)).await?;
-    Ok(DirectoryTable::with_schema(listing, format, &found))
 }
 
 /// Returns the format of the table in the directory at the location, after its files were refused as those of one.
@@ -427,15 +452,15 @@ async fn open_hive_text(
     listing: Listing,
     format: Arc<dyn FileFormat>,
     declared: Option<SchemaRef>,
-) -> Result<Arc<DirectoryTable>, DataFusionError> {
+) -> Result<DirectoryTable, DataFusionError> {
     if let Some(declared) = declared {
-        return Ok(Arc::new(DirectoryTable::with_schema(listing, format, &declared)));
+        return Ok(DirectoryTable::with_schema(listing, format, &declared));
     }
     let file = listing.file_names().next().unwrap_or_default();
     let table = DirectoryTable::try_new(session, listing, format).await?;
     match table.schema().fields().len() == table.listing().partitions().fields().len() {
         true => Err(crate::Error::from(ErrorKind::NoColumns { file }).into()),
-        false => Ok(Arc::new(table)),
+        false => Ok(table),
     }
 }
 

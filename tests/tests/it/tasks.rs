@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tfr_examples::trips_path;
-use tfr_tests::{Run, Scratch, read_shards, run, tfr_sql};
+use tfr_tests::{Run, Scratch, read_shards, repository, run, tfr_sql};
 
 const PARTITIONS: &str = "4";
 
@@ -315,20 +315,66 @@ fn task_opens_only_its_own_files() {
     tool("abandon", &plan).success();
 }
 
+/// A plan keeps what the files of all formats but those of records have shown.
+#[test]
+fn task_opens_only_its_own_files_of_every_format() {
+    let scratch = Scratch::default();
+    let of_drift = |extension: &str| fs::read(repository().join(format!("tests/data/drift/decimal/new.{extension}")));
+    let texts = |rows: [&str; 4]| rows.map(|rows| rows.as_bytes().to_vec()).to_vec();
+    // The types, the keys and the lines of an object are those of all files together. Files of one length are not divided.
+    let mut formats = vec![
+        ("csv", "", texts(["a,b\n100,x\n", "a,b\n2000,\n", "a,b\n,yyyy\n", "a,b\n4.5,z\n"])),
+        ("jsonl", "", texts(["{\"a\": 1.0}", "{\"a\": 2.0}", "{\"a\": 3.0}", "{\"b\": [1]}"])),
+        ("json", "", texts(["{\"a\": 1}", "{\"a\": 2}", "{\"a\": 3}", "{\n\"a\":\n4}"])),
+        ("svm", "", texts(["1 1:0.5", "0 2:1.5", "1 1:2.5", "0 3:4.5"])),
+        ("txt", "format=hive-text,schema=a INT", texts(["1", "2", "3", "4"])),
+    ];
+    formats.extend(["arrow", "avro", "orc"].map(|extension| (extension, "", vec![of_drift(extension).unwrap(); 4])));
+    for (extension, options, files) in formats {
+        let dir = scratch.join(extension);
+        fs::create_dir(&dir).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            fs::write(dir.join(format!("{number}.{extension}")), file).unwrap();
+        }
+        let table = format!("t={}", [dir.to_str().unwrap(), options].join(",").trim_end_matches(','));
+        let command = |out: &str| {
+            let mut command = tfr_sql();
+            command.args(["SELECT * FROM t", "--table", &table, "--out"]).arg(scratch.join(out));
+            command.args(["--shard-rows", "1", "--partitions", PARTITIONS, "--quiet"]);
+            command
+        };
+        let (alone, together) = (format!("{extension}-alone"), format!("{extension}-together"));
+        run(&mut command(&alone)).success();
+        let plan = scratch.join(format!("{extension}.tfrplan"));
+        run(command(&together).arg("--plan").arg(&plan)).success();
+        for number in (0..4).rev() {
+            run(&mut task(&plan, number)).success();
+            // The tasks that are left do not read it.
+            fs::remove_file(dir.join(format!("{number}.{extension}"))).unwrap();
+        }
+        tool("finish", &plan).success();
+        assert!(set(&scratch.join(&together)) == set(&scratch.join(&alone)), "{extension}");
+    }
+}
+
 /// Tables of which a plan does not keep everything are listed and compared by every task.
 #[test]
 fn task_rejects_new_files_of_tables_that_it_lists() {
     let job = Job::new();
-    fs::create_dir(job.path("csv")).unwrap();
-    fs::write(job.path("csv/0.csv"), "a\n1\n").unwrap();
-    let plan = job.path("csv.tfrplan");
-    let query = format!("SELECT * FROM '{}'", job.path("csv").display());
+    run(tfr_sql().args(["SELECT 1 AS a", "--quiet", "--out"]).arg(job.path("set"))).success();
+    fs::create_dir(job.path("records")).unwrap();
+    let add = |name: &str| {
+        fs::copy(job.path("set/part-00000-of-00001.tfrecord"), job.path("records").join(name)).unwrap();
+    };
+    add("0.tfrecord");
+    let plan = job.path("records.tfrplan");
+    let query = format!("SELECT * FROM '{}'", job.path("records").display());
     let mut command = tfr_sql();
     command.arg(query).arg("--out").arg(job.path("out")).args(["--shard-rows", "9", "--quiet", "--plan"]).arg(&plan);
     run(&mut command).success();
-    fs::write(job.path("csv/1.csv"), "a\n2\n").unwrap();
+    add("1.tfrecord");
     let refused = run(&mut task(&plan, 0)).exits_with(1);
-    let expected = "1.csv: changed since the tasks were planned: expected no such file, found ";
+    let expected = "1.tfrecord: changed since the tasks were planned: expected no such file, found ";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     tool("abandon", &plan).success();
 }

@@ -79,7 +79,7 @@ pub(super) fn encode_group(group: &FileGroup, table: &TableSchema) -> Result<Opt
         Arc::new(metas().map(|meta| meta.version.as_deref()).collect::<StringArray>()),
         Arc::new(ranges().map(|range| range.map(|range| range.start)).collect::<Int64Array>()),
         Arc::new(ranges().map(|range| range.map(|range| range.end)).collect::<Int64Array>()),
-        Arc::new(files.iter().map(|file| Some(counts(file)?.0)).collect::<UInt64Array>()),
+        Arc::new(files.iter().map(|file| counts(file)?.0).collect::<UInt64Array>()),
         Arc::new(files.iter().map(|file| Some(counts(file)?.1)).collect::<UInt64Array>()),
     ];
     let mut fields: Vec<_> =
@@ -105,21 +105,27 @@ fn is_plain(file: &PartitionedFile) -> bool {
         && Path::parse(&file.object_meta.location).is_ok_and(|path| path == file.object_meta.location)
 }
 
-/// Returns the numbers of rows and bytes that planning has of a file.
-fn counts(file: &PartitionedFile) -> Option<(u64, u64)> {
+/// Returns the number of rows, if known, and of bytes that planning has of a file.
+fn counts(file: &PartitionedFile) -> Option<(Option<u64>, u64)> {
     let statistics = file.statistics.as_ref()?;
-    Some((*statistics.num_rows.get_value()? as u64, *statistics.total_byte_size.get_value()? as u64))
+    let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
+    Some((rows, *statistics.total_byte_size.get_value()? as u64))
 }
 
 /// Returns the statistics that follow from the encoded properties of a file.
 fn statistics(file: &PartitionedFile, table: &TableSchema) -> Option<Statistics> {
     let (rows, bytes) = counts(file)?;
+    Some(of_counts(rows, bytes, table, &file.partition_values))
+}
+
+fn of_counts(rows: Option<u64>, bytes: u64, table: &TableSchema, in_path: &[ScalarValue]) -> Statistics {
+    let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     let statistics = Statistics {
-        num_rows: Precision::Exact(usize::try_from(rows).ok()?),
-        total_byte_size: Precision::Inexact(usize::try_from(bytes).ok()?),
+        num_rows: rows.map_or(Precision::Absent, |rows| Precision::Exact(count(rows))),
+        total_byte_size: Precision::Inexact(count(bytes)),
         column_statistics: Statistics::unknown_column(table.file_schema()),
     };
-    Some(over_path_columns(statistics, &file.partition_values))
+    over_path_columns(statistics, in_path)
 }
 
 /// Decodes the files of a group of a scan of the table `table`.
@@ -155,15 +161,11 @@ pub fn decode_group(bytes: &[u8], table: &TableSchema) -> Result<FileGroup> {
         for column in COLUMNS.len()..batch.num_columns() {
             file.partition_values.push(ScalarValue::try_from_array(batch.column(column), row)?);
         }
-        if unsigned(7).is_valid(row) {
+        if unsigned(8).is_valid(row) {
             // As the planning process has checked, everything else follows.
-            let counted = |column: usize| usize::try_from(unsigned(column).value(row)).unwrap_or(usize::MAX);
-            let known = Statistics {
-                num_rows: Precision::Exact(counted(7)),
-                total_byte_size: Precision::Inexact(counted(8)),
-                column_statistics: Statistics::unknown_column(table.file_schema()),
-            };
-            file.statistics = Some(Arc::new(over_path_columns(known, &file.partition_values)));
+            let rows = unsigned(7).is_valid(row).then(|| unsigned(7).value(row));
+            let known = of_counts(rows, unsigned(8).value(row), table, &file.partition_values);
+            file.statistics = Some(Arc::new(known));
         }
         files.push(file);
     }

@@ -32,9 +32,13 @@ fn file(number: u32, day: Option<i32>) -> PartitionedFile {
 
 #[test]
 fn planned_groups_keep_all_properties_of_files() {
-    let mut files = vec![file(7, Some(3)), file(8, None), file(0, Some(-1))];
+    let mut files = vec![file(7, Some(3)), file(8, None), file(0, Some(-1)), file(3, Some(4))];
     files[1].range = Some(datafusion_datasource::FileRange { start: 4, end: 9 });
     files[2].statistics = None;
+    // A text file: its rows are not counted.
+    let unknown =
+        Statistics { total_byte_size: Precision::Inexact(9), ..Statistics::new_unknown(table().file_schema()) };
+    files[3].statistics = Some(Arc::new(over_path_columns(unknown, &files[3].partition_values)));
     let encoded = group::encode_group(&FileGroup::new(files.clone()), &table()).unwrap().unwrap();
     let decoded = decode_group(&encoded, &table()).unwrap();
     assert_eq!(format!("{:?}", decoded.files()), format!("{files:?}"));

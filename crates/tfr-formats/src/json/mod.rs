@@ -27,8 +27,10 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use datafusion_common::Result;
+use datafusion_datasource::file_format::FileFormat;
 use datafusion_session::Session;
 use tfr_files::{DirectoryTable, Listing};
+use tfr_stores::FileNames;
 
 use format::JsonFormat;
 pub(crate) use line::LineParser;
@@ -46,7 +48,7 @@ pub(crate) async fn open(
     options: &JsonOptions,
     columns: ColumnNames,
     declared: Option<SchemaRef>,
-) -> Result<DirectoryTable> {
+) -> Result<(DirectoryTable, bool)> {
     let mut format =
         JsonFormat::new(options.clone(), listing.names().clone(), columns).with_declared(declared.is_some());
     let probes = format.probe(session, listing.store(), listing.files()).await?;
@@ -60,10 +62,9 @@ pub(crate) async fn open(
     let names: Vec<Vec<&str>> = probes.iter().map(|probe| probe.members.names().collect()).collect();
     let file_name = |index: usize| listing.names().name(&listing.files()[index].location);
     tfr_files::warn_of_names_by_case(&names, file_name);
-    if options.newlines_in_values.is_none() {
-        let spans_lines = probes.iter().any(|probe| !probe.has_row_a_line);
-        format = format.with_newlines_in_values(spans_lines);
-    }
+    let newlines_in_values =
+        options.newlines_in_values.unwrap_or_else(|| probes.iter().any(|probe| !probe.has_row_a_line));
+    format = format.with_newlines_in_values(newlines_in_values);
     let found = format.columns(probes);
     let schema = match declared {
         Some(declared) => {
@@ -72,7 +73,22 @@ pub(crate) async fn open(
         }
         None => found,
     };
-    Ok(DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema))
+    let table = DirectoryTable::with_schema(listing, Arc::new(ReaderFormat::new(format)), &schema);
+    Ok((table, newlines_in_values))
+}
+
+/// Returns the format of files that another process has read.
+pub(crate) fn planned(
+    options: &JsonOptions,
+    names: FileNames,
+    columns: ColumnNames,
+    is_declared: bool,
+    newlines_in_values: bool,
+) -> Arc<dyn FileFormat> {
+    let format = JsonFormat::new(options.clone(), names, columns)
+        .with_declared(is_declared)
+        .with_newlines_in_values(newlines_in_values);
+    Arc::new(ReaderFormat::new(format))
 }
 
 /// Rejects a declared column that would be null throughout because the key's case differs.

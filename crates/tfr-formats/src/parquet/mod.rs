@@ -30,7 +30,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion_common::stats::Precision;
-use datafusion_common::{Result, Statistics, exec_err};
+use datafusion_common::{Result, Statistics};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
@@ -46,7 +46,7 @@ use datafusion_session::Session;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::file::metadata::ParquetMetaData;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use tfr_arrow::nested::any_type;
 use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
@@ -89,7 +89,8 @@ pub struct ParquetOptions {
 
 /// What the footers of all files have shown, if it is all that planning needs of them: no column has dates to rebase, or
 /// timestamps of an unknown unit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct PlannedParquet {
     /// The columns, by their names in the files, whose texts are read as bytes.
     as_bytes: BTreeSet<String>,
@@ -99,21 +100,6 @@ impl PlannedParquet {
     /// Returns what was found out about the files of a format; `None` if another process must read all footers, too.
     pub(crate) fn of(format: &Arc<dyn FileFormat>) -> Option<&Self> {
         format.downcast_ref::<CheckedParquet>()?.planned.as_ref()
-    }
-
-    /// Returns it as JSON.
-    pub(crate) fn to_value(&self) -> Value {
-        self.as_bytes.iter().map(String::as_str).collect()
-    }
-
-    /// Returns what another process has stored as JSON.
-    pub(crate) fn of_value(value: &Value) -> Result<Self> {
-        let names =
-            value.as_array().and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
-        match names {
-            Some(as_bytes) => Ok(Self { as_bytes }),
-            None => exec_err!("expected the names of columns, found {value}"),
-        }
     }
 }
 
