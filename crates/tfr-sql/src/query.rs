@@ -58,6 +58,8 @@ pub struct Query {
 impl Query {
     /// Parses `text`, registers the tables, runs the preceding statements and plans the query.
     pub async fn plan(context: &SessionContext, args: &QueryArgs, text: &str, spill: &SpillDirectory) -> Result<Self> {
+        // Tables are doubtful when they are planned, too.
+        session::findings(context).set_strict(args.mapping.declared.options().strict);
         let reads_stdin = matches!(args.source(), QuerySource::Stdin);
         let mut pipes = Pipes::new(spill, reads_stdin, session::piped_files(context), session::door(context));
         let mut statements = parse(text)?;

@@ -94,8 +94,6 @@ impl Job<'_> {
         if cluster.is_some() {
             cluster::prepare(context);
         }
-        // Tables are doubtful when they are planned, too.
-        session::findings(context).set_strict(args.mapping.declared.options().strict);
         let query = match self.plan().await? {
             Ok(query) => query,
             Err(status) => return Ok(status),

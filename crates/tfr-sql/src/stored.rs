@@ -18,6 +18,8 @@ use datafusion::object_store::{self, ObjectMeta, ObjectStore, ObjectStoreExt as 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_tfrecord::read::Blocks;
 use datafusion_tfrecord::write::{UploadLeftovers, WriteTarget, remove_upload_leftovers};
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tfr_files::{FoundObjects, Objects, SessionStores};
 use tfr_stores::{FileNames, Location, LocationText, StoreOptions, Stores, threads};
 use tfrecord_shards::{FileStore, StoredFiles};
@@ -135,32 +137,47 @@ impl fmt::Debug for ObjectFiles {
 
 impl FileStore for ObjectFiles {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        let meta = self.files.get(path).map_or_else(|| self.sidecar(path), |meta| Ok(meta.clone()))?;
-        let name = path.display().to_string().into();
-        let blocks = Blocks::new(Arc::clone(&self.store), meta.clone(), name, 0..meta.size);
+        let blocks = match self.files.get(path) {
+            Some(meta) => {
+                let name = path.display().to_string().into();
+                let blocks = Blocks::new(Arc::clone(&self.store), meta.clone(), name, 0..meta.size);
+                let next = async |mut blocks: Blocks| Ok(blocks.next().await?.map(|block| (block, blocks)));
+                stream::try_unfold(blocks, next).map_err(unwrapped).boxed()
+            }
+            None => self.sidecar(path)?,
+        };
         let (runtime, stop) = (Arc::clone(&self.runtime), self.stop.clone());
         Ok(Box::new(ObjectReader { blocks, block: Bytes::new(), runtime, stop }))
     }
 }
 
 impl ObjectFiles {
-    /// Looks for a sidecar of a file that was named itself.
-    fn sidecar(&self, path: &Path) -> io::Result<ObjectMeta> {
+    /// Requests a sidecar of a file that was named itself. It is one answer, so it is of one version.
+    fn sidecar(&self, path: &Path) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
         let key = self.root.as_deref().and_then(|root| path.to_str()?.strip_prefix(root));
         let key = key.and_then(|key| ObjectPath::parse(key).ok()).ok_or(io::ErrorKind::NotFound)?;
-        wait(&self.runtime, &self.stop, self.store.head(&key))?.map_err(|error| match error {
+        match wait(&self.runtime, &self.stop, self.store.get(&key))? {
+            Ok(answer) => Ok(answer.into_stream().map_err(io::Error::other).boxed()),
             // Without the right to list files, a missing one is denied. What is not allowed is not looked for.
-            object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. } => {
-                io::ErrorKind::NotFound.into()
+            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
+                Err(io::ErrorKind::NotFound.into())
             }
-            error => io::Error::other(error),
-        })
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+fn unwrapped(error: DataFusionError) -> io::Error {
+    match error {
+        DataFusionError::ObjectStore(error) => io::Error::other(error),
+        DataFusionError::External(error) => io::Error::other(error),
+        error => io::Error::other(error),
     }
 }
 
 /// Reads the bytes of an object.
 struct ObjectReader {
-    blocks: Blocks,
+    blocks: BoxStream<'static, io::Result<Bytes>>,
     /// The rest of the current block.
     block: Bytes,
     runtime: Arc<Runtime>,
@@ -169,15 +186,11 @@ struct ObjectReader {
 
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.block.is_empty() {
-            let next = wait(&self.runtime, &self.stop, self.blocks.next())?;
-            self.block = next
-                .map_err(|error| match error {
-                    DataFusionError::ObjectStore(error) => io::Error::other(error),
-                    DataFusionError::External(error) => io::Error::other(error),
-                    error => io::Error::other(error),
-                })?
-                .unwrap_or_default();
+        while self.block.is_empty() {
+            match wait(&self.runtime, &self.stop, self.blocks.next())? {
+                Some(block) => self.block = block?,
+                None => return Ok(0),
+            }
         }
         let len = buffer.len().min(self.block.len());
         if let Some(buffer) = buffer.get_mut(..len) {

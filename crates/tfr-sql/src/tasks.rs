@@ -354,6 +354,7 @@ fn with_plan<T>(
         }
         let commit = match until(interrupt, async {
             let query = Query::plan(context, &args, &text, &spill).await?;
+            session::findings(context).set_strict(plan.options.mapping.strict);
             let commit = plan_tasks(query.physical, plan.options.clone(), &context.state())?;
             let input = commit.task_input()?.0;
             plan.query.check_rows(&input, plan.scans().is_some())?;

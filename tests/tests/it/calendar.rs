@@ -310,6 +310,13 @@ fn avro_without_a_calendar_is_ambiguous() {
     };
     let refused = strict("id, d").exits_with(1);
     assert!(refused.stderr.contains("0000-12-30 is one of the dates before 1582-10-15"), "{}", refused.stderr);
+    // So is a task.
+    let plan = scratch.join("strict.tfrplan");
+    let query = format!("SELECT id, d FROM '{file}'");
+    let out = scratch.join("planned");
+    run(tfr_sql().args([&query, "--strict", "--quiet", "--out"]).arg(out).arg("--plan").arg(&plan)).success();
+    let refused = run(tfr_sql().arg("task").arg(&plan).args(["--index", "0"])).exits_with(1);
+    assert!(refused.stderr.contains("0000-12-30 is one of the dates before 1582-10-15"), "{}", refused.stderr);
     let hybrid = without_doubts("SELECT d FROM t WHERE id < 3", &format!("t={file},calendar=hybrid"));
     assert_eq!(hybrid, "d\n0001-01-01\n1500-02-28\n");
     let unread = strict("id").success();

@@ -157,6 +157,25 @@ fn cut_last_record(path: &Path) {
 }
 
 /// What `--emit tfds` describes comes back in the same types without the manifest.
+/// The description has the masks as columns of their own.
+#[test]
+fn tfds_description_with_masks_warns_of_nulls() {
+    let scratch = Scratch::default();
+    let out = scratch.join("set");
+    let query = "SELECT [[1, NULL], [3]] AS grid";
+    run(tfr_sql().args([query, "--null", "mask", "--emit", "tfds", "--out"]).arg(&out)).success();
+    let table = format!("SELECT grid FROM '{}'", out.display());
+    let print = || run(tfr_sql().args([&table, "--format", "jsonl"])).success();
+    let written = print();
+    assert_eq!((written.stdout.as_str(), written.stderr.as_str()), ("{\"grid\":[[1,null],[3]]}\n", ""));
+    for file in ["_manifest.json", "_SUCCESS"] {
+        fs::remove_file(out.join(file)).unwrap();
+    }
+    let read = print();
+    assert_eq!(read.stdout, "{\"grid\":[[1,0],[3]]}\n");
+    assert!(read.stderr.contains("column \"grid\": nulls in it are read as values"), "{}", read.stderr);
+}
+
 #[test]
 fn tfds_description_of_a_set_reads_back() {
     let scratch = Scratch::default();

@@ -282,7 +282,7 @@ impl<'a> Wanted<'a> {
         if !is_written {
             self.warn_of_fields(mapping, form, &claimed);
         }
-        self.warn_of_masks(form, &claimed);
+        self.warn_of_masks(mapping, form);
         Ok(())
     }
 
@@ -372,7 +372,10 @@ impl<'a> Wanted<'a> {
     }
 
     /// Warns of nested columns whose nulls are read as values.
-    fn warn_of_masks(&self, form: &MappingOptions, claimed: &BTreeSet<&str>) {
+    fn warn_of_masks(&self, mapping: &Mapping, form: &MappingOptions) {
+        let features = mapping.columns().iter().flat_map(|column| &column.features);
+        let applied = features.filter(|feature| feature.role == FeatureRole::Mask);
+        let applied: BTreeSet<_> = applied.map(|feature| feature.name.as_str()).collect();
         let names = || Place::ALL.into_iter().flat_map(|place| self.names_in(place)).map(AsRef::<str>::as_ref);
         for field in self.columns.fields().iter().filter(|field| field.data_type().is_nested()) {
             let separator = &form.separator;
@@ -385,7 +388,7 @@ impl<'a> Wanted<'a> {
             };
             let is_of_column = |part: &str| form.part_of_column(part, field).is_some() && !is_value(part);
             let mut masks = BTreeMap::<&str, BTreeSet<String>>::new();
-            for mask in names().filter(|mask| !claimed.contains(mask)) {
+            for mask in names().filter(|mask| !applied.contains(mask)) {
                 if let Some(part) = masks::masked(mask, separator).filter(|part| is_of_column(part)) {
                     masks.entry(part).or_default().insert(mask.to_owned());
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow_schema::{DataType, FieldRef, Fields};
 use arrow_tfrecord::{Choice, ColumnMapping, FeatureKind, FeatureRole, Mapping, RecordType};
 use serde_json::{Value, json};
-use tfr_arrow::nested::{element_type, item, key_and_value, value_type};
+use tfr_arrow::nested::{item, key_and_value, value_type};
 
 use super::Object;
 use crate::columns::{TableFeature, expect_records, is_text};
@@ -320,7 +320,7 @@ fn fixed_sizes(mut data_type: &DataType) -> Option<Vec<usize>> {
         sizes.push(usize::try_from(*size).ok()?);
         data_type = item.data_type();
     }
-    (!matches!(element_type(data_type), DataType::Struct(_) | DataType::Map(..))).then_some(sizes)
+    (!value_type(data_type).is_nested()).then_some(sizes)
 }
 
 /// The NumPy name of the type that the values are read as.

@@ -253,3 +253,16 @@ fn tfds_features_outside_the_columns_are_separate() {
     let json = features_json(&Mapping::try_new(&schema.project(&[0]).unwrap().into(), &dotted).unwrap(), None).unwrap();
     assert_eq!(class_of(&json, "/featuresDict/features/point.x"), "Scalar", "{json}");
 }
+
+/// A list of two lists of any length has no shape, and no feature of TensorFlow Datasets.
+#[test]
+fn tfds_features_of_fixed_lists_of_lists_are_separate() {
+    let pair = |item| DataType::new_fixed_size_list(item, 2, false);
+    let list = |item| DataType::new_list(item, false);
+    let column = list(list(pair(list(DataType::Int64))));
+    let schema = Arc::new(Schema::new(vec![Field::new("c", column, false)]));
+    let json = features_json(&Mapping::try_new(&schema, &MappingOptions::default()).unwrap(), None).unwrap();
+    for name in ["c~1ragged_flat_values", "c~1ragged_row_lengths_0"] {
+        assert_eq!(class_of(&json, &format!("/featuresDict/features/{name}")), "Tensor", "{json}");
+    }
+}
