@@ -169,7 +169,7 @@ pub(crate) async fn open_listing(
     if schema.is_some() && options.types.is_some() {
         return plan_err!("the columns are declared twice: by the statement and by its option types");
     }
-    let (table, found) = match found {
+    let (table, opened) = match found {
         InputFormat::TfRecord | InputFormat::ArrayRecord => {
             return open_records(session, locations, options, schema).await;
         }
@@ -183,7 +183,7 @@ pub(crate) async fn open_listing(
                 None => infer_csv(session, &listing, &format).await?,
             };
             let format = Arc::new(ReaderFormat::new(format));
-            (DirectoryTable::with_schema(listing, format, &schema), PlannedFormat::of_readers(found))
+            (DirectoryTable::with_schema(listing, format, &schema), Some(PlannedFormat::Reader(found)))
         }
         InputFormat::Json => {
             let (table, newlines_in_values) = json::open(session, listing, &options.json, columns, schema).await?;
@@ -191,7 +191,7 @@ pub(crate) async fn open_listing(
         }
         InputFormat::HiveText => {
             let format = reader_format(session, &listing, found, options, columns, schema.as_ref())?;
-            (open_hive_text(session, listing, format, schema).await?, PlannedFormat::of_readers(found))
+            (open_hive_text(session, listing, format, schema).await?, Some(PlannedFormat::Reader(found)))
         }
         InputFormat::Parquet | InputFormat::Avro | InputFormat::Arrow | InputFormat::Orc | InputFormat::LibSvm => {
             let (format, planned) = match found {
@@ -213,7 +213,7 @@ pub(crate) async fn open_listing(
                 }
                 _ => {
                     let format = reader_format(session, &listing, found, options, columns, schema.as_ref())?;
-                    (format, PlannedFormat::of_readers(found))
+                    (format, Some(PlannedFormat::Reader(found)))
                 }
             };
             let table = match schema {
@@ -228,10 +228,10 @@ pub(crate) async fn open_listing(
             (table, planned)
         }
     };
-    Ok(Arc::new(match (planned, found) {
-        (Some((tables, key)), Some(found)) if tables.records() => {
-            let found = serde_json::to_value(found).map_err(|error| DataFusionError::External(error.into()))?;
-            table.recorded(tables, key, found)
+    Ok(Arc::new(match (planned, opened) {
+        (Some((tables, key)), Some(opened)) if tables.records() => {
+            let opened = serde_json::to_value(opened).map_err(|error| DataFusionError::External(error.into()))?;
+            table.recorded(tables, key, opened)
         }
         _ => table,
     }))

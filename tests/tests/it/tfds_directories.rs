@@ -156,7 +156,6 @@ fn cut_last_record(path: &Path) {
     fs::write(path, &bytes[..last]).unwrap();
 }
 
-/// What `--emit tfds` describes comes back in the same types without the manifest.
 /// The description has the masks as columns of their own.
 #[test]
 fn tfds_description_with_masks_warns_of_nulls() {
@@ -176,6 +175,7 @@ fn tfds_description_with_masks_warns_of_nulls() {
     assert!(read.stderr.contains("column \"grid\": nulls in it are read as values"), "{}", read.stderr);
 }
 
+/// What `--emit tfds` describes comes back in the same types without the manifest.
 #[test]
 fn tfds_description_of_a_set_reads_back() {
     let scratch = Scratch::default();

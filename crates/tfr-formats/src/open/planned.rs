@@ -22,50 +22,13 @@ use crate::parquet::{self, PlannedParquet};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum PlannedFormat {
-    Arrow,
-    Avro,
-    Csv,
-    HiveText,
+    /// Each file shows its reader all that it must know.
+    Reader(InputFormat),
     Json {
         /// Whether objects may span lines.
         newlines_in_values: bool,
     },
-    LibSvm,
-    Orc,
     Parquet(PlannedParquet),
-}
-
-impl PlannedFormat {
-    /// Returns the format of files that are opened one by one, each of which shows all that its reader must know.
-    pub(super) fn of_readers(format: InputFormat) -> Option<Self> {
-        match format {
-            InputFormat::Arrow => Some(Self::Arrow),
-            InputFormat::Avro => Some(Self::Avro),
-            InputFormat::Csv => Some(Self::Csv),
-            InputFormat::HiveText => Some(Self::HiveText),
-            InputFormat::LibSvm => Some(Self::LibSvm),
-            InputFormat::Orc => Some(Self::Orc),
-            InputFormat::Json
-            | InputFormat::Parquet
-            | InputFormat::TfRecord
-            | InputFormat::ArrayRecord
-            | InputFormat::Delta
-            | InputFormat::Iceberg => None,
-        }
-    }
-
-    fn input_format(&self) -> InputFormat {
-        match self {
-            Self::Arrow => InputFormat::Arrow,
-            Self::Avro => InputFormat::Avro,
-            Self::Csv => InputFormat::Csv,
-            Self::HiveText => InputFormat::HiveText,
-            Self::Json { .. } => InputFormat::Json,
-            Self::LibSvm => InputFormat::LibSvm,
-            Self::Orc => InputFormat::Orc,
-            Self::Parquet(_) => InputFormat::Parquet,
-        }
-    }
 }
 
 /// Opens a table whose files another process has read.
@@ -80,8 +43,12 @@ pub(super) async fn open_planned(
         .map_err(|error| exec_datafusion_err!("a table of an unknown format: {error}"))?;
     let (found, path) = table.columns()?;
     let listing = Listing::planned(session, locations, &path)?;
-    let format = planned.input_format();
-    let schema = declared_columns(options, format, schema, &listing)?;
+    let found_format = match &planned {
+        PlannedFormat::Reader(format) => *format,
+        PlannedFormat::Json { .. } => InputFormat::Json,
+        PlannedFormat::Parquet(_) => InputFormat::Parquet,
+    };
+    let schema = declared_columns(options, found_format, schema, &listing)?;
     let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
     let format: Arc<dyn FileFormat> = match planned {
         PlannedFormat::Parquet(planned) => {
@@ -92,7 +59,7 @@ pub(super) async fn open_planned(
             let names = listing.names().clone();
             json::planned(&options.json, names, columns, schema.is_some(), newlines_in_values)
         }
-        _ => reader_format(session, &listing, format, options, columns, schema.as_ref())?,
+        PlannedFormat::Reader(format) => reader_format(session, &listing, format, options, columns, schema.as_ref())?,
     };
     Ok(DirectoryTable::with_schema(listing, format, &found))
 }

@@ -104,8 +104,8 @@ def read_tfrecord(
 ) -> Query:
     """Returns a query that reads TFRecord files: `read_tfrecord("shards/").to_pandas()`.
 
-    `where` is a condition in SQL. `record_format="array_record"` reads ArrayRecord files. Other options are keys of an input (`split="train"`, `schema="schema.pbtxt"`,
-    `crc="skip"`), or resources (`threads=4`).
+    `where` is a condition in SQL. `record_format="array_record"` reads ArrayRecord files. Other options are keys of an input
+    (`split="train"`, `schema="schema.pbtxt"`, `crc="skip"`), or resources (`threads=4`).
 
     >>> pyarrow.table(tfr.read_tfrecord("shards/", columns=["id"], where="fare > 3")).to_pydict()
     {'id': [4, 5]}
