@@ -23,7 +23,7 @@ use datafusion_proto::physical_plan::AsExecutionPlan as _;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt as _;
 use prost::Message as _;
-use tfr_sql::cluster::{Cluster, ClusterError};
+use tfr_sql::cluster::{Cluster, ClusterError, Retry};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tonic::Code;
@@ -48,6 +48,9 @@ const CANCEL: Duration = Duration::from_secs(10);
 
 /// How long a scheduler may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// How often a query is begun again because of exchanged rows that are lost.
+const RESTARTS: u32 = 3;
 
 /// What the scheduler says of a job without executors. It reports all failures as text.
 const NO_EXECUTORS: &str = "all executors were lost";
@@ -172,6 +175,19 @@ impl BallistaCluster {
 
     /// Runs a plan, and returns where its rows are.
     async fn finish(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<PartitionLocation>, ClusterError> {
+        for _ in 0..RESTARTS {
+            match self.run_job(Arc::clone(&plan)).await {
+                Err(ClusterError::Worker(error)) if error.retry == Retry::Query => {
+                    log::warn!("{}: the query begins again", error.causes.join(": "));
+                }
+                done => return done,
+            }
+        }
+        self.run_job(plan).await
+    }
+
+    /// Runs a job, and returns where its rows are.
+    async fn run_job(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<PartitionLocation>, ClusterError> {
         let mut client = self.client().await?;
         let job_id = self.submit(&mut client, plan).await?;
         log::info!("job {job_id} on {}", self.address);

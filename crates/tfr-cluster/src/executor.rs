@@ -16,7 +16,8 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use ballista_executor::flight_service::BallistaFlightService;
 use clap::Args;
 use datafusion::error::DataFusionError;
-use tfr_sql::cluster::{Worker, WorkerOptions};
+use datafusion::execution::TaskContext;
+use tfr_sql::cluster::{EngineTask, Worker, WorkerOptions};
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
@@ -81,7 +82,13 @@ fn host_and_port(text: &str) -> Result<(String, u16), String> {
 pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
     let ExecutorArgs { scheduler, bind, advertise, port, task_port, threads, memory_limit, temp_dir } = args;
     let tls = Tls::from_environment().map_err(|error| BallistaError::General(with_cause(&error)))?;
-    let options = WorkerOptions { threads, memory_limit, temp_dir: temp_dir.clone(), handles: Some(is_fetch_failure) };
+    let options = WorkerOptions {
+        threads,
+        memory_limit,
+        temp_dir: temp_dir.clone(),
+        handles: Some(is_fetch_failure),
+        task: Some(task),
+    };
     let worker = Worker::start(options).map_err(|error| BallistaError::General(error.causes.join(": ")))?;
     let exchanged = match &temp_dir {
         Some(parent) => tempfile::tempdir_in(parent)?,
@@ -131,6 +138,14 @@ fn is_fetch_failure(error: &DataFusionError) -> bool {
         }
         _ => false,
     }
+}
+
+/// Finds the numbers in the name of a task, such as `TID <job>/<stage>.<attempt>/<number>.<attempt of the task>`.
+fn task(context: &TaskContext) -> Option<EngineTask> {
+    let name = context.task_id()?;
+    let (stage, task) = name.rsplit_once('/')?;
+    let (_, attempt) = stage.rsplit_once('/')?.1.split_once('.')?;
+    Some(EngineTask { attempt: attempt.parse().ok()?, number: task.split_once('.')?.0.parse().ok()? })
 }
 
 /// Returns what serves exchanged rows as Ballista's own function does, encrypted.

@@ -3,6 +3,7 @@
 mod client;
 mod codec;
 mod executor;
+mod free_threads;
 mod scheduler;
 mod settings;
 mod tls;

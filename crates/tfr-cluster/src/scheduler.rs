@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::codec::FragmentCodec;
+use crate::free_threads::FreeThreads;
 use crate::settings::{MESSAGE_BYTES, session};
 use crate::tls::{Tls, with_cause};
 
@@ -84,6 +85,8 @@ pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
         log::warn!("whoever reaches {address} can read and write what the executors can");
     }
     let cluster = BallistaCluster::new_from_config(&config).await?;
+    let threads = Arc::new(FreeThreads::of(cluster.cluster_state()));
+    let cluster = BallistaCluster::new(threads, cluster.job_state());
     let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
     crate::tell(&format!("scheduler on {address}"));
     match tls {

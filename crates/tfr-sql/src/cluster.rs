@@ -27,7 +27,7 @@ use async_trait::async_trait;
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 use datafusion::prelude::SessionContext;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, SharedWrite, TaskProgress, TaskStep};
@@ -52,10 +52,10 @@ use crate::write::WriteShards;
 use fragments::Fragments;
 use job_plan::JobPlan;
 
-pub use crate::error::{ClusterError, RemoteError};
+pub use crate::error::{ClusterError, RemoteError, Retry};
 pub use job::{EncodedFragment, FragmentExec};
 pub(crate) use planning::{divide, prepare};
-pub use worker::{Worker, WorkerOptions};
+pub use worker::{EngineTask, Worker, WorkerOptions};
 
 /// An engine that runs plans in other processes.
 #[async_trait]
@@ -119,6 +119,11 @@ impl ClusterQuery<'_> {
         let (rows, fragments) = planning::rows(self.context, &vocabularies.columns(&query.logical)?).await?;
         let plan = JobPlan::Values(self.stored(query, &rows)?).to_json()?;
         let found = self.cluster.collect(FragmentExec::values(&fragments, &plan)?).await?;
+        let partitions = fragments.get(Fragments::ROOT)?.plan.output_partitioning().partition_count();
+        if found.len() != partitions {
+            let message = format!("expected the values of {partitions} partitions, found those of {}", found.len());
+            return Err(ClusterError::failed(&message).into());
+        }
         found.iter().try_for_each(|batch| vocabularies.merge(batch))
     }
 

@@ -45,7 +45,7 @@ use text::{cast_to, listed, one_of_union, quoted, with_type};
 use crate::cli::similar_tool;
 use crate::exit::ExitStatus;
 
-pub use cluster::{ClusterError, RemoteError};
+pub use cluster::{ClusterError, RemoteError, Retry};
 pub use details::{ErrorClass, ErrorDetails};
 pub use explanation::Explanation;
 pub use task::{TaskError, may_go_away};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::processes::{
-    ARRANGEMENTS, Arrangement, Cluster, PARTITIONS, Process, assert_done, assert_same_files, files, start_scheduler,
-    tfr_sql,
+    ARRANGEMENTS, Arrangement, Cluster, PARTITIONS, Process, assert_done, assert_same_files, files, rows,
+    start_scheduler, tfr_sql,
 };
 
 /// How often each row is read, so that a task takes a while.
@@ -129,6 +129,41 @@ fn killed_executor_has_its_tasks_rerun_elsewhere() {
         assert_eq!(cluster.names("together").len(), phases.len(), "nothing is left over");
         assert_in_time(&in_time);
     }
+}
+
+/// An executor that has rows of the first of two exchanges is lost while some tasks between the exchanges are complete and
+/// others run. One that is killed is missed by those who read from it, one that is stopped by the scheduler.
+#[test]
+fn lost_executor_between_two_exchanges_changes_no_rows() {
+    for signal in ["KILL", "STOP"] {
+        let mut cluster = Cluster::new(0);
+        let directories = ["lost", "kept"].map(|name| cluster.path(name));
+        for directory in &directories {
+            fs::create_dir(directory).unwrap();
+            cluster.add_executor_in(directory);
+        }
+        let keys = format!("SELECT trip_id % 100 AS k FROM {} GROUP BY 1", cluster.trips());
+        let copies = format!("SELECT k, unnest(range(0, {})) AS copy FROM ({keys})", COPIES * 2_000);
+        let query = format!("SELECT copy % 7 AS m, count(*) AS n, sum(k) AS s FROM ({copies}) GROUP BY 1");
+        let (alone, together) = (cluster.path("alone"), cluster.path("together/set"));
+        assert_done(&cluster.local(&query, &alone, &["--shards", "1"]));
+        let mut driver = Process::spawn(&mut cluster.command(&query, &together, &["--shards", "1"]));
+        let [lost, kept] = &directories;
+        let in_time = until(&mut driver, || has_task_of_stage(kept, "2"));
+        assert!(in_time && has_task_of_stage(lost, "1"), "{signal} came too late");
+        cluster.executors[0].signal(signal);
+        assert!(driver.0.wait().unwrap().success(), "{signal}");
+        assert_eq!(rows(&together), rows(&alone), "{signal}");
+        assert_eq!(cluster.names("together"), ["set"], "nothing is left over");
+    }
+}
+
+/// Whether an executor has written all rows of a task of a stage.
+fn has_task_of_stage(temporary: &Path, stage: &str) -> bool {
+    let within = |dir: &Path| names(dir).into_iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+    let jobs = within(temporary).into_iter().flat_map(|dir| within(&dir));
+    let tasks = jobs.flat_map(|job| within(&job.join(stage)));
+    tasks.into_iter().any(|task| task.join("data.arrow.index").exists())
 }
 
 #[test]

@@ -105,9 +105,15 @@ impl Cluster {
     }
 
     pub fn add_executor(&mut self) {
+        self.add_executor_in(&std::env::temp_dir());
+    }
+
+    /// Starts an executor that has its exchanged rows in a directory below this one.
+    pub fn add_executor_in(&mut self, temporary: &Path) {
         let mut executor = tfr_sql();
         executor.envs(self.environment.clone());
         executor.args(["executor", "--scheduler", &self.address, "--port", "0", "--task-port", "0", "--threads", "1"]);
+        executor.arg("--temp-dir").arg(temporary);
         self.executors.push(Process::start(&mut executor).0);
     }
 

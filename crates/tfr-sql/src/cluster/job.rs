@@ -240,7 +240,7 @@ impl ExecutionPlan for FragmentExec {
             let failure = ExchangeFailure::default();
             let input = |rows| FragmentInput::new(rows, Arc::clone(&context), (number, partition), failure.clone());
             let inputs = inputs.into_iter().map(input).collect();
-            worker.compute(Part { plan, step, partition: number, inputs, failure, schema: expected })
+            worker.compute(Part { plan, step, partition: number, inputs, failure, schema: expected, context })
         };
         let rows = stream::once(rows).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))

@@ -10,6 +10,7 @@ use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result as EngineResult};
 use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlanProperties as _;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::SharedWrite;
@@ -27,7 +28,7 @@ use super::job_plan::JobPlan;
 use super::planning::{self, Planned, Purpose};
 use crate::access;
 use crate::cli::{AllowArgs, Resources};
-use crate::error::{Error, RemoteError, Result, TaskError};
+use crate::error::{Error, RemoteError, Result, Retry, TaskError};
 use crate::session::{self, Limits};
 use crate::spill::SpillDirectory;
 
@@ -46,8 +47,20 @@ pub struct WorkerOptions {
     pub memory_limit: Option<NonZeroU64>,
     /// Where to spill. `None` means the system's directory for temporary files.
     pub temp_dir: Option<PathBuf>,
-    /// Whether the engine handles this error of its exchanges. Others are transient, as the network or a disk failed.
+    /// Whether the engine handles this error of its exchanges. For others the task runs again, as the network or a disk
+    /// failed.
     pub handles: Option<fn(&DataFusionError) -> bool>,
+    /// Finds the task of the engine that computes a partition. `None` if the engine never begins a stage again.
+    pub task: Option<fn(&TaskContext) -> Option<EngineTask>>,
+}
+
+/// A task of an engine that computes plans in stages: one for what is between two exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineTask {
+    /// How often the stage was begun before.
+    pub attempt: usize,
+    /// The number of the task in its stage.
+    pub number: usize,
 }
 
 /// Computes fragments. Plans each query once, as the process that started it did.
@@ -93,6 +106,7 @@ pub(super) struct Part {
     pub failure: ExchangeFailure,
     /// The expected columns.
     pub schema: SchemaRef,
+    pub context: Arc<TaskContext>,
 }
 
 impl Worker {
@@ -151,18 +165,40 @@ impl Worker {
         Ok(rows)
     }
 
+    /// Checks that no task reads the rows of this one twice.
+    ///
+    /// When Ballista 55 loses rows that tasks of a stage read, it begins the stage again, with tasks numbered from 0. But
+    /// what complete tasks of it had exchanged stays among what the next stage reads, beside the same rows of the new tasks,
+    /// and in files of the same names. Where only the lost part of a complete stage is computed again, the numbers go on,
+    /// and all is well. Stages that read no exchanged rows are never begun again, and nothing reads the last one's.
+    fn check_attempt(&self, fragment: &Fragment, context: &TaskContext) -> Result<(), TaskError> {
+        let Some(task) = self.options.task else { return Ok(()) };
+        let found = || format!("a task named {:?}", context.task_id());
+        let task = task(context)
+            .ok_or_else(|| TaskError::Plan { expected: "a task with its attempt".to_owned(), found: found() })?;
+        let tasks = fragment.plan.output_partitioning().partition_count();
+        let is_again = task.attempt > 0 && task.number < tasks;
+        if is_again && !fragment.inputs.is_empty() { Err(TaskError::ExchangedRowsLost) } else { Ok(()) }
+    }
+
     /// Returns the error of an exchange as the engine runs the lost tasks again for it.
     fn of_exchange(&self, error: DataFusionError) -> DataFusionError {
         if self.options.handles.is_some_and(|handles| handles(&error)) {
             return error;
         }
-        RemoteError { transient: true, ..RemoteError::of(&error) }.into()
+        RemoteError { retry: Retry::Task, ..RemoteError::of(&error) }.into()
     }
 
     async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
-        let Part { plan, step, partition, inputs, schema, .. } = part;
+        let Part { plan, step, partition, inputs, schema, context, .. } = part;
         let planned = self.planned(&plan).await?;
         let Planned { fragments, task, purpose } = planned.as_ref();
+        match step {
+            Step::Rows { fragment } => self.check_attempt(fragments.get(fragment)?, &context)?,
+            Step::Values => self.check_attempt(fragments.get(Fragments::ROOT)?, &context)?,
+            // No task reads their rows, and their files are those of one attempt.
+            Step::Write | Step::WriteSorted => {}
+        }
         let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
         let count = match (step, purpose) {
             (Step::Rows { fragment }, _) => {
@@ -272,6 +308,7 @@ fn described(error: &Error) -> RemoteError {
         Error::Task(TaskError::Input { .. } | TaskError::Plan { .. }) => {
             RemoteError { hint: Some("run the query again, while its inputs do not change".to_owned()), ..described }
         }
+        Error::Task(TaskError::ExchangedRowsLost) => RemoteError { retry: Retry::Query, ..described },
         _ => described,
     }
 }

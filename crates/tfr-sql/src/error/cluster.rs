@@ -76,7 +76,7 @@ impl ClusterError {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::NoExecutors { .. } => true,
-            Self::Worker(error) => error.transient,
+            Self::Worker(error) => error.retry != Retry::Never,
             Self::Address { .. } | Self::Certificates { .. } | Self::Refused { .. } | Self::Failed { .. } => false,
         }
     }
@@ -90,6 +90,17 @@ impl ClusterError {
     }
 }
 
+/// What may succeed when it runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retry {
+    /// Nothing: the values, the files or the query are at fault.
+    Never,
+    /// The task: the network or a device failed.
+    Task,
+    /// Only the whole query: rows that tasks had exchanged are lost, and the engine cannot replace them.
+    Query,
+}
+
 /// An error of a worker: its text, and whether trying again may help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteError {
@@ -97,15 +108,15 @@ pub struct RemoteError {
     pub causes: Vec<String>,
     /// How to fix it.
     pub hint: Option<String>,
-    /// Whether it may not happen again: the network or a device failed.
-    pub transient: bool,
+    /// What may succeed when it runs again.
+    pub retry: Retry,
 }
 
 impl RemoteError {
     /// Describes an error.
     pub fn of(error: &(dyn StdError + 'static)) -> Self {
         let Explanation { causes, hint, .. } = Explanation::of(error);
-        Self { causes, hint, transient: may_go_away(error) }
+        Self { causes, hint, retry: if may_go_away(error) { Retry::Task } else { Retry::Never } }
     }
 
     /// Finds the error of a worker in the text that an engine has made of it.
@@ -129,10 +140,10 @@ impl StdError for RemoteError {}
 /// Engines run a task again if the cause is an I/O error.
 impl From<RemoteError> for DataFusionError {
     fn from(error: RemoteError) -> Self {
-        match error.transient {
+        match error.retry {
             // As text, since engines pass on how the cause is debugged.
-            true => Self::IoError(io::Error::other(error.to_string())),
-            false => Self::Execution(error.to_string()),
+            Retry::Task => Self::IoError(io::Error::other(error.to_string())),
+            Retry::Never | Retry::Query => Self::Execution(error.to_string()),
         }
     }
 }
@@ -143,11 +154,11 @@ mod tests {
 
     #[test]
     fn errors_survive_the_text_of_an_engine() {
-        for transient in [false, true] {
+        for retry in [Retry::Never, Retry::Task, Retry::Query] {
             let error = RemoteError {
                 causes: vec!["a.csv: row 3: \"x\" is not a number".to_owned(), "cause".to_owned()],
                 hint: Some("fix it".to_owned()),
-                transient,
+                retry,
             };
             let wrapped = format!("Job abc failed: {:?}", DataFusionError::from(error.clone()));
             assert_eq!(RemoteError::find(&wrapped), Some(error));
@@ -157,9 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn only_transient_errors_are_io_errors() {
-        let error = |transient| RemoteError { causes: vec!["x".to_owned()], hint: None, transient };
-        assert!(matches!(DataFusionError::from(error(true)), DataFusionError::IoError(_)));
-        assert!(matches!(DataFusionError::from(error(false)), DataFusionError::Execution(_)));
+    fn only_errors_to_run_the_task_again_for_are_io_errors() {
+        let error = |retry| RemoteError { causes: vec!["x".to_owned()], hint: None, retry };
+        assert!(matches!(DataFusionError::from(error(Retry::Task)), DataFusionError::IoError(_)));
+        assert!(matches!(DataFusionError::from(error(Retry::Never)), DataFusionError::Execution(_)));
+        assert!(matches!(DataFusionError::from(error(Retry::Query)), DataFusionError::Execution(_)));
     }
 }

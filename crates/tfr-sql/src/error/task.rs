@@ -77,6 +77,9 @@ pub enum TaskError {
         /// The operator.
         node: String,
     },
+    /// Rows that tasks have exchanged are lost, and the engine would mix those that it computes again with old ones.
+    #[error("an executor was lost while tasks exchanged rows")]
+    ExchangedRowsLost,
     /// An operator cannot run by partitions on several machines.
     #[error("this query cannot run on a cluster: the partitions of {node} depend on each other")]
     Distribution {
@@ -153,6 +156,7 @@ impl TaskError {
             Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
             Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
             Self::Unrepeatable { .. } => Some("write the rows to a file first"),
+            Self::ExchangedRowsLost => Some("run it again when the cluster is well"),
             Self::Reordered { .. } => Some("write the rows of that subquery to a table first"),
             Self::NothingToCut => Some("finish it"),
             Self::Published { .. } => Some("plan again to write another set: --plan replaces this file"),
