@@ -17,7 +17,7 @@ use ballista_executor::flight_service::BallistaFlightService;
 use clap::Args;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
-use tfr_sql::cluster::{EngineTask, Worker, WorkerOptions};
+use tfr_sql::cluster::{EngineTask, Worker, WorkerOptions, memory_limit};
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
@@ -60,8 +60,8 @@ pub struct ExecutorArgs {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Limit the memory of all tasks before they spill, in bytes [default: 60% of memory]
-    #[arg(long, value_name = "BYTES")]
+    /// Limit the memory of all tasks before they spill [default: 60% of memory]
+    #[arg(long, value_name = "SIZE", value_parser = memory_limit)]
     memory_limit: Option<NonZeroU64>,
 
     /// Put temporary files and exchanged rows into this existing directory [default: the system's]

@@ -23,7 +23,7 @@ mod shards;
 mod stores;
 mod target;
 mod tasks;
-mod values;
+pub(crate) mod values;
 mod verify;
 
 use std::ffi::OsString;

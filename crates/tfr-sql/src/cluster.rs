@@ -18,7 +18,7 @@ mod worker;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,6 +33,7 @@ use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::{Detached, SharedWrite, TaskProgress, TaskStep};
 use tokio::time;
 
+use crate::cli::values;
 use crate::error::{Error, Result, TaskError};
 use crate::exit::ExitStatus;
 use crate::interrupt::Interrupt;
@@ -71,6 +72,14 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`run`](Self::run), or the rows were lost on the way.
     async fn collect(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>, ClusterError>;
+}
+
+/// Parses an amount of memory such as `512MiB`, as `--memory-limit` of the command does.
+///
+/// # Errors
+/// It is none, or less than 8 MiB.
+pub fn memory_limit(text: &str) -> Result<NonZeroU64, String> {
+    values::memory(text)
 }
 
 /// Returns the cluster at an address of `--cluster`, without connecting to it.

@@ -113,7 +113,7 @@ impl Cluster {
         let mut executor = tfr_sql();
         executor.envs(self.environment.clone());
         executor.args(["executor", "--scheduler", &self.address, "--port", "0", "--task-port", "0", "--threads", "1"]);
-        executor.arg("--temp-dir").arg(temporary);
+        executor.args(["--memory-limit", "1GiB"]).arg("--temp-dir").arg(temporary);
         self.executors.push(Process::start(&mut executor).0);
     }
 
