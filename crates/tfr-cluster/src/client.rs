@@ -49,7 +49,7 @@ const CANCEL: Duration = Duration::from_secs(10);
 /// How long a scheduler may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How often a query is begun again because of exchanged rows that are lost.
+/// How often a job is begun again because of exchanged rows that are lost.
 const RESTARTS: u32 = 3;
 
 /// What the scheduler says of a job without executors. It reports all failures as text.
@@ -178,7 +178,7 @@ impl BallistaCluster {
         for _ in 0..RESTARTS {
             match self.run_job(Arc::clone(&plan)).await {
                 Err(ClusterError::Worker(error)) if error.retry == Retry::Query => {
-                    log::warn!("{}: the query begins again", error.causes.join(": "));
+                    log::warn!("{}; the job begins again", error.causes.join(": "));
                 }
                 done => return done,
             }

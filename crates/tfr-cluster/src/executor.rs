@@ -17,7 +17,7 @@ use ballista_executor::flight_service::BallistaFlightService;
 use clap::Args;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
-use tfr_sql::cluster::{EngineTask, Worker, WorkerOptions, memory_limit};
+use tfr_sql::cluster::{Worker, WorkerOptions, memory_limit};
 
 use crate::codec::FragmentCodec;
 use crate::settings::{MESSAGE_BYTES, session};
@@ -87,7 +87,7 @@ pub async fn run(args: ExecutorArgs) -> Result<(), BallistaError> {
         memory_limit,
         temp_dir: temp_dir.clone(),
         handles: Some(is_fetch_failure),
-        task: Some(task),
+        attempt_of: Some(attempt_of),
     };
     let worker = Worker::start(options).map_err(|error| BallistaError::General(error.causes.join(": ")))?;
     let exchanged = match &temp_dir {
@@ -140,12 +140,11 @@ fn is_fetch_failure(error: &DataFusionError) -> bool {
     }
 }
 
-/// Finds the numbers in the name of a task, such as `TID <job>/<stage>.<attempt>/<number>.<attempt of the task>`.
-fn task(context: &TaskContext) -> Option<EngineTask> {
+/// Finds the attempt of the stage in the name of a task, such as `TID <job>/<stage>.<attempt>/<task>.<attempt of the task>`.
+fn attempt_of(context: &TaskContext) -> Option<usize> {
     let name = context.task_id()?;
-    let (stage, task) = name.rsplit_once('/')?;
-    let (_, attempt) = stage.rsplit_once('/')?.1.split_once('.')?;
-    Some(EngineTask { attempt: attempt.parse().ok()?, number: task.split_once('.')?.0.parse().ok()? })
+    let (stage, _) = name.rsplit_once('/')?;
+    stage.rsplit_once('/')?.1.split_once('.')?.1.parse().ok()
 }
 
 /// Returns what serves exchanged rows as Ballista's own function does, encrypted.

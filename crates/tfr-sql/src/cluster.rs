@@ -56,7 +56,7 @@ use job_plan::JobPlan;
 pub use crate::error::{ClusterError, RemoteError, Retry};
 pub use job::{EncodedFragment, FragmentExec};
 pub(crate) use planning::{divide, prepare};
-pub use worker::{EngineTask, Worker, WorkerOptions};
+pub use worker::{Worker, WorkerOptions};
 
 /// An engine that runs plans in other processes.
 #[async_trait]

@@ -132,7 +132,7 @@ fn killed_executor_has_its_tasks_rerun_elsewhere() {
 }
 
 /// An executor that has rows of the first of two exchanges is lost while some tasks between the exchanges are complete and
-/// others run. One that is killed is missed by those who read from it, one that is stopped by the scheduler.
+/// others run. A killed one is noticed by its readers, a stopped one by the scheduler's timeout.
 #[test]
 fn lost_executor_between_two_exchanges_changes_no_rows() {
     for signal in ["KILL", "STOP"] {

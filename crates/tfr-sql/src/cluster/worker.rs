@@ -10,7 +10,6 @@ use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result as EngineResult};
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::ExecutionPlanProperties as _;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_tfrecord::TfRecordCommitExec;
 use datafusion_tfrecord::write::SharedWrite;
@@ -50,17 +49,8 @@ pub struct WorkerOptions {
     /// Whether the engine handles this error of its exchanges. For others the task runs again, as the network or a disk
     /// failed.
     pub handles: Option<fn(&DataFusionError) -> bool>,
-    /// Finds the task of the engine that computes a partition. `None` if the engine never begins a stage again.
-    pub task: Option<fn(&TaskContext) -> Option<EngineTask>>,
-}
-
-/// A task of an engine that computes plans in stages: one for what is between two exchanges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EngineTask {
-    /// How often the stage was begun before.
-    pub attempt: usize,
-    /// The number of the task in its stage.
-    pub number: usize,
+    /// Finds how often the engine has begun what is between two exchanges before. `None` if it never begins it again.
+    pub attempt_of: Option<fn(&TaskContext) -> Option<usize>>,
 }
 
 /// Computes fragments. Plans each query once, as the process that started it did.
@@ -106,7 +96,6 @@ pub(super) struct Part {
     pub failure: ExchangeFailure,
     /// The expected columns.
     pub schema: SchemaRef,
-    pub context: Arc<TaskContext>,
 }
 
 impl Worker {
@@ -165,20 +154,23 @@ impl Worker {
         Ok(rows)
     }
 
-    /// Checks that no task reads the rows of this one twice.
+    /// Checks that no task reads rows of this one twice. Its rows are exchanged, and those that it reads were.
     ///
-    /// When Ballista 55 loses rows that tasks of a stage read, it begins the stage again, with tasks numbered from 0. But
-    /// what complete tasks of it had exchanged stays among what the next stage reads, beside the same rows of the new tasks,
-    /// and in files of the same names. Where only the lost part of a complete stage is computed again, the numbers go on,
-    /// and all is well. Stages that read no exchanged rows are never begun again, and nothing reads the last one's.
-    fn check_attempt(&self, fragment: &Fragment, context: &TaskContext) -> Result<(), TaskError> {
-        let Some(task) = self.options.task else { return Ok(()) };
-        let found = || format!("a task named {:?}", context.task_id());
-        let task = task(context)
-            .ok_or_else(|| TaskError::Plan { expected: "a task with its attempt".to_owned(), found: found() })?;
-        let tasks = fragment.plan.output_partitioning().partition_count();
-        let is_again = task.attempt > 0 && task.number < tasks;
-        if is_again && !fragment.inputs.is_empty() { Err(TaskError::ExchangedRowsLost) } else { Ok(()) }
+    /// When rows that tasks of a stage read are lost, Ballista 55 begins the stage again. But what its complete tasks have
+    /// exchanged stays among what the next stage reads, beside the same rows of the new tasks. A stage that was complete
+    /// has new attempts, too, for its lost tasks alone, which do no harm; a task cannot tell which of both it is.
+    /// Stages that read no exchanged rows are not begun again, and of shards only those of one attempt count.
+    pub(super) fn check_attempt(&self, context: &TaskContext) -> EngineResult<()> {
+        let Some(attempt_of) = self.options.attempt_of else { return Ok(()) };
+        let error = match attempt_of(context) {
+            Some(0) => return Ok(()),
+            Some(_) => TaskError::ExchangedRowsLost,
+            None => TaskError::Plan {
+                expected: "a task with the number of its attempt".to_owned(),
+                found: format!("{:?}", context.task_id()),
+            },
+        };
+        Err(described(&error.into()).into())
     }
 
     /// Returns the error of an exchange as the engine runs the lost tasks again for it.
@@ -190,15 +182,9 @@ impl Worker {
     }
 
     async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
-        let Part { plan, step, partition, inputs, schema, context, .. } = part;
+        let Part { plan, step, partition, inputs, schema, .. } = part;
         let planned = self.planned(&plan).await?;
         let Planned { fragments, task, purpose } = planned.as_ref();
-        match step {
-            Step::Rows { fragment } => self.check_attempt(fragments.get(fragment)?, &context)?,
-            Step::Values => self.check_attempt(fragments.get(Fragments::ROOT)?, &context)?,
-            // No task reads their rows, and their files are those of one attempt.
-            Step::Write | Step::WriteSorted => {}
-        }
         let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
         let count = match (step, purpose) {
             (Step::Rows { fragment }, _) => {

@@ -78,7 +78,7 @@ pub enum TaskError {
         node: String,
     },
     /// Rows that tasks have exchanged are lost, and the engine would mix those that it computes again with old ones.
-    #[error("an executor was lost while tasks exchanged rows")]
+    #[error("rows that tasks had exchanged were lost")]
     ExchangedRowsLost,
     /// An operator cannot run by partitions on several machines.
     #[error("this query cannot run on a cluster: the partitions of {node} depend on each other")]
@@ -156,7 +156,7 @@ impl TaskError {
             Self::Varies { .. } => Some("use --partitions 1, which makes one task of the query"),
             Self::NotStored { .. } => Some("set credentials in the environment of the tasks"),
             Self::Unrepeatable { .. } => Some("write the rows to a file first"),
-            Self::ExchangedRowsLost => Some("run it again when the cluster is well"),
+            Self::ExchangedRowsLost => Some("run it again once no more executors are lost"),
             Self::Reordered { .. } => Some("write the rows of that subquery to a table first"),
             Self::NothingToCut => Some("finish it"),
             Self::Published { .. } => Some("plan again to write another set: --plan replaces this file"),
