@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use ballista_core::JobId;
@@ -20,12 +21,19 @@ use ballista_scheduler::state::task_manager::JobInfoCache;
 /// Knows executors as Ballista does, and counts their free threads.
 pub struct FreeThreads {
     executors: Arc<dyn ClusterState>,
+    /// Whether there has been an executor.
+    had_executors: AtomicBool,
 }
 
 impl FreeThreads {
     /// Counts the threads of these executors.
     pub fn of(executors: Arc<dyn ClusterState>) -> Self {
-        Self { executors }
+        Self { executors, had_executors: AtomicBool::new(false) }
+    }
+
+    /// Whether all executors are gone. Before the first has come, none is.
+    pub async fn are_gone(&self) -> bool {
+        self.had_executors.load(Ordering::Relaxed) && self.executors.registered_executor_metadata().await.is_empty()
     }
 }
 
@@ -66,10 +74,12 @@ impl ClusterState for FreeThreads {
     }
 
     async fn register_executor(&self, metadata: ExecutorMetadata, data: ExecutorData) -> Result<()> {
+        self.had_executors.store(true, Ordering::Relaxed);
         self.executors.register_executor(metadata, data).await
     }
 
     async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
+        self.had_executors.store(true, Ordering::Relaxed);
         self.executors.save_executor_metadata(metadata).await
     }
 

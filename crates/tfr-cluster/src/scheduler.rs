@@ -1,7 +1,9 @@
 //! `tfr-sql scheduler`: Ballista's scheduler, which knows our operator.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::ConfigProducer;
@@ -9,7 +11,8 @@ use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
 use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::flight_proxy_service::BallistaFlightProxyService;
-use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpcServer;
+use ballista_core::serde::protobuf::ExecutorStoppedParams;
+use ballista_core::serde::protobuf::scheduler_grpc_server::{SchedulerGrpc as _, SchedulerGrpcServer};
 use ballista_core::utils::{GrpcServerConfig, create_grpc_server};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
@@ -24,6 +27,8 @@ use crate::codec::FragmentCodec;
 use crate::free_threads::FreeThreads;
 use crate::settings::{MESSAGE_BYTES, session};
 use crate::tls::{Tls, with_cause};
+
+type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// Run the scheduler of a cluster
 ///
@@ -86,21 +91,40 @@ pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
     }
     let cluster = BallistaCluster::new_from_config(&config).await?;
     let threads = Arc::new(FreeThreads::of(cluster.cluster_state()));
-    let cluster = BallistaCluster::new(threads, cluster.job_state());
+    let cluster = BallistaCluster::new(Arc::clone(&threads) as _, cluster.job_state());
     let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
     crate::tell(&format!("scheduler on {address}"));
-    match tls {
-        Some(tls) => serve(listener, scheduler, &tls).await,
-        None => start_grpc_service_with_listener(listener, scheduler).await,
+    let serve = async {
+        match tls {
+            Some(tls) => serve(listener, scheduler.clone(), &tls).await,
+            None => start_grpc_service_with_listener(listener, scheduler.clone()).await,
+        }
+    };
+    tokio::select! {
+        ended = serve => ended,
+        never = end_waits(&scheduler, &threads, Duration::from_secs(executor_timeout.max(1))) => match never {},
+    }
+}
+
+/// Ends the waits of queries for executors that are gone.
+///
+/// When an executor is lost and no other is left, Ballista 55 waits for a while, and fails the queries that had begun before.
+/// One that has begun since, or after another executor has come and gone in the meantime, would wait without end. So it is
+/// made to look again, by the report that an executor is gone which it does not know.
+async fn end_waits(scheduler: &Scheduler, threads: &FreeThreads, interval: Duration) -> Infallible {
+    loop {
+        tokio::time::sleep(interval).await;
+        if threads.are_gone().await {
+            let gone = ExecutorStoppedParams { executor_id: "none".to_owned(), reason: "none is left".to_owned() };
+            if let Err(status) = scheduler.executor_stopped(tonic::Request::new(gone)).await {
+                log::warn!("queries may wait for executors that are gone: {status}");
+            }
+        }
     }
 }
 
 /// Serves what Ballista's own function does, encrypted.
-async fn serve(
-    listener: TcpListener,
-    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
-    tls: &Tls,
-) -> Result<(), BallistaError> {
+async fn serve(listener: TcpListener, scheduler: Scheduler, tls: &Tls) -> Result<(), BallistaError> {
     let bytes = MESSAGE_BYTES as usize;
     let clients = Arc::new(BallistaConfigGrpcEndpoint::new(tls.clients()));
     let proxy = BallistaFlightProxyService::new(bytes, bytes, true, Some(clients));

@@ -289,6 +289,12 @@ fn losing_all_executors_is_an_error_to_try_again() {
     assert_eq!(driver.0.wait().unwrap().code(), Some(75), "{text}");
     assert!(text.contains("the scheduler has lost all executors of the query"), "{text}");
     assert_eq!(cluster.names("together"), Vec::<String>::new());
+    // A query that finds none of them is not left to wait, either.
+    let output = cluster.command(&cluster.query(), &out, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(75), "{}", String::from_utf8_lossy(&output.stderr));
+    // It runs when there is one again.
+    cluster.add_executor();
+    assert_done(&cluster.command(&cluster.query(), &out, &[]).output().unwrap());
 }
 
 #[test]
