@@ -18,7 +18,7 @@ use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStre
 use ballista_scheduler::config::TaskDistributionPolicy;
 use ballista_scheduler::state::task_manager::JobInfoCache;
 
-/// Knows executors as Ballista does, and counts their free threads.
+/// The executors, as Ballista keeps them, with their free threads counted.
 pub struct FreeThreads {
     executors: Arc<dyn ClusterState>,
     /// Whether there has been an executor.

@@ -109,8 +109,8 @@ pub async fn run(args: SchedulerArgs) -> Result<(), BallistaError> {
 /// Ends the waits of queries for executors that are gone.
 ///
 /// When an executor is lost and no other is left, Ballista 55 waits for a while, and fails the queries that had begun before.
-/// One that has begun since, or after another executor has come and gone in the meantime, would wait without end. So it is
-/// made to look again, by the report that an executor is gone which it does not know.
+/// One that has begun since, or that another executor has left in the meantime, would wait without end. So Ballista is made to
+/// look again, by a report that an executor has stopped which never was there.
 async fn end_waits(scheduler: &Scheduler, threads: &FreeThreads, interval: Duration) -> Infallible {
     loop {
         tokio::time::sleep(interval).await;

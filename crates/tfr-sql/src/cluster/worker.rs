@@ -158,7 +158,7 @@ impl Worker {
     ///
     /// When rows that tasks of a stage read are lost, Ballista 55 begins the stage again. But what its complete tasks have
     /// exchanged stays among what the next stage reads, beside the same rows of the new tasks. A stage that was complete
-    /// has new attempts, too, for its lost tasks alone, which do no harm; a task cannot tell which of both it is.
+    /// has new attempts, too, for its lost tasks alone, which do no harm. To a task, both look alike.
     /// Stages that read no exchanged rows are not begun again, and of shards only those of one attempt count.
     pub(super) fn check_attempt(&self, context: &TaskContext) -> EngineResult<()> {
         let Some(attempt_of) = self.options.attempt_of else { return Ok(()) };
