@@ -48,8 +48,6 @@ pub struct FragmentExec {
 #[serde(deny_unknown_fields)]
 struct Head {
     step: Step,
-    /// Whether its rows are exchanged or collected, and not those of a union, or counts of shards.
-    is_exchanged: bool,
     /// Whether all partitions of an input are read for each partition.
     gathers: Vec<bool>,
 }
@@ -88,30 +86,30 @@ impl FragmentExec {
     /// Builds the plan of a job that writes the root of `fragments`, or sorts its rows.
     pub(super) fn write(fragments: &Fragments, plan: &Arc<[u8]>, tasks: usize) -> crate::error::Result<Arc<Self>> {
         let inputs = Self::inputs(fragments, Fragments::ROOT, tasks, plan)?;
-        Ok(Arc::new(Self::of((Step::Write, false), inputs, Arc::clone(plan), counts())?))
+        Ok(Arc::new(Self::of(Step::Write, inputs, Arc::clone(plan), counts())?))
     }
 
     /// Builds the plan of a job that collects the vocabularies of the rows of `fragments`.
     pub(super) fn values(fragments: &Fragments, plan: &Arc<[u8]>) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
         let partitions = fragments.get(Fragments::ROOT)?.plan.output_partitioning().partition_count();
         let inputs = Self::inputs(fragments, Fragments::ROOT, partitions, plan)?;
-        let values = Self::of((Step::Values, true), inputs, Arc::clone(plan), Vocabularies::schema())?;
+        let values = Self::of(Step::Values, inputs, Arc::clone(plan), Vocabularies::schema())?;
         Ok(Arc::new(CoalescePartitionsExec::new(Arc::new(values))))
     }
 
     /// Builds the plan of a job that writes shards of sorted rows.
     pub(super) fn write_sorted(plan: &Arc<[u8]>, tasks: usize) -> crate::error::Result<Arc<Self>> {
         let inputs = (vec![numbers(tasks)?], Vec::new());
-        Ok(Arc::new(Self::of((Step::WriteSorted, false), inputs, Arc::clone(plan), counts())?))
+        Ok(Arc::new(Self::of(Step::WriteSorted, inputs, Arc::clone(plan), counts())?))
     }
 
     fn of(
-        (step, is_exchanged): (Step, bool),
+        step: Step,
         (inputs, gathers): (Vec<Arc<dyn ExecutionPlan>>, Vec<bool>),
         plan: Arc<[u8]>,
         schema: SchemaRef,
     ) -> Result<Self> {
-        Self::new(Head { step, is_exchanged, gathers }, plan, schema, inputs, None)
+        Self::new(Head { step, gathers }, plan, schema, inputs, None)
     }
 
     /// Builds the plan of the rows of a fragment, which are exchanged or collected.
@@ -132,8 +130,8 @@ impl FragmentExec {
         let fragment = fragments.get(number)?;
         let partitions = fragment.plan.output_partitioning().partition_count();
         let inputs = Self::inputs(fragments, number, partitions, plan)?;
-        let step = Step::Rows { fragment: number };
-        Ok(Arc::new(Self::of((step, is_exchanged), inputs, Arc::clone(plan), fragment.plan.schema())?))
+        let step = Step::Rows { fragment: number, is_exchanged };
+        Ok(Arc::new(Self::of(step, inputs, Arc::clone(plan), fragment.plan.schema())?))
     }
 
     #[expect(clippy::type_complexity, reason = "the inputs and whether they are gathered")]
@@ -183,7 +181,7 @@ impl FragmentExec {
 impl DisplayAs for FragmentExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.head.step {
-            Step::Rows { fragment } => write!(f, "FragmentExec: rows of fragment {fragment}"),
+            Step::Rows { fragment, .. } => write!(f, "FragmentExec: rows of fragment {fragment}"),
             Step::Values => write!(f, "FragmentExec: vocabularies"),
             Step::Write => write!(f, "FragmentExec: write"),
             Step::WriteSorted => write!(f, "FragmentExec: write sorted rows"),
@@ -243,7 +241,7 @@ impl ExecutionPlan for FragmentExec {
             return internal_err!("this process passes fragments on, and does not compute them");
         };
         let [numbers, inputs @ ..] = self.inputs.as_slice() else { return internal_err!("a fragment without inputs") };
-        if self.head.is_exchanged && !inputs.is_empty() {
+        if self.head.step.is_exchanged() && !inputs.is_empty() {
             worker.check_attempt(&context)?;
         }
         let numbers = numbers.execute(partition, Arc::clone(&context))?;

@@ -77,6 +77,8 @@ pub(super) enum Step {
     Rows {
         /// The number of the fragment.
         fragment: usize,
+        /// Whether they are exchanged or collected, and not read by the fragment of a union in the same task.
+        is_exchanged: bool,
     },
     /// Computes the rows of the root. Yields their vocabularies.
     Values,
@@ -84,6 +86,17 @@ pub(super) enum Step {
     Write,
     /// Writes shards of sorted rows. Yields the number of rows of each task.
     WriteSorted,
+}
+
+impl Step {
+    /// Whether other tasks, or the client, read what it yields.
+    pub(super) fn is_exchanged(self) -> bool {
+        match self {
+            Self::Rows { is_exchanged, .. } => is_exchanged,
+            Self::Values => true,
+            Self::Write | Self::WriteSorted => false,
+        }
+    }
 }
 
 /// A partition to compute.
@@ -187,7 +200,7 @@ impl Worker {
         let Planned { fragments, task, purpose } = planned.as_ref();
         let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
         let count = match (step, purpose) {
-            (Step::Rows { fragment }, _) => {
+            (Step::Rows { fragment, .. }, _) => {
                 check_columns(fragments.get(fragment)?, &schema)?;
                 let mut batches = input(fragment)?.execute(partition, Arc::clone(task))?;
                 while let Some(batch) = batches.next().await {
