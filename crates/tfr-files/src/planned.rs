@@ -19,11 +19,11 @@ use arrow_schema::{FieldRef, Schema};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use datafusion_common::{Result, Statistics, exec_err};
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::source::DataSourceExec;
-use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_execution::config::SessionConfig;
 use datafusion_physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,7 @@ use serde_json::Value;
 use tfr_stores::LocationText;
 
 use crate::scan::guard::GuardedSource;
+use crate::scan::reader_of;
 use statistics::StoredStatistics;
 
 pub use group::decode_group;
@@ -95,9 +96,11 @@ struct PlannedGroup {
     index: usize,
     /// Its size in bytes.
     bytes: u64,
-    /// Whether a file of it is divided.
-    is_divided: bool,
 }
+
+/// What a table has attached to a file, as a [`FileReader`](crate::FileReader) has written it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownText(pub String);
 
 /// A table that a session has opened.
 #[derive(Debug, Clone)]
@@ -158,12 +161,9 @@ impl PlannedTables {
 
     /// Records a table. Returns whether it can be recorded.
     pub(crate) fn record_table(&self, key: &str, columns: &Schema, path_columns: usize, format: Value) -> bool {
-        let encoded = group::encode_schema(columns).ok();
-        let is_whole = |bytes: &Vec<u8>| group::decode_schema(bytes).is_ok_and(|found| found == *columns);
-        let (Some(encoded), Some(mut recording)) = (encoded.filter(is_whole), self.recording_state()) else {
+        let (Some(columns), Some(mut recording)) = (schema_text(columns), self.recording_state()) else {
             return false;
         };
-        let columns = BASE64_STANDARD.encode(encoded);
         recording.scans.tables.insert(key.to_owned(), PlannedTable { columns, path_columns, format });
         true
     }
@@ -172,14 +172,14 @@ impl PlannedTables {
     pub(crate) fn record_scan(
         &self,
         key: String,
-        table: &TableSchema,
+        source: &Arc<dyn FileSource>,
         files: &[FileGroup],
         statistics: &Statistics,
     ) -> Result<Option<usize>> {
         let Some(mut recording) = self.recording_state() else { return Ok(None) };
         let mut groups = Vec::with_capacity(files.len());
         for files in files {
-            match group::encode_group(files, table)? {
+            match group::encode_group(files, source.table_schema(), reader_of(source))? {
                 Some(encoded) => groups.push(encoded),
                 None => break,
             }
@@ -203,7 +203,6 @@ impl PlannedTables {
         let described = files.iter().enumerate().map(|(index, files)| PlannedGroup {
             index: first + index,
             bytes: files.iter().map(PartitionedFile::effective_size).sum(),
-            is_divided: files.iter().any(|file| file.range.is_some()),
         });
         let scan = PlannedScan { key, groups: described.collect(), statistics };
         recording.groups.append(&mut groups);
@@ -221,10 +220,9 @@ impl PlannedTables {
             return exec_err!("the plan has no such scan: {key}");
         };
         let stand_in = |(index, group): (usize, &PlannedGroup)| {
-            let file = PartitionedFile::new(format!("file group {index} of a plan"), group.bytes);
-            // Divided files are not divided again.
-            let end = i64::try_from(group.bytes).unwrap_or(i64::MAX);
-            FileGroup::new(vec![if group.is_divided { file.with_range(0, end) } else { file }])
+            // Nothing divides a part of a file.
+            let file = PartitionedFile::new(format!("file group {index} of a plan"), group.bytes.saturating_add(1));
+            FileGroup::new(vec![file.with_range(0, i64::try_from(group.bytes).unwrap_or(i64::MAX))])
         };
         let groups = scan.groups.iter().enumerate().map(stand_in).collect();
         Ok((number, groups, scan.statistics.decode()?))
@@ -237,8 +235,9 @@ impl Recording {
         let is_same = scan_of(plan).is_none_or(|(number, config)| {
             let recorded = self.scans.scans.get(number).into_iter().flat_map(|scan| &scan.groups);
             let recorded = recorded.map(|group| self.groups.get(group.index).map(Vec::as_slice));
-            let table = config.file_source().table_schema();
-            let found = config.file_groups.iter().map(|files| group::encode_group(files, table).ok().flatten());
+            let source = config.file_source();
+            let encode = |files| group::encode_group(files, source.table_schema(), reader_of(source)).ok().flatten();
+            let found = config.file_groups.iter().map(encode);
             let found: Vec<_> = found.collect();
             recorded.eq(found.iter().map(Option::as_deref))
         });
@@ -259,12 +258,26 @@ impl PlannedTable {
     /// # Errors
     /// They are not an Arrow schema.
     pub fn columns(&self) -> Result<(Schema, Vec<FieldRef>)> {
-        let Ok(bytes) = BASE64_STANDARD.decode(&self.columns) else { return exec_err!("columns that are not Base64") };
-        let schema = group::decode_schema(&bytes)?;
+        let schema = schema_of_text(&self.columns)?;
         let of_files = schema.fields().len().saturating_sub(self.path_columns);
         let path = schema.fields().iter().skip(of_files).cloned().collect();
         Ok((schema, path))
     }
+}
+
+/// Returns a schema as text; `None` if the text would not have all of it.
+pub fn schema_text(schema: &Schema) -> Option<String> {
+    let text = BASE64_STANDARD.encode(group::encode_schema(schema).ok()?);
+    schema_of_text(&text).is_ok_and(|found| found == *schema).then_some(text)
+}
+
+/// Returns the schema of a text.
+///
+/// # Errors
+/// It is not one of [`schema_text`].
+pub fn schema_of_text(text: &str) -> Result<Schema> {
+    let Ok(bytes) = BASE64_STANDARD.decode(text) else { return exec_err!("columns that are not Base64") };
+    group::decode_schema(&bytes)
 }
 
 /// Returns the scan of a plan's root, if it is recorded or replayed, and its number.
@@ -279,6 +292,13 @@ pub fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(usize, &FileScanConfig)
 /// # Errors
 /// The format cannot read them.
 pub fn with_files(config: &FileScanConfig, groups: Vec<FileGroup>) -> Result<Arc<dyn ExecutionPlan>> {
+    let groups = match reader_of(config.file_source()) {
+        Some(reader) => reader.with_known(groups)?,
+        None => groups,
+    };
+    if groups.iter().flat_map(FileGroup::iter).any(|file| file.extensions.contains::<KnownText>()) {
+        return exec_err!("a file group of a plan has properties that its format does not read");
+    }
     let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
     let source: Arc<dyn FileSource> = match config.file_source().downcast_ref::<GuardedSource>() {
         Some(guarded) => Arc::new(guarded.of_files(&config)?),

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use datafusion_catalog::TableProvider;
 use datafusion_common::stats::Precision;
 use datafusion_common::{Result, Statistics, internal_err, project_schema};
+use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
@@ -36,7 +37,7 @@ use crate::schema::{path_columns, unreadable};
 /// The schema is merged over all files by name. A scan has as many partitions as the session asks for
 /// (`datafusion.execution.target_partitions`) if the format can be split, over contiguous ranges of the files in
 /// listing order: the same files and settings give the same partitions. Any failure names the file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DirectoryTable {
     listing: Listing,
     format: Arc<dyn FileFormat>,
@@ -289,12 +290,12 @@ impl TableProvider for DirectoryTable {
         let mut passing = self.listing.partitions().passing(session, &path_filters)?.into_iter();
         files.retain(|_| passing.next().unwrap_or(true));
         truncate_to_limit(&mut files, files_limit);
-        let record = |groups: &[FileGroup], statistics: &Statistics| match &self.opened {
-            Some(opened) => opened.tables.record_scan(key(opened), &self.schema, groups, statistics),
+        let record = |source: &Arc<dyn FileSource>, groups: &[FileGroup], statistics: &Statistics| match &self.opened {
+            Some(opened) => opened.tables.record_scan(key(opened), source, groups, statistics),
             None => Ok(None),
         };
         if files.is_empty() {
-            record(&[], &Statistics::new_unknown(schema))?;
+            record(&self.format.file_source(self.schema.clone()), &[], &Statistics::new_unknown(schema))?;
             return Ok(Arc::new(EmptyExec::new(project_schema(schema, projection)?)));
         }
         let (groups, statistics) = compute_all_files_statistics(
@@ -304,7 +305,7 @@ impl TableProvider for DirectoryTable {
             false,
         )?;
         let config = self.split(session, builder(groups, statistics)?.build())?;
-        let number = record(&config.file_groups, &config.statistics())?;
+        let number = record(config.file_source(), &config.file_groups, &config.statistics())?;
         let plan = self.format.create_physical_plan(session, config).await?;
         Ok(guarded(plan, &self.listing, number))
     }

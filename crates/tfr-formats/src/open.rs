@@ -10,7 +10,8 @@ use datafusion_catalog::TableProvider;
 use datafusion_common::{DataFusionError, internal_err, plan_datafusion_err, plan_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_session::Session;
-use datafusion_tfrecord::{ReadOptions, read};
+use datafusion_tfrecord::ReadOptions;
+use datafusion_tfrecord::read::{self, PlannedRecords};
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use tfr_arrow::common_type::LeafRule;
@@ -73,6 +74,7 @@ pub async fn open_locations(
         let table = open_planned(session, &locations, options, schema, table).await?;
         return Ok(Arc::new(table.replaying(Arc::clone(tables), key)));
     }
+    let recording = tables.filter(|tables| tables.records()).map(|tables| (tables, key));
     if let Some(format @ (InputFormat::Delta | InputFormat::Iceberg)) = options.format {
         return open_lake(session, &locations, options, schema, format).await;
     }
@@ -112,7 +114,7 @@ pub async fn open_locations(
         // A shard set without rows.
         Err(error) if matches!(error.kind(), tfr_files::ErrorKind::Empty { .. }) => {
             if read::is_set(session, &locations).await? {
-                return open_records(session, &locations, options, schema).await;
+                return open_records(session, &locations, options, schema, recording).await;
             }
             let declared =
                 schema.or_else(|| options.hive_text.columns.as_ref().map(|columns| Arc::new(columns.schema())));
@@ -141,12 +143,12 @@ pub async fn open_locations(
     {
         return Err(error.into());
     }
-    let planned = tables.map(|tables| (tables, key));
-    open_listing(session, &locations, listing, is_data_set, options, schema, planned).await
+    open_listing(session, &locations, listing, is_data_set, options, schema, recording).await
 }
 
 /// Opens files that were listed, with the given columns or those of the files. `is_data_set` says that they are those of
-/// the split of a data set that the options name. `planned` is where what is found out about the table is recorded.
+/// the split of a data set that the options name. `recording` is where what is found out about the table is
+/// recorded.
 pub(crate) async fn open_listing(
     session: &dyn Session,
     locations: &[Location],
@@ -154,7 +156,7 @@ pub(crate) async fn open_listing(
     is_data_set: bool,
     options: &InputOptions,
     schema: Option<SchemaRef>,
-    planned: Option<(Arc<PlannedTables>, String)>,
+    recording: Option<Recording>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let split = options.tfrecord.split.as_deref();
     warn_of_owners(&listing);
@@ -171,7 +173,7 @@ pub(crate) async fn open_listing(
     }
     let (table, opened) = match found {
         InputFormat::TfRecord | InputFormat::ArrayRecord => {
-            return open_records(session, locations, options, schema).await;
+            return open_records(session, locations, options, schema, recording).await;
         }
         InputFormat::Delta | InputFormat::Iceberg => {
             return open_lake(session, locations, options, schema, found).await;
@@ -228,13 +230,21 @@ pub(crate) async fn open_listing(
             (table, planned)
         }
     };
-    Ok(Arc::new(match (planned, opened) {
-        (Some((tables, key)), Some(opened)) if tables.records() => {
-            let opened = serde_json::to_value(opened).map_err(|error| DataFusionError::External(error.into()))?;
-            table.recorded(tables, key, opened)
-        }
-        _ => table,
-    }))
+    Ok(Arc::new(recorded(table, recording, opened)?))
+}
+
+/// Where a table is recorded that a session opens, and its key.
+pub(crate) type Recording = (Arc<PlannedTables>, String);
+
+/// Records what was found out about a table, if it is to be recorded and a plan can keep it.
+fn recorded(
+    table: DirectoryTable,
+    recording: Option<Recording>,
+    opened: Option<PlannedFormat>,
+) -> Result<DirectoryTable, DataFusionError> {
+    let (Some((tables, key)), Some(opened)) = (recording, opened) else { return Ok(table) };
+    let opened = serde_json::to_value(opened).map_err(|error| DataFusionError::External(error.into()))?;
+    Ok(table.recorded(tables, key, opened))
 }
 
 fn csv_format(
@@ -373,7 +383,18 @@ async fn open_records(
     locations: &[Location],
     options: &InputOptions,
     schema: Option<SchemaRef>,
+    recording: Option<Recording>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
+    let table = read::open(session, locations, &record_options(options, schema)).await?;
+    if recording.is_none() {
+        return Ok(table);
+    }
+    let planned = PlannedRecords::of(table.format().as_ref()).map(PlannedFormat::Records);
+    Ok(Arc::new(recorded(Arc::unwrap_or_clone(table), recording, planned)?))
+}
+
+/// Returns how records are read.
+fn record_options(options: &InputOptions, schema: Option<SchemaRef>) -> ReadOptions {
     let (types, partition_types) = (options.types.clone(), options.partitions.clone());
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Ignore };
     // Whoever names the format wants the features of the records.
@@ -382,9 +403,7 @@ async fn open_records(
         Some(InputFormat::ArrayRecord) => Some(Container::ArrayRecord),
         _ => options.tfrecord.container,
     };
-    let options =
-        ReadOptions { schema, types, partition_types, owned, features_file, container, ..options.tfrecord.clone() };
-    read::open(session, locations, &options).await
+    ReadOptions { schema, types, partition_types, owned, features_file, container, ..options.tfrecord.clone() }
 }
 
 /// A table with declared columns whose files are all empty.

@@ -1,5 +1,7 @@
 //! Plans that several processes carry out: the set is that of one process, whatever is killed or run twice.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -299,83 +301,6 @@ fn task_rejects_inputs_changed_since_the_plan() {
     zones.set_modified(std::time::UNIX_EPOCH).unwrap();
     let refused = run(&mut task(&plan, 2)).exits_with(1);
     assert!(refused.stderr.contains("zones.parquet: changed since the tasks were planned"), "{}", refused.stderr);
-    tool("abandon", &plan).success();
-}
-
-#[test]
-fn task_opens_only_its_own_files() {
-    let job = Job::new();
-    let (name, arguments, _) = ARRANGEMENTS[0];
-    let (plan, _) = job.plan(name, arguments);
-    // The footers of the others are not read.
-    for other in 2..8 {
-        fs::remove_file(job.path("trips").join(format!("{other}.parquet"))).unwrap();
-    }
-    run(&mut task(&plan, 0)).success();
-    tool("abandon", &plan).success();
-}
-
-/// A plan keeps what the files of all formats but those of records have shown.
-#[test]
-fn task_opens_only_its_own_files_of_every_format() {
-    let scratch = Scratch::default();
-    let of_drift = |extension: &str| fs::read(repository().join(format!("tests/data/drift/decimal/new.{extension}")));
-    let texts = |rows: [&str; 4]| rows.map(|rows| rows.as_bytes().to_vec()).to_vec();
-    // The types, the keys and the lines of an object are those of all files together. Files of one length are not divided.
-    let mut formats = vec![
-        ("csv", "", texts(["a,b\n100,x\n", "a,b\n2000,\n", "a,b\n,yyyy\n", "a,b\n4.5,z\n"])),
-        ("jsonl", "", texts(["{\"a\": 1.0}", "{\"a\": 2.0}", "{\"a\": 3.0}", "{\"b\": [1]}"])),
-        ("json", "", texts(["{\"a\": 1}", "{\"a\": 2}", "{\"a\": 3}", "{\n\"a\":\n4}"])),
-        ("svm", "", texts(["1 1:0.5", "0 2:1.5", "1 1:2.5", "0 3:4.5"])),
-        ("txt", "format=hive-text,schema=a INT", texts(["1", "2", "3", "4"])),
-    ];
-    formats.extend(["arrow", "avro", "orc"].map(|extension| (extension, "", vec![of_drift(extension).unwrap(); 4])));
-    for (extension, options, files) in formats {
-        let dir = scratch.join(extension);
-        fs::create_dir(&dir).unwrap();
-        for (number, file) in files.iter().enumerate() {
-            fs::write(dir.join(format!("{number}.{extension}")), file).unwrap();
-        }
-        let table = format!("t={}", [dir.to_str().unwrap(), options].join(",").trim_end_matches(','));
-        let command = |out: &str| {
-            let mut command = tfr_sql();
-            command.args(["SELECT * FROM t", "--table", &table, "--out"]).arg(scratch.join(out));
-            command.args(["--shard-rows", "1", "--partitions", PARTITIONS, "--quiet"]);
-            command
-        };
-        let (alone, together) = (format!("{extension}-alone"), format!("{extension}-together"));
-        run(&mut command(&alone)).success();
-        let plan = scratch.join(format!("{extension}.tfrplan"));
-        run(command(&together).arg("--plan").arg(&plan)).success();
-        for number in (0..4).rev() {
-            run(&mut task(&plan, number)).success();
-            // The tasks that are left do not read it.
-            fs::remove_file(dir.join(format!("{number}.{extension}"))).unwrap();
-        }
-        tool("finish", &plan).success();
-        assert!(set(&scratch.join(&together)) == set(&scratch.join(&alone)), "{extension}");
-    }
-}
-
-/// Tables of which a plan does not keep everything are listed and compared by every task.
-#[test]
-fn task_rejects_new_files_of_tables_that_it_lists() {
-    let job = Job::new();
-    run(tfr_sql().args(["SELECT 1 AS a", "--quiet", "--out"]).arg(job.path("set"))).success();
-    fs::create_dir(job.path("records")).unwrap();
-    let add = |name: &str| {
-        fs::copy(job.path("set/part-00000-of-00001.tfrecord"), job.path("records").join(name)).unwrap();
-    };
-    add("0.tfrecord");
-    let plan = job.path("records.tfrplan");
-    let query = format!("SELECT * FROM '{}'", job.path("records").display());
-    let mut command = tfr_sql();
-    command.arg(query).arg("--out").arg(job.path("out")).args(["--shard-rows", "9", "--quiet", "--plan"]).arg(&plan);
-    run(&mut command).success();
-    add("1.tfrecord");
-    let refused = run(&mut task(&plan, 0)).exits_with(1);
-    let expected = "1.tfrecord: changed since the tasks were planned: expected no such file, found ";
-    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     tool("abandon", &plan).success();
 }
 

@@ -7,9 +7,9 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::{MappingOptions, ReaderBuilder};
 use async_trait::async_trait;
 use datafusion_common::Result;
-use datafusion_datasource::TableSchema;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_stream::FileOpener;
+use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_session::Session;
 use object_store::{ObjectMeta, ObjectStore};
@@ -22,6 +22,7 @@ use super::filter::{file_columns, row_filter};
 use super::infer::{Inferred, infer};
 use super::opener::RecordOpener;
 use super::options::ReadOptions;
+use super::planned_files;
 use super::split::{Cutting, divide};
 use super::types::ColumnOrigin;
 use crate::error::ErrorKind;
@@ -127,6 +128,14 @@ impl FileReader for RecordFiles {
             (false, false) => Cutting::Listed,
         };
         divide(files, division.partitions, division.min_size, cutting)
+    }
+
+    fn known_text(&self, file: &PartitionedFile) -> Option<String> {
+        planned_files::known_text(file)
+    }
+
+    fn with_known(&self, groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
+        planned_files::with_known(groups)
     }
 
     async fn schema(

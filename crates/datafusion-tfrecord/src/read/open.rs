@@ -17,7 +17,7 @@ use super::{footers, sets, types};
 use crate::error::ErrorKind;
 use crate::format::TfRecordFormat;
 use tfr_files::{DirectoryTable, Findings, UsedColumns};
-use tfr_stores::Location;
+use tfr_stores::{FileNames, Location};
 
 /// Opens the TFRecord or ArrayRecord files at `locations` as one table.
 ///
@@ -58,8 +58,7 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     for declared in options.schema.iter().chain(&options.partition_types) {
         files.listing = files.listing.with_partition_types(declared)?;
     }
-    let findings = Findings::of(session.config());
-    if options.skips_damaged && findings.as_ref().is_some_and(|findings| findings.is_strict()) {
+    if options.skips_damaged && Findings::of(session.config()).is_some_and(|findings| findings.is_strict()) {
         return Err(ErrorKind::SkipsDamagedStrictly.into());
     }
     let types = types::settle(session, locations, &mut files, options).await?;
@@ -76,13 +75,7 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
         origin: types.origin,
         ..RecordForm::of(options)
     };
-    let format = TfRecordFormat::of_files(RecordFiles {
-        form: form.clone(),
-        names: files.listing.names().clone(),
-        options: ReadOptions::default(),
-        unknown_features: types.inferred.then(|| unknown_features(session)).flatten(),
-        damage: findings,
-    });
+    let format = format_of(session, files.listing.names().clone(), form.clone());
     let table = DirectoryTable::with_schema(files.listing, Arc::new(format), &types.schema);
     let file_schema = table.file_schema();
     // Reject unsupported columns before reading. Columns that a query does not use are fine.
@@ -105,6 +98,17 @@ pub async fn open(session: &dyn Session, locations: &[Location], options: &ReadO
     });
     let extensions = extensions.collect();
     Ok(Arc::new(table.with_known_files(statistics, extensions)))
+}
+
+/// Returns the format of files of this form.
+pub(super) fn format_of(session: &dyn Session, names: FileNames, form: RecordForm) -> TfRecordFormat {
+    TfRecordFormat::of_files(RecordFiles {
+        names,
+        options: ReadOptions::default(),
+        unknown_features: form.inferred.then(|| unknown_features(session)).flatten(),
+        damage: Findings::of(session.config()),
+        form,
+    })
 }
 
 /// Returns what collects the features that are no columns. A query that names all columns that it uses loses none.

@@ -9,6 +9,7 @@ use datafusion_common::Result;
 use datafusion_session::Session;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
+use serde::{Deserialize, Serialize};
 use tfr_arrow::labels;
 use tfrecord_framing::{Container, Position};
 use tfrecord_shards::{SetLayout, is_array_record};
@@ -43,7 +44,8 @@ pub(super) struct Types {
 }
 
 /// The source of a table's columns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ColumnOrigin {
     /// The caller declared them.

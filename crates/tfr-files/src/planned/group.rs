@@ -16,10 +16,12 @@ use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
+use super::KnownText;
 use crate::listing::partition::over_path_columns;
+use crate::scan::FileReader;
 
 /// The columns of a file, before those of its path.
-static COLUMNS: [(&str, DataType, bool); 9] = [
+static COLUMNS: [(&str, DataType, bool); 11] = [
     ("location", DataType::Utf8, false),
     ("size", DataType::UInt64, false),
     ("modified_ns", DataType::Int64, false),
@@ -28,7 +30,9 @@ static COLUMNS: [(&str, DataType, bool); 9] = [
     ("start", DataType::Int64, true),
     ("end", DataType::Int64, true),
     ("rows", DataType::UInt64, true),
+    ("about_rows", DataType::UInt64, true),
     ("bytes", DataType::UInt64, true),
+    ("known", DataType::Utf8, true),
 ];
 
 pub(super) fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
@@ -57,17 +61,26 @@ pub(super) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
     }
 }
 
-/// Encodes the files of a group; `None` if they have properties that would be lost.
-pub(super) fn encode_group(group: &FileGroup, table: &TableSchema) -> Result<Option<Vec<u8>>> {
+/// Encodes the files of a group; `None` if they have properties that would be lost. `reader` reads them, unless the
+/// engine's own does.
+pub(super) fn encode_group(
+    group: &FileGroup,
+    table: &TableSchema,
+    reader: Option<&dyn FileReader>,
+) -> Result<Option<Vec<u8>>> {
     let files = group.files();
     let mut modified = Vec::with_capacity(files.len());
+    let mut texts = Vec::with_capacity(files.len());
     for file in files {
+        let text = reader.and_then(|reader| reader.known_text(file));
+        let is_kept = is_plain(file)
+            && file.extensions.is_empty() == text.is_none()
+            && statistics(file, table) == file.statistics.as_deref().cloned();
         match file.object_meta.last_modified.timestamp_nanos_opt() {
-            Some(time) if is_plain(file) && statistics(file, table) == file.statistics.as_deref().cloned() => {
-                modified.push(time);
-            }
+            Some(time) if is_kept => modified.push(time),
             _ => return Ok(None),
         }
+        texts.push(text);
     }
     let metas = || files.iter().map(|file| &file.object_meta);
     let ranges = || files.iter().map(|file| file.range.as_ref());
@@ -79,8 +92,10 @@ pub(super) fn encode_group(group: &FileGroup, table: &TableSchema) -> Result<Opt
         Arc::new(metas().map(|meta| meta.version.as_deref()).collect::<StringArray>()),
         Arc::new(ranges().map(|range| range.map(|range| range.start)).collect::<Int64Array>()),
         Arc::new(ranges().map(|range| range.map(|range| range.end)).collect::<Int64Array>()),
-        Arc::new(files.iter().map(|file| counts(file)?.0).collect::<UInt64Array>()),
-        Arc::new(files.iter().map(|file| Some(counts(file)?.1)).collect::<UInt64Array>()),
+        Arc::new(files.iter().map(|file| counts(file)?.rows).collect::<UInt64Array>()),
+        Arc::new(files.iter().map(|file| counts(file)?.about_rows).collect::<UInt64Array>()),
+        Arc::new(files.iter().map(|file| Some(counts(file)?.bytes)).collect::<UInt64Array>()),
+        Arc::new(texts.into_iter().collect::<StringArray>()),
     ];
     let mut fields: Vec<_> =
         COLUMNS.iter().map(|(name, data_type, nullable)| Field::new(*name, data_type.clone(), *nullable)).collect();
@@ -105,30 +120,45 @@ fn is_plain(file: &PartitionedFile) -> bool {
         && Path::parse(&file.object_meta.location).is_ok_and(|path| path == file.object_meta.location)
 }
 
-/// Returns the number of rows, if known, and of bytes that planning has of a file.
-fn counts(file: &PartitionedFile) -> Option<(Option<u64>, u64)> {
+/// What planning has counted of a file.
+struct Counts {
+    rows: Option<u64>,
+    /// An estimate of the number of rows.
+    about_rows: Option<u64>,
+    /// An estimate of the number of bytes.
+    bytes: u64,
+}
+
+fn counts(file: &PartitionedFile) -> Option<Counts> {
     let statistics = file.statistics.as_ref()?;
-    let rows = statistics.num_rows.get_value().map(|rows| *rows as u64);
-    Some((rows, *statistics.total_byte_size.get_value()? as u64))
+    let (rows, about_rows) = match statistics.num_rows {
+        Precision::Exact(rows) => (Some(rows as u64), None),
+        Precision::Inexact(rows) => (None, Some(rows as u64)),
+        Precision::Absent => (None, None),
+    };
+    Some(Counts { rows, about_rows, bytes: *statistics.total_byte_size.get_value()? as u64 })
 }
 
 /// Returns the statistics that follow from the encoded properties of a file.
 fn statistics(file: &PartitionedFile, table: &TableSchema) -> Option<Statistics> {
-    let (rows, bytes) = counts(file)?;
-    Some(of_counts(rows, bytes, table, &file.partition_values))
+    Some(of_counts(&counts(file)?, table, &file.partition_values))
 }
 
-fn of_counts(rows: Option<u64>, bytes: u64, table: &TableSchema, in_path: &[ScalarValue]) -> Statistics {
+fn of_counts(counts: &Counts, table: &TableSchema, in_path: &[ScalarValue]) -> Statistics {
     let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
     let statistics = Statistics {
-        num_rows: rows.map_or(Precision::Absent, |rows| Precision::Exact(count(rows))),
-        total_byte_size: Precision::Inexact(count(bytes)),
+        num_rows: match (counts.rows, counts.about_rows) {
+            (Some(rows), _) => Precision::Exact(count(rows)),
+            (None, Some(rows)) => Precision::Inexact(count(rows)),
+            (None, None) => Precision::Absent,
+        },
+        total_byte_size: Precision::Inexact(count(counts.bytes)),
         column_statistics: Statistics::unknown_column(table.file_schema()),
     };
     over_path_columns(statistics, in_path)
 }
 
-/// Decodes the files of a group of a scan of the table `table`.
+/// Decodes the files of a group of a scan of the table `table`. What the table has attached to them is a [`KnownText`].
 ///
 /// # Errors
 /// The bytes are not an encoded group.
@@ -161,11 +191,14 @@ pub fn decode_group(bytes: &[u8], table: &TableSchema) -> Result<FileGroup> {
         for column in COLUMNS.len()..batch.num_columns() {
             file.partition_values.push(ScalarValue::try_from_array(batch.column(column), row)?);
         }
-        if unsigned(8).is_valid(row) {
+        let number = |column: usize| unsigned(column).is_valid(row).then(|| unsigned(column).value(row));
+        if let Some(bytes) = number(9) {
             // As the planning process has checked, everything else follows.
-            let rows = unsigned(7).is_valid(row).then(|| unsigned(7).value(row));
-            let known = of_counts(rows, unsigned(8).value(row), table, &file.partition_values);
-            file.statistics = Some(Arc::new(known));
+            let counts = Counts { rows: number(7), about_rows: number(8), bytes };
+            file.statistics = Some(Arc::new(of_counts(&counts, table, &file.partition_values)));
+        }
+        if let Some(text) = optional(10, row) {
+            file.extensions.insert(KnownText(text));
         }
         files.push(file);
     }

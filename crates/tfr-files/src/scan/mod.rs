@@ -9,5 +9,6 @@ pub(crate) mod store;
 
 pub use guard::GuardedSource;
 pub use hooks::ScanHooks;
+pub(crate) use reader::reader_of;
 pub use reader::{Batches, Division, FileReader, FilterUse, ReaderFormat, Scan};
 pub use store::store_of_scan;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::memory::ReadBounds;
+use crate::scan::guard::GuardedSource;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -13,7 +14,6 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::stats::Precision;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, Statistics, not_impl_err};
-use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_compression_type::FileCompressionType;
 use datafusion_datasource::file_format::FileFormat;
@@ -22,6 +22,7 @@ use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuil
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
 use datafusion_datasource::source::DataSourceExec;
+use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_execution::object_store::ObjectStoreUrl;
 use datafusion_physical_expr::projection::ProjectionExprs;
 use datafusion_physical_expr::{LexOrdering, conjunction};
@@ -80,6 +81,20 @@ pub trait FileReader: fmt::Debug + Send + Sync + 'static {
     /// Returns the number of rows of a file, if it is known without reading them.
     async fn rows(&self, _store: &Arc<dyn ObjectStore>, _file: &ObjectMeta) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    /// Returns what the table has attached to a file or a part of one, as text that a plan keeps; `None` if there is nothing,
+    /// or nothing that has a text.
+    fn known_text(&self, _file: &PartitionedFile) -> Option<String> {
+        None
+    }
+
+    /// Replaces each [`KnownText`](crate::planned::KnownText) of the files of a scan by what the table had attached.
+    ///
+    /// # Errors
+    /// A text is not one of this format.
+    fn with_known(&self, groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
+        Ok(groups)
     }
 
     /// Called when a scan has been planned, with its files and the columns that it reads from them.
@@ -234,6 +249,12 @@ impl FileFormat for ReaderFormat {
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
+}
+
+/// Returns the reader of a source, unless the engine has its own.
+pub(crate) fn reader_of(source: &Arc<dyn FileSource>) -> Option<&dyn FileReader> {
+    let inner = source.downcast_ref::<GuardedSource>().map_or(source, GuardedSource::inner);
+    inner.downcast_ref::<ReaderSource>().map(|source| source.reader.as_ref())
 }
 
 /// Scans the files of a [`FileReader`].

@@ -6,12 +6,13 @@ use arrow_schema::SchemaRef;
 use datafusion_common::{DataFusionError, exec_datafusion_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_session::Session;
+use datafusion_tfrecord::read::PlannedRecords;
 use serde::{Deserialize, Serialize};
 use tfr_files::planned::PlannedTable;
 use tfr_files::{DirectoryTable, Listing};
 use tfr_stores::Location;
 
-use super::{declared_columns, reader_format};
+use super::{declared_columns, reader_format, record_options};
 use crate::input_format::InputFormat;
 use crate::json;
 use crate::names::ColumnNames;
@@ -29,6 +30,7 @@ pub(super) enum PlannedFormat {
         newlines_in_values: bool,
     },
     Parquet(PlannedParquet),
+    Records(PlannedRecords),
 }
 
 /// Opens a table whose files another process has read.
@@ -47,6 +49,7 @@ pub(super) async fn open_planned(
         PlannedFormat::Reader(format) => *format,
         PlannedFormat::Json { .. } => InputFormat::Json,
         PlannedFormat::Parquet(_) => InputFormat::Parquet,
+        PlannedFormat::Records(_) => InputFormat::TfRecord,
     };
     let schema = declared_columns(options, found_format, schema, &listing)?;
     let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
@@ -58,6 +61,9 @@ pub(super) async fn open_planned(
         PlannedFormat::Json { newlines_in_values } => {
             let names = listing.names().clone();
             json::planned(&options.json, names, columns, schema.is_some(), newlines_in_values)
+        }
+        PlannedFormat::Records(planned) => {
+            planned.format(session, listing.names().clone(), &record_options(options, schema))?
         }
         PlannedFormat::Reader(format) => reader_format(session, &listing, format, options, columns, schema.as_ref())?,
     };

@@ -1,0 +1,145 @@
+//! What a plan keeps of the files, so that a task opens only its own.
+
+use std::fs;
+use std::path::Path;
+
+use tfr_tests::{Scratch, repository, run, tfr_sql};
+
+use super::{ARRANGEMENTS, Job, PARTITIONS, assert_same_set, names, set, task, tool};
+
+#[test]
+fn task_opens_only_its_own_files() {
+    let job = Job::new();
+    let (name, arguments, _) = ARRANGEMENTS[0];
+    let (plan, _) = job.plan(name, arguments);
+    // The footers of the others are not read.
+    for other in 2..8 {
+        fs::remove_file(job.path("trips").join(format!("{other}.parquet"))).unwrap();
+    }
+    run(&mut task(&plan, 0)).success();
+    tool("abandon", &plan).success();
+}
+
+/// A plan keeps what the files of all formats have shown.
+#[test]
+fn task_opens_only_its_own_files_of_every_format() {
+    let scratch = Scratch::default();
+    let of_drift = |extension: &str| fs::read(repository().join(format!("tests/data/drift/decimal/new.{extension}")));
+    let texts = |rows: [&str; 4]| rows.map(|rows| rows.as_bytes().to_vec()).to_vec();
+    // The types, the keys and the lines of an object are those of all files together. Files of one length are not divided.
+    let mut formats = vec![
+        ("csv", "", texts(["a,b\n100,x\n", "a,b\n2000,\n", "a,b\n,yyyy\n", "a,b\n4.5,z\n"])),
+        ("jsonl", "", texts(["{\"a\": 1.0}", "{\"a\": 2.0}", "{\"a\": 3.0}", "{\"b\": [1]}"])),
+        ("json", "", texts(["{\"a\": 1}", "{\"a\": 2}", "{\"a\": 3}", "{\n\"a\":\n4}"])),
+        ("svm", "", texts(["1 1:0.5", "0 2:1.5", "1 1:2.5", "0 3:4.5"])),
+        ("txt", "format=hive-text,schema=a INT", texts(["1", "2", "3", "4"])),
+    ];
+    formats.extend(["arrow", "avro", "orc"].map(|extension| (extension, "", vec![of_drift(extension).unwrap(); 4])));
+    // The features are those of all files together, and the container is that of each.
+    let records = |rows: &str, arguments: &[&str]| {
+        let out = scratch.join("records");
+        run(tfr_sql()
+            .arg(rows)
+            .args(["--mode", "overwrite", "--shards", "1", "--quiet", "--out"])
+            .arg(&out)
+            .args(arguments));
+        let [shard] = &names(&out).into_iter().filter(|name| name.starts_with("part-")).collect::<Vec<_>>()[..] else {
+            panic!("one shard")
+        };
+        fs::read(out.join(shard)).unwrap()
+    };
+    let zlib = records("SELECT 1 AS a, 'x' AS b", &["--compression", "zlib"]);
+    let plain = records("SELECT NULL::int AS a, [1.5] AS c", &[]);
+    formats.push(("tfrecord", "", vec![plain, zlib, records("SELECT 3 AS a", &[]), records("SELECT [4] AS d", &[])]));
+    let array = records("SELECT 1 AS a, 'x' AS b", &["--record-format", "array_record"]);
+    formats.push(("array_record", "", vec![array; 4]));
+    for (extension, options, files) in formats {
+        let dir = scratch.join(extension);
+        fs::create_dir(&dir).unwrap();
+        for (number, file) in files.iter().enumerate() {
+            fs::write(dir.join(format!("{number}.{extension}")), file).unwrap();
+        }
+        let table = format!("t={}", [dir.to_str().unwrap(), options].join(",").trim_end_matches(','));
+        let command = |out: &str| {
+            let mut command = tfr_sql();
+            command.args(["SELECT * FROM t", "--table", &table, "--out"]).arg(scratch.join(out));
+            command.args(["--shard-rows", "1", "--partitions", PARTITIONS, "--quiet"]);
+            command
+        };
+        let (alone, together) = (format!("{extension}-alone"), format!("{extension}-together"));
+        run(&mut command(&alone)).success();
+        let plan = scratch.join(format!("{extension}.tfrplan"));
+        run(command(&together).arg("--plan").arg(&plan)).success();
+        for number in (0..4).rev() {
+            run(&mut task(&plan, number)).success();
+            // The tasks that are left do not read it.
+            fs::remove_file(dir.join(format!("{number}.{extension}"))).unwrap();
+        }
+        tool("finish", &plan).success();
+        assert!(set(&scratch.join(&together)) == set(&scratch.join(&alone)), "{extension}");
+    }
+}
+
+/// A plan keeps the parts of files that are divided: at places that a manifest lists, or where a scan will find records.
+/// Both sides of the join have parts of the same files; each task reads one of them whole.
+#[test]
+fn tasks_read_parts_of_files_of_records() {
+    let scratch = Scratch::default();
+    let rows = "SELECT value AS a, concat('text ', value % 7) AS b FROM generate_series(1, 3000)";
+    for (name, arguments) in [
+        ("plain", &[][..]),
+        ("gzip", &["--compression", "gzip"]),
+        ("arrays", &["--record-format", "array_record"]),
+        ("directories", &["--partition-by", "b"]),
+    ] {
+        run(tfr_sql().arg(rows).args(["--shards", "2", "--quiet", "--out"]).arg(scratch.join(name)).args(arguments))
+            .success();
+    }
+    // Without a manifest.
+    fs::create_dir(scratch.join("foreign")).unwrap();
+    for shard in names(&scratch.join("plain")).iter().filter(|name| name.starts_with("part-")) {
+        fs::copy(scratch.join("plain").join(shard), scratch.join("foreign").join(shard)).unwrap();
+    }
+    for name in ["plain", "gzip", "arrays", "directories", "foreign"] {
+        let table = format!("t={}", scratch.join(name).display());
+        for (number, query) in
+            ["SELECT * FROM t", "SELECT l.a, r.b FROM t l JOIN t r ON l.a = r.a + 1"].iter().enumerate()
+        {
+            let query = format!("SET datafusion.optimizer.repartition_file_min_size = 1; {query}");
+            let command = |out: &Path| {
+                let mut command = tfr_sql();
+                command.args([&query, "--table", &table, "--out"]).arg(out);
+                command.args(["--shard-rows", "100", "--partitions", "3", "--quiet"]);
+                command
+            };
+            let [alone, together] = ["alone", "together"].map(|what| scratch.join(format!("{name}-{number}-{what}")));
+            run(&mut command(&alone)).success();
+            let plan = scratch.join(format!("{name}-{number}.tfrplan"));
+            run(command(&together).arg("--plan").arg(&plan)).success();
+            for index in 0..3 {
+                run(&mut task(&plan, index)).success();
+            }
+            tool("finish", &plan).success();
+            assert_same_set(&format!("{name}: {query}"), &together, &alone);
+        }
+    }
+}
+
+/// Tables of which a plan does not keep everything are listed and compared by every task.
+#[test]
+fn task_rejects_new_files_of_tables_that_it_lists() {
+    let job = Job::new();
+    fs::create_dir(job.path("texts")).unwrap();
+    let add = |name: &str| fs::write(job.path("texts").join(name), name).unwrap();
+    add("0.txt");
+    let plan = job.path("texts.tfrplan");
+    let query = format!("SELECT path, content FROM files('{}/*')", job.path("texts").display());
+    let mut command = tfr_sql();
+    command.arg(query).arg("--out").arg(job.path("out")).args(["--shard-rows", "9", "--quiet", "--plan"]).arg(&plan);
+    run(&mut command).success();
+    add("1.txt");
+    let refused = run(&mut task(&plan, 0)).exits_with(1);
+    let expected = "1.txt: changed since the tasks were planned: expected no such file, found ";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    tool("abandon", &plan).success();
+}
