@@ -12,7 +12,8 @@
 //! [`FilesFunction`] is the function, and [`FilesTable`] its result.
 
 mod read;
-mod source;
+pub(crate) mod run;
+pub(crate) mod source;
 
 use std::sync::Arc;
 use std::thread;
@@ -25,6 +26,7 @@ use async_trait::async_trait;
 use datafusion_catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion_common::stats::Precision;
 use datafusion_common::{DFSchema, Result, Statistics, internal_datafusion_err, plan_err, project_schema};
+use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 use datafusion_datasource::source::DataSourceExec;
@@ -33,18 +35,18 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::empty::EmptyExec;
 use datafusion_session::Session;
-use tfr_stores::{Location, threads};
+use serde_json::Value;
+use tfr_stores::{Location, LocationText, threads};
 use tokio::runtime;
 use tokio_util::sync::CancellationToken;
 
-use read::{Place, Run};
+use run::{CONTENT, Place, Run};
 use source::FilesSource;
 
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;
-
-/// Index of the content column.
-const CONTENT: usize = 3;
+use crate::planned::{OpenedTable, PlannedTables};
+use crate::scan::guard::guarded;
 
 /// Cost of opening a file, in bytes that could be read in the same time. Added to each file's size when work is
 /// divided.
@@ -96,10 +98,19 @@ impl TableFunctionImpl for FilesFunction {
         };
         let locations =
             texts.iter().map(|text| Location::parse(text).map_err(Error::from)).collect::<Result<Vec<_>, _>>()?;
+        let tables = PlannedTables::of(args.session().config());
+        let texts: Vec<_> = texts.into_iter().map(LocationText::from).collect();
+        let opened = tables.map(|tables| OpenedTable { key: tables.next_key(&texts), tables });
+        if let Some(opened) = &opened
+            && let Some(table) = opened.tables.table(&opened.key)
+        {
+            let listing = Listing::planned(args.session(), &locations, &table.columns()?.1)?;
+            return Ok(Arc::new(FilesTable { opened: Some(opened.clone()), ..FilesTable::try_new(listing)? }));
+        }
         // The table consists of files, not rows, so it does not matter who owns them.
         let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
-        let listing = wait(listed, &self.stop)??;
-        Ok(Arc::new(FilesTable::try_new(listing)?))
+        let table = FilesTable::try_new(wait(listed, &self.stop)??)?;
+        Ok(Arc::new(FilesTable { opened: opened.filter(|opened| table.is_recorded(opened)), ..table }))
     }
 }
 
@@ -133,6 +144,8 @@ fn wait<T: Send>(future: impl Future<Output = T> + Send, stop: &CancellationToke
 pub struct FilesTable {
     listing: Arc<Listing>,
     schema: TableSchema,
+    /// The table among those that are recorded or replayed.
+    opened: Option<OpenedTable>,
 }
 
 impl FilesTable {
@@ -154,7 +167,13 @@ impl FilesTable {
             return Err(ErrorKind::ColumnInPath { file, column: twice.name().clone() }.into());
         }
         let schema = TableSchema::builder(Arc::new(Schema::new(fields))).with_table_partition_cols(of_path).build();
-        Ok(Self { listing: Arc::new(listing), schema })
+        Ok(Self { listing: Arc::new(listing), schema, opened: None })
+    }
+
+    /// Records the table for processes that plan the query again. Returns whether that was possible.
+    fn is_recorded(&self, opened: &OpenedTable) -> bool {
+        let path_columns = self.schema.table_partition_cols().len();
+        opened.tables.record_table(&opened.key, self.schema.table_schema(), path_columns, Value::Null)
     }
 
     /// Returns the files.
@@ -248,24 +267,44 @@ impl TableProvider for FilesTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut files = self.passing(session, filters)?;
-        files.truncate(limit.unwrap_or(usize::MAX));
-        if files.is_empty() {
+        let is_read = projection.is_none_or(|columns| columns.contains(&CONTENT));
+        let key = |opened: &OpenedTable| {
+            let filters: Vec<_> = filters.iter().map(Expr::to_string).collect();
+            format!("{}: {} LIMIT {limit:?}, content {is_read}", opened.key, filters.join(" AND "))
+        };
+        let source: Arc<dyn FileSource> = Arc::new(
+            FilesSource::new(self.listing.names().clone(), self.schema.clone()).within(ReadBounds::of(session)),
+        );
+        let (number, groups, statistics) = match &self.opened {
+            Some(opened) if !opened.tables.records() => {
+                let (number, groups, statistics) = opened.tables.replay(&key(opened))?;
+                (Some(number), groups, statistics)
+            }
+            opened => {
+                let mut files = self.passing(session, filters)?;
+                files.truncate(limit.unwrap_or(usize::MAX));
+                let groups = if is_read { session.config().target_partitions() } else { 1 };
+                let statistics = self.statistics(&files);
+                let groups: Vec<_> = self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect();
+                let number = match opened {
+                    Some(opened) => opened.tables.record_scan(key(opened), &source, &groups, &statistics)?,
+                    None => None,
+                };
+                (number, groups, statistics)
+            }
+        };
+        if groups.is_empty() {
             return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
         }
-        let is_read = projection.is_none_or(|columns| columns.contains(&CONTENT));
-        let groups = if is_read { session.config().target_partitions() } else { 1 };
-        let statistics = self.statistics(&files);
-        let groups = self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect();
-        let source =
-            FilesSource::new(self.listing.names().clone(), self.schema.clone()).within(ReadBounds::of(session));
-        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), Arc::new(source))
+        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), source)
             .with_file_groups(groups)
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .build();
-        Ok(DataSourceExec::from_data_source(config))
+        let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
+        // The wrapper carries the number.
+        Ok(if number.is_some() { guarded(plan, &self.listing, number) } else { plan })
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

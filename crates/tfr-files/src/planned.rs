@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tfr_stores::LocationText;
 
-use crate::scan::guard::GuardedSource;
-use crate::scan::reader_of;
+use crate::scan::guard::{GuardedSource, scan_config};
+use crate::scan::with_known;
 use statistics::StoredStatistics;
 
 pub use group::decode_group;
@@ -179,7 +179,7 @@ impl PlannedTables {
         let Some(mut recording) = self.recording_state() else { return Ok(None) };
         let mut groups = Vec::with_capacity(files.len());
         for files in files {
-            match group::encode_group(files, source.table_schema(), reader_of(source))? {
+            match group::encode_group(files, source)? {
                 Some(encoded) => groups.push(encoded),
                 None => break,
             }
@@ -236,7 +236,7 @@ impl Recording {
             let recorded = self.scans.scans.get(number).into_iter().flat_map(|scan| &scan.groups);
             let recorded = recorded.map(|group| self.groups.get(group.index).map(Vec::as_slice));
             let source = config.file_source();
-            let encode = |files| group::encode_group(files, source.table_schema(), reader_of(source)).ok().flatten();
+            let encode = |files| group::encode_group(files, source).ok().flatten();
             let found = config.file_groups.iter().map(encode);
             let found: Vec<_> = found.collect();
             recorded.eq(found.iter().map(Option::as_deref))
@@ -282,7 +282,7 @@ pub fn schema_of_text(text: &str) -> Result<Schema> {
 
 /// Returns the scan of a plan's root, if it is recorded or replayed, and its number.
 pub fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(usize, &FileScanConfig)> {
-    let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
+    let config = scan_config(plan)?;
     let number = config.file_source().downcast_ref::<GuardedSource>()?.planned()?;
     Some((number, config))
 }
@@ -292,10 +292,7 @@ pub fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(usize, &FileScanConfig)
 /// # Errors
 /// The format cannot read them.
 pub fn with_files(config: &FileScanConfig, groups: Vec<FileGroup>) -> Result<Arc<dyn ExecutionPlan>> {
-    let groups = match reader_of(config.file_source()) {
-        Some(reader) => reader.with_known(groups)?,
-        None => groups,
-    };
+    let groups = with_known(config.file_source(), groups)?;
     if groups.iter().flat_map(FileGroup::iter).any(|file| file.extensions.contains::<KnownText>()) {
         return exec_err!("a file group of a plan has properties that its format does not read");
     }

@@ -27,7 +27,7 @@ use crate::findings::Findings;
 use crate::listing::listed::Listing;
 use crate::listing::partition::over_path_columns;
 use crate::planned::{OpenedTable, PlannedTables};
-use crate::scan::guard::{guard_future, guarded};
+use crate::scan::guard::{guard_future, guarded, scan_config};
 use crate::schema::adapter::ExactAdapterFactory;
 use crate::schema::merge::{self, Joining};
 use crate::schema::{path_columns, unreadable};
@@ -172,6 +172,12 @@ impl DirectoryTable {
         statistics.into_iter().enumerate().map(of_file).map(Arc::new).collect()
     }
 
+    /// Returns the names of the columns, in their order.
+    pub fn column_names(&self) -> impl Iterator<Item = &str> {
+        let shown = self.order.as_ref().map_or_else(|| self.schema.table_schema(), |(shown, _)| shown);
+        shown.fields().iter().map(|field| field.name().as_str())
+    }
+
     /// Returns the files of the table.
     pub fn listing(&self) -> &Listing {
         &self.listing
@@ -305,8 +311,11 @@ impl TableProvider for DirectoryTable {
             false,
         )?;
         let config = self.split(session, builder(groups, statistics)?.build())?;
-        let number = record(config.file_source(), &config.file_groups, &config.statistics())?;
         let plan = self.format.create_physical_plan(session, config).await?;
+        let number = match scan_config(&plan) {
+            Some(config) => record(config.file_source(), &config.file_groups, &config.statistics())?,
+            None => None,
+        };
         Ok(guarded(plan, &self.listing, number))
     }
 

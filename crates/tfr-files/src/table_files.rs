@@ -8,6 +8,7 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use arrow_schema::{FieldRef, SchemaRef};
 use datafusion_common::ScalarValue;
 use object_store::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 use crate::listing::TableFormat;
 
@@ -29,7 +30,8 @@ pub struct TableFiles {
 }
 
 /// The version of a table that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableVersion {
     /// The format of the table.
     pub format: TableFormat,
@@ -136,7 +138,8 @@ impl DeletedRows {
 }
 
 /// How the columns of a table are found in its files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnsInFiles {
     /// What the columns are found by.
     pub by: FoundBy,
@@ -149,7 +152,8 @@ pub struct ColumnsInFiles {
 }
 
 /// What columns are found by in files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FoundBy {
     /// [Names](ColumnInFiles::in_file), at every depth.
     #[default]
@@ -162,7 +166,8 @@ pub enum FoundBy {
 }
 
 /// Which columns an ORC file has in which Hive records the changes of transactions. Other files are not affected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AcidColumns {
     /// Those of any file: one of them is a struct with the columns of the table.
     #[default]
@@ -174,7 +179,8 @@ pub enum AcidColumns {
 }
 
 /// How a file is read that should have ids and has none at all.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FilesWithoutIds {
     /// It is an error.
     #[default]
@@ -184,7 +190,8 @@ pub enum FilesWithoutIds {
 }
 
 /// A column of a table, or a part of a nested one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnInFiles {
     /// The name in the table.
     pub name: String,
@@ -196,6 +203,8 @@ pub struct ColumnInFiles {
     pub names: Vec<String>,
     /// The value in files without the column, in the type of the table. A part of a struct has it where the struct is
     /// not null. `None` is null.
+    // A value has no text. Who writes a column as text compares what is read with it.
+    #[serde(skip)]
     pub default: Option<ScalarValue>,
     /// Whether a file without the column, or a part of it, is an error.
     pub is_required: bool,

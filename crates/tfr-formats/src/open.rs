@@ -37,7 +37,7 @@ use crate::{arrow, avro, delta, hive_acid, hive_text, hugging_face, iceberg, jso
 use tfr_files::scan::{FileReader, ReaderFormat};
 
 pub use factory::{STORED_AS, table_factory};
-use planned::{PlannedFormat, open_planned};
+use planned::{PlannedFormat, PlannedLake, open_planned};
 
 /// Opens the table that `spec` describes.
 ///
@@ -76,7 +76,7 @@ pub async fn open_locations(
     }
     let recording = tables.filter(|tables| tables.records()).map(|tables| (tables, key));
     if let Some(format @ (InputFormat::Delta | InputFormat::Iceberg)) = options.format {
-        return open_lake(session, &locations, options, schema, format).await;
+        return open_lake(session, &locations, options, schema, format, recording).await;
     }
     if options.write_ids.is_some() {
         return match locations.as_slice() {
@@ -91,7 +91,7 @@ pub async fn open_locations(
         && let [location] = locations.as_slice()
         && iceberg::is_metadata_file(session, location).await?
     {
-        return open_lake(session, &locations, options, schema, InputFormat::Iceberg).await;
+        return open_lake(session, &locations, options, schema, InputFormat::Iceberg, recording).await;
     }
     let owned = if options.bare_files { OwnedFiles::Report } else { OwnedFiles::Refuse };
     let listing = Listing::list_with(session, &locations, owned).await;
@@ -100,7 +100,7 @@ pub async fn open_locations(
         _ => None,
     };
     if let Some(format) = lake {
-        return open_lake(session, &locations, options, schema, format).await;
+        return open_lake(session, &locations, options, schema, format, recording).await;
     }
     if let (Err(error), [location]) = (&listing, locations.as_slice())
         && let tfr_files::ErrorKind::OwnedByTable { owner, .. } = error.kind()
@@ -176,7 +176,7 @@ pub(crate) async fn open_listing(
             return open_records(session, locations, options, schema, recording).await;
         }
         InputFormat::Delta | InputFormat::Iceberg => {
-            return open_lake(session, locations, options, schema, found).await;
+            return open_lake(session, locations, options, schema, found, recording).await;
         }
         InputFormat::Csv => {
             let format = csv_format(session, &listing, options, columns, schema.is_some());
@@ -353,6 +353,7 @@ async fn open_lake(
     options: &InputOptions,
     schema: Option<SchemaRef>,
     format: InputFormat,
+    recording: Option<Recording>,
 ) -> Result<Arc<DirectoryTable>, DataFusionError> {
     let [location] = locations else {
         return plan_err!("a table of {format} is in one directory, not in {}", locations.len());
@@ -374,7 +375,8 @@ async fn open_lake(
         InputFormat::Iceberg => iceberg::open(session, location, &options.iceberg, calendar).await?,
         _ => delta::open(session, location, &options.delta, calendar).await?,
     };
-    Ok(Arc::new(table))
+    let planned = recording.is_some().then(|| PlannedLake::of(&table)).flatten().map(PlannedFormat::Table);
+    Ok(Arc::new(recorded(table, recording, planned)?))
 }
 
 /// Opens TFRecord files that were already listed, so that the tables that own them are detected.

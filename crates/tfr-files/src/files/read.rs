@@ -5,22 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use tfr_stores::{Change, FileNames};
 
-use crate::Listing;
 use arrow_array::builder::BinaryBuilder;
-use arrow_array::{
-    ArrayRef, BinaryArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
-};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use datafusion_common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
+use datafusion_common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion_common_runtime::SpawnedTask;
-use datafusion_datasource::PartitionedFile;
 use datafusion_physical_expr::projection::Projector;
 use datafusion_physical_plan::metrics::Count;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
-use super::CONTENT;
+use super::run::{CONTENT, Run};
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;
 
@@ -37,71 +33,6 @@ const BATCHES_AHEAD: u64 = 2;
 
 /// Maximum bytes of a value of a column of binary values.
 const MAX_VALUE_LEN: u64 = i32::MAX as u64;
-
-/// How a file of a scan is read. Attached to the file as an extension.
-#[derive(Debug)]
-pub(super) enum Place {
-    /// The first file of a run; all files of the run are read with it.
-    First(Arc<Run>),
-    /// A later file of a run, which is read with the first one.
-    Later,
-}
-
-/// Files that are read one after the other.
-#[derive(Debug)]
-pub(super) enum Run {
-    /// The files at these indices of a listing.
-    Listed(Arc<Listing>, Vec<usize>),
-    /// A single file.
-    One(Box<PartitionedFile>),
-}
-
-impl Run {
-    /// Creates a run of every file of a listing.
-    pub(super) fn all(listing: Arc<Listing>) -> Self {
-        let files = (0..listing.files().len()).collect();
-        Self::Listed(listing, files)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Listed(_, files) => files.len(),
-            Self::One(_) => 1,
-        }
-    }
-
-    fn meta(&self, file: usize) -> &ObjectMeta {
-        match self {
-            Self::Listed(listing, files) => &listing.files()[files[file]],
-            Self::One(file) => &file.object_meta,
-        }
-    }
-
-    /// Returns the values of the columns in the path.
-    fn of_path(&self, file: usize) -> &[ScalarValue] {
-        match self {
-            Self::Listed(listing, files) => listing.partitions().values(files[file]),
-            Self::One(file) => &file.partition_values,
-        }
-    }
-
-    /// Returns a column that is known without reading these files.
-    pub(super) fn column(&self, column: usize, files: Range<usize>, names: &FileNames) -> Result<ArrayRef> {
-        let metas = files.clone().map(|file| self.meta(file));
-        Ok(match column {
-            0 => Arc::new(StringArray::from_iter_values(metas.map(|meta| names.name(&meta.location)))),
-            1 => {
-                let sizes = metas.map(|meta| i64::try_from(meta.size).unwrap_or(i64::MAX));
-                Arc::new(Int64Array::from_iter_values(sizes))
-            }
-            2 => {
-                let modified = metas.map(|meta| meta.last_modified.timestamp_micros());
-                Arc::new(TimestampMicrosecondArray::from_iter_values(modified).with_timezone("UTC"))
-            }
-            column => ScalarValue::iter_to_array(files.map(|file| self.of_path(file)[column - CONTENT - 1].clone()))?,
-        })
-    }
-}
 
 /// The projection of a scan.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
 use tfr_stores::FileNames;
 
-use super::CONTENT;
-use super::read::{Files, Place, Projection, Run};
+use super::read::{Files, Projection};
+use super::run::{CONTENT, Place, Run};
 use crate::memory::ReadBounds;
 use crate::scan::store::unchanged_files;
 
@@ -154,7 +154,7 @@ impl FileOpener for FilesOpener {
             Some(Place::First(run)) => Arc::clone(run),
             Some(Place::Later) => return Ok(async { Ok(futures::stream::empty().boxed()) }.boxed()),
             // A plan that was sent to another process contains only the file itself.
-            None => Arc::new(Run::One(Box::new(file))),
+            None => Arc::new(Run::Planned(vec![file])),
         };
         let Self { store, names, projection, reads_content, batch_size, bounds, bytes_scanned } = self.clone();
         let bytes_scanned = reads_content.then_some(bytes_scanned);

@@ -238,6 +238,11 @@ impl Listing {
         })
     }
 
+    /// Sets the version of the table that the files are.
+    pub fn with_version(self, version: Option<TableVersion>) -> Self {
+        Self { version, ..self }
+    }
+
     /// Sets the tables that the files belong to.
     pub fn with_owners(mut self, owners: Vec<Owner>) -> Self {
         for owner in owners {

@@ -11,6 +11,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
 use datafusion_common::stats::Precision;
 use datafusion_common::{DataFusionError, Result, ScalarValue, Statistics, exec_err};
+use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
 use object_store::ObjectMeta;
@@ -18,7 +19,7 @@ use object_store::path::Path;
 
 use super::KnownText;
 use crate::listing::partition::over_path_columns;
-use crate::scan::FileReader;
+use crate::scan::known_text;
 
 /// The columns of a file, before those of its path.
 static COLUMNS: [(&str, DataType, bool); 11] = [
@@ -61,18 +62,13 @@ pub(super) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
     }
 }
 
-/// Encodes the files of a group; `None` if they have properties that would be lost. `reader` reads them, unless the
-/// engine's own does.
-pub(super) fn encode_group(
-    group: &FileGroup,
-    table: &TableSchema,
-    reader: Option<&dyn FileReader>,
-) -> Result<Option<Vec<u8>>> {
-    let files = group.files();
+/// Encodes the files of a group that `source` reads; `None` if they have properties that would be lost.
+pub(super) fn encode_group(group: &FileGroup, source: &Arc<dyn FileSource>) -> Result<Option<Vec<u8>>> {
+    let (files, table) = (group.files(), source.table_schema());
     let mut modified = Vec::with_capacity(files.len());
     let mut texts = Vec::with_capacity(files.len());
     for file in files {
-        let text = reader.and_then(|reader| reader.known_text(file));
+        let text = known_text(source, file);
         let is_kept = is_plain(file)
             && file.extensions.is_empty() == text.is_none()
             && statistics(file, table) == file.statistics.as_deref().cloned();

@@ -37,11 +37,9 @@ fn file(number: u32, day: Option<i32>) -> PartitionedFile {
     file
 }
 
-/// A format that attaches a text to files, and reads it or not.
+/// A format that attaches a text to files.
 #[derive(Debug)]
-struct Noted {
-    reads: bool,
-}
+struct Noted;
 
 #[derive(Debug, PartialEq)]
 struct Note(String);
@@ -61,9 +59,6 @@ impl FileReader for Noted {
     }
 
     fn with_known(&self, groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
-        if !self.reads {
-            return Ok(groups);
-        }
         let read = |mut file: PartitionedFile| {
             let text = file.extension::<KnownText>().cloned();
             file.extensions = FileExtensions::new();
@@ -82,8 +77,35 @@ impl FileReader for Noted {
     }
 }
 
-fn source(reads: bool) -> Arc<dyn FileSource> {
-    ReaderFormat::new(Noted { reads }).file_source(table())
+/// A format that attaches nothing.
+#[derive(Debug)]
+struct Plain;
+
+#[async_trait]
+impl FileReader for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn can_split(&self) -> bool {
+        false
+    }
+
+    async fn schema(&self, _: &dyn Session, _: &Arc<dyn ObjectStore>, _: &[ObjectMeta]) -> Result<SchemaRef> {
+        not_impl_err!("a schema")
+    }
+
+    fn opener(self: Arc<Self>, _: Arc<dyn ObjectStore>, _: &Scan<'_>) -> Result<Arc<dyn FileOpener>> {
+        not_impl_err!("an opener")
+    }
+}
+
+fn plain_source() -> Arc<dyn FileSource> {
+    ReaderFormat::new(Plain).file_source(table())
+}
+
+fn source() -> Arc<dyn FileSource> {
+    ReaderFormat::new(Noted).file_source(table())
 }
 
 #[test]
@@ -92,16 +114,16 @@ fn planned_groups_keep_what_a_table_has_attached() {
     noted.extensions.insert(Note("a text".to_owned()));
     let plain = file(8, None);
     let groups = [FileGroup::new(vec![noted.clone(), plain])];
-    let encoded = group::encode_group(&groups[0], &table(), reader_of(&source(true))).unwrap().unwrap();
+    let encoded = group::encode_group(&groups[0], &source()).unwrap().unwrap();
     let decoded = decode_group(&encoded, &table()).unwrap();
-    let scan = |reads| FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source(reads)).build();
-    let read = with_files(&scan(true), vec![decoded.clone()]).unwrap();
+    let scan = |source| FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source).build();
+    let read = with_files(&scan(source()), vec![decoded.clone()]).unwrap();
     let read = read.downcast_ref::<DataSourceExec>().unwrap().data_source().downcast_ref::<FileScanConfig>().unwrap();
     let notes = read.file_groups[0].iter().map(|file| file.extension::<Note>().map(|note| note.0.as_str()));
     assert_eq!(notes.collect::<Vec<_>>(), [Some("a text"), None]);
     // A format without such texts.
-    assert_eq!(group::encode_group(&groups[0], &table(), None).unwrap(), None);
-    with_files(&scan(false), vec![decoded]).unwrap_err();
+    assert_eq!(group::encode_group(&groups[0], &plain_source()).unwrap(), None);
+    with_files(&scan(plain_source()), vec![decoded]).unwrap_err();
 }
 
 #[test]
@@ -118,7 +140,7 @@ fn planned_groups_keep_all_properties_of_files() {
     let statistics = Arc::make_mut(estimated.statistics.as_mut().unwrap());
     statistics.num_rows = statistics.num_rows.to_inexact();
     files.push(estimated);
-    let encoded = group::encode_group(&FileGroup::new(files.clone()), &table(), None).unwrap().unwrap();
+    let encoded = group::encode_group(&FileGroup::new(files.clone()), &plain_source()).unwrap().unwrap();
     let decoded = decode_group(&encoded, &table()).unwrap();
     assert_eq!(format!("{:?}", decoded.files()), format!("{files:?}"));
     // A table with other columns in the path.
@@ -132,7 +154,7 @@ fn planned_groups_with_other_properties_are_not_kept() {
     let mut known_bounds = file(7, Some(3));
     let statistics = Arc::make_mut(known_bounds.statistics.as_mut().unwrap());
     statistics.column_statistics[0].min_value = Precision::Exact(ScalarValue::Int64(Some(1)));
-    assert_eq!(group::encode_group(&FileGroup::new(vec![known_bounds]), &table(), None).unwrap(), None);
+    assert_eq!(group::encode_group(&FileGroup::new(vec![known_bounds]), &plain_source()).unwrap(), None);
 }
 
 #[test]
@@ -152,8 +174,8 @@ fn planned_scans_are_replayed_with_their_statistics() {
             },
         ],
     };
-    assert_eq!(tables.record_scan("scan".to_owned(), &source(true), &groups, &statistics).unwrap(), Some(0));
-    assert_eq!(tables.record_scan("scan".to_owned(), &source(true), &groups, &statistics).unwrap(), Some(0));
+    assert_eq!(tables.record_scan("scan".to_owned(), &source(), &groups, &statistics).unwrap(), Some(0));
+    assert_eq!(tables.record_scan("scan".to_owned(), &source(), &groups, &statistics).unwrap(), Some(0));
     let recording = tables.recording_state().unwrap();
     assert!(!recording.is_incomplete && recording.groups.len() == 2);
     let json = serde_json::to_string(&recording.scans).unwrap();
@@ -165,6 +187,6 @@ fn planned_scans_are_replayed_with_their_statistics() {
     replaying.replay("another").unwrap_err();
     drop(recording);
     // Another scan of the same key makes the recording useless.
-    tables.record_scan("scan".to_owned(), &source(true), &groups[..1], &statistics).unwrap();
+    tables.record_scan("scan".to_owned(), &source(), &groups[..1], &statistics).unwrap();
     assert!(tables.recording_state().unwrap().is_incomplete);
 }

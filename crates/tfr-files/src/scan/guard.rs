@@ -107,6 +107,10 @@ impl GuardedSource {
         &self.inner
     }
 
+    pub(crate) fn hooks(&self) -> Option<&Arc<dyn ScanHooks>> {
+        self.hooks.as_ref()
+    }
+
     fn around(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
         Arc::new(Self { inner, ..self.clone() })
     }
@@ -514,6 +518,11 @@ impl fmt::Debug for GuardedMorsel {
     }
 }
 
+/// Returns the scan of files that a plan is.
+pub(crate) fn scan_config(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
+}
+
 /// Wraps the source of a format's scan in a [`GuardedSource`], unless the format has done so, and adds the listing's
 /// names and locations to it.
 pub(crate) fn guarded(
@@ -521,11 +530,7 @@ pub(crate) fn guarded(
     listing: &Listing,
     planned: Option<usize>,
 ) -> Arc<dyn ExecutionPlan> {
-    let config = plan
-        .downcast_ref::<DataSourceExec>()
-        .and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>())
-        .cloned();
-    let Some(config) = config else { return plan };
+    let Some(config) = scan_config(&plan).cloned() else { return plan };
     let source = match config.file_source().downcast_ref::<GuardedSource>() {
         Some(guarded) => guarded.clone(),
         None => GuardedSource::new(Arc::clone(config.file_source()), listing.names().clone()),

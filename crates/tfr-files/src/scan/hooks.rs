@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use async_trait::async_trait;
 use datafusion_common::{DataFusionError, Result};
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::morsel::Morselizer;
 use datafusion_physical_expr::projection::ProjectionExprs;
@@ -52,6 +54,19 @@ pub trait ScanHooks: fmt::Debug + Send + Sync {
         source: &Arc<dyn FileSource>,
         config: &FileScanConfig,
     ) -> Result<(Arc<dyn FileSource>, Arc<dyn ScanHooks>)>;
+
+    /// As [`FileReader::known_text`](crate::FileReader::known_text).
+    fn known_text(&self, _file: &PartitionedFile) -> Option<String> {
+        None
+    }
+
+    /// As [`FileReader::with_known`](crate::FileReader::with_known).
+    ///
+    /// # Errors
+    /// A text is not one of this format.
+    fn with_known(&self, groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
+        Ok(groups)
+    }
 
     /// Returns a more precise error for a failure to read rows, or `error` itself. `columns` are the columns of the
     /// table that were read.

@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::memory::ReadBounds;
-use crate::scan::guard::GuardedSource;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -251,16 +250,10 @@ impl FileFormat for ReaderFormat {
     }
 }
 
-/// Returns the reader of a source, unless the engine has its own.
-pub(crate) fn reader_of(source: &Arc<dyn FileSource>) -> Option<&dyn FileReader> {
-    let inner = source.downcast_ref::<GuardedSource>().map_or(source, GuardedSource::inner);
-    inner.downcast_ref::<ReaderSource>().map(|source| source.reader.as_ref())
-}
-
 /// Scans the files of a [`FileReader`].
 #[derive(Debug, Clone)]
-struct ReaderSource {
-    reader: Arc<dyn FileReader>,
+pub(crate) struct ReaderSource {
+    pub(crate) reader: Arc<dyn FileReader>,
     table_schema: TableSchema,
     projection: SplitProjection,
     batch_size: usize,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use datafusion_common::{DataFusionError, exec_datafusion_err};
 use datafusion_datasource::file_format::FileFormat;
 use datafusion_session::Session;
 use datafusion_tfrecord::read::PlannedRecords;
 use serde::{Deserialize, Serialize};
 use tfr_files::planned::PlannedTable;
-use tfr_files::{DirectoryTable, Listing};
+use tfr_files::{ColumnsInFiles, DirectoryTable, Listing, TableVersion};
 use tfr_stores::Location;
 
 use super::{declared_columns, reader_format, record_options};
@@ -31,6 +31,46 @@ pub(super) enum PlannedFormat {
     },
     Parquet(PlannedParquet),
     Records(PlannedRecords),
+    Table(PlannedLake),
+}
+
+/// A table whose metadata determines its files, all of them Parquet.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlannedLake {
+    parquet: PlannedParquet,
+    /// Where the columns are in the files.
+    in_files: ColumnsInFiles,
+    /// The names of the columns, in the order of the table.
+    order: Vec<String>,
+    version: Option<TableVersion>,
+}
+
+impl PlannedLake {
+    /// Returns what was found out about a table; `None` if its files are of another format, or if a part of it has no text.
+    pub(super) fn of(table: &DirectoryTable) -> Option<Self> {
+        let planned = Self {
+            parquet: PlannedParquet::of(table.format())?.clone(),
+            in_files: parquet::columns_in_files(table.format())?.as_ref().clone(),
+            order: table.column_names().map(str::to_owned).collect(),
+            version: table.listing().version(),
+        };
+        let text = serde_json::to_string(&planned).ok()?;
+        serde_json::from_str::<Self>(&text).is_ok_and(|read| read == planned).then_some(planned)
+    }
+
+    async fn open(
+        self,
+        session: &dyn Session,
+        listing: Listing,
+        options: &InputOptions,
+        found: &Schema,
+    ) -> Result<DirectoryTable, DataFusionError> {
+        let (in_files, calendar) = (Arc::new(self.in_files), options.calendar.clone());
+        let listing = listing.with_version(self.version);
+        let format = parquet::mapped_format(session, &listing, in_files, calendar, Some(self.parquet)).await?;
+        DirectoryTable::with_schema(listing, format, found).in_order(self.order.iter().map(String::as_str))
+    }
 }
 
 /// Opens a table whose files another process has read.
@@ -48,12 +88,13 @@ pub(super) async fn open_planned(
     let found_format = match &planned {
         PlannedFormat::Reader(format) => *format,
         PlannedFormat::Json { .. } => InputFormat::Json,
-        PlannedFormat::Parquet(_) => InputFormat::Parquet,
+        PlannedFormat::Parquet(_) | PlannedFormat::Table(_) => InputFormat::Parquet,
         PlannedFormat::Records(_) => InputFormat::TfRecord,
     };
     let schema = declared_columns(options, found_format, schema, &listing)?;
     let columns = ColumnNames::new(options.names, schema.as_ref(), &path);
     let format: Arc<dyn FileFormat> = match planned {
+        PlannedFormat::Table(planned) => return planned.open(session, listing, options, &found).await,
         PlannedFormat::Parquet(planned) => {
             let (parquet, calendar) = (&options.parquet, options.calendar.clone());
             parquet::format(session, &listing, parquet, calendar, columns, schema, Some(planned)).await?

@@ -52,7 +52,7 @@ use tfr_files::Findings;
 use tfr_files::memory::ReadBounds;
 use tfr_files::planned::PlannedTables;
 use tfr_files::schema::only_extension;
-use tfr_files::{GuardedSource, Listing, UsedColumns, unreadable_field};
+use tfr_files::{ColumnsInFiles, GuardedSource, Listing, UsedColumns, unreadable_field};
 use tfr_stores::FileNames;
 
 use crate::calendar::CalendarOption;
@@ -72,7 +72,7 @@ use scan::{ScanCalendars, ScanFiles};
 use units::Units;
 
 pub use pages::PageTooLong;
-pub(crate) use table::open as open_table;
+pub(crate) use table::{mapped_format, open as open_table};
 
 /// Options for Parquet files.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -101,6 +101,11 @@ impl PlannedParquet {
     pub(crate) fn of(format: &Arc<dyn FileFormat>) -> Option<&Self> {
         format.downcast_ref::<CheckedParquet>()?.planned.as_ref()
     }
+}
+
+/// Returns how the metadata of a table determines the columns of its Parquet files.
+pub(crate) fn columns_in_files(format: &Arc<dyn FileFormat>) -> Option<&Arc<ColumnsInFiles>> {
+    format.downcast_ref::<CheckedParquet>()?.columns.mapped()
 }
 
 /// Returns the format for the files of a listing.

@@ -14,6 +14,7 @@ use datafusion_common::tree_node::TransformedResult;
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::file_scan_config::{FileScanConfig, FileScanConfigBuilder};
 use datafusion_datasource::morsel::{MorselPlanner, Morselizer};
 use datafusion_datasource_parquet::source::ParquetSource;
@@ -36,6 +37,7 @@ use super::footer::Footers;
 use super::locate::Locator;
 use super::reader::ReaderFactory;
 use super::rebased::{CalendarAdapterFactory, Count, Counting};
+use super::table;
 use crate::calendar::{Watched, note};
 use crate::field_access;
 use crate::names::ColumnNames;
@@ -198,6 +200,14 @@ impl ScanHooks for ParquetHooks {
             (Some(_), Some(_)) => internal_err!("a planned scan of files in several calendars"),
             (None, _) => internal_err!("the source of a planned scan is not that of Parquet"),
         }
+    }
+
+    fn known_text(&self, file: &PartitionedFile) -> Option<String> {
+        table::known_text(file)
+    }
+
+    fn with_known(&self, groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
+        table::with_known(groups)
     }
 
     async fn diagnose(&self, file: &ObjectMeta, columns: &[String], error: DataFusionError) -> DataFusionError {

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::stats::Precision;
-use datafusion_common::{DataFusionError, Result, Statistics};
-use datafusion_datasource::FileExtensions;
+use datafusion_common::{DataFusionError, Result, Statistics, exec_datafusion_err, exec_err};
+use datafusion_datasource::file_format::FileFormat;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::{FileExtensions, PartitionedFile};
 use datafusion_datasource_parquet::ParquetRowSelection;
 use datafusion_session::Session;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::schema::types::Type;
+use serde::{Deserialize, Serialize};
 use tfr_arrow::nested::{item, key_and_value, struct_fields};
+use tfr_files::planned::KnownText;
 use tfr_files::{
     ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Listing, TableFiles,
 };
@@ -19,7 +23,7 @@ use tfr_stores::Location;
 
 use super::footer::Footer;
 use super::values::converted_type;
-use super::{CheckedParquet, ParquetOptions, format};
+use super::{CheckedParquet, ParquetOptions, PlannedParquet, format};
 use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
 use crate::mapped::{RecordedRows, check_columns, check_rows, field_id, table_of};
@@ -39,9 +43,7 @@ pub(crate) async fn open(
     calendar: CalendarOption,
 ) -> Result<DirectoryTable> {
     let listing = Listing::of_table(session, location, &table)?;
-    let columns = ColumnNames::mapped_by(Arc::clone(&table.columns));
-    let options = ParquetOptions { timestamps: Some(TimestampUnit::Microsecond), ..ParquetOptions::default() };
-    let format = format(session, &listing, &options, calendar, columns, None, None).await?;
+    let format = mapped_format(session, &listing, Arc::clone(&table.columns), calendar, None).await?;
     let Some(parquet) = format.downcast_ref::<CheckedParquet>() else {
         return datafusion_common::internal_err!("a format that is not Parquet");
     };
@@ -76,6 +78,71 @@ pub(crate) async fn open(
         extensions.push(extension);
     }
     table_of(listing, format, &table, &marks, statistics, extensions)
+}
+
+/// Returns the format of the files of such a table.
+///
+/// # Errors
+/// As [`format`].
+pub(crate) async fn mapped_format(
+    session: &dyn Session,
+    listing: &Listing,
+    columns: Arc<ColumnsInFiles>,
+    calendar: CalendarOption,
+    planned: Option<PlannedParquet>,
+) -> Result<Arc<dyn FileFormat>> {
+    let options = ParquetOptions { timestamps: Some(TimestampUnit::Microsecond), ..ParquetOptions::default() };
+    format(session, listing, &options, calendar, ColumnNames::mapped_by(columns), None, planned).await
+}
+
+/// The rows of a file that are part of a table, as text.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlannedRows {
+    /// Number of rows in the file.
+    rows: u64,
+    /// The first of each range of deleted rows, and the row after its last.
+    deleted: Vec<(u64, u64)>,
+}
+
+/// Returns which rows of a file are deleted, as text; `None` if there are none, or if something else is attached.
+pub(super) fn known_text(file: &PartitionedFile) -> Option<String> {
+    let deleted = file.extension::<DeletedRows>()?;
+    let read = file.extension::<ParquetRowSelection>().filter(|_| file.extensions.len() == 2)?;
+    let Precision::Exact(left) = file.statistics.as_ref()?.num_rows else { return None };
+    let rows = u64::try_from(left).ok()?.checked_add(deleted.count())?;
+    if *read.selection() != selection(deleted, rows).ok()? {
+        return None;
+    }
+    let deleted = deleted.ranges().iter().map(|range| (range.start, range.end)).collect();
+    serde_json::to_string(&PlannedRows { rows, deleted }).ok()
+}
+
+/// Attaches to files which of their rows are deleted.
+///
+/// # Errors
+/// A text is not one of this version.
+pub(super) fn with_known(groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
+    let read = |mut file: PartitionedFile| -> Result<PartitionedFile> {
+        let Some(KnownText(text)) = file.extension::<KnownText>() else { return Ok(file) };
+        let planned: PlannedRows = serde_json::from_str(text)
+            .map_err(|error| exec_datafusion_err!("rows of a file that a plan describes otherwise: {error}"))?;
+        let mut deleted = DeletedRows::default();
+        for (start, end) in planned.deleted {
+            if !deleted.push(start..end) || end > planned.rows {
+                return exec_err!("a plan deletes rows {start} to {end} of a file with {} rows", planned.rows);
+            }
+        }
+        file.extensions = FileExtensions::new();
+        file.extensions.insert(ParquetRowSelection::new(selection(&deleted, planned.rows)?));
+        file.extensions.insert(deleted);
+        Ok(file)
+    };
+    let read_group = |group: FileGroup| {
+        let files = group.into_inner().into_iter().map(read).collect::<Result<Vec<_>>>()?;
+        Ok::<_, DataFusionError>(FileGroup::new(files))
+    };
+    groups.into_iter().map(read_group).collect()
 }
 
 fn selection(deleted: &DeletedRows, rows: u64) -> Result<RowSelection> {

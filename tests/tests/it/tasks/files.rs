@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
 use tfr_tests::{Scratch, repository, run, tfr_sql};
 
 use super::{ARRANGEMENTS, Job, PARTITIONS, assert_same_set, names, set, task, tool};
@@ -80,6 +81,77 @@ fn task_opens_only_its_own_files_of_every_format() {
     }
 }
 
+/// A plan keeps the files of a function, and a task reads those of its partition together.
+#[test]
+fn task_opens_only_its_own_files_of_the_function_files() {
+    let scratch = Scratch::default();
+    for (number, text) in ["a", "bb", "", "cccc", "ddddd", "ee"].iter().enumerate() {
+        fs::create_dir_all(scratch.join(format!("in/day={number}"))).unwrap();
+        fs::write(scratch.join(format!("in/day={number}/x.txt")), text).unwrap();
+    }
+    let queries = [
+        ("content", "SELECT path, content, day FROM files('in/**/*.txt') WHERE size > 0"),
+        ("names", "SELECT path, size, day FROM files('in/**/*.txt') WHERE day <> 4"),
+        ("join", "SELECT f.content, n.day FROM files('in/**/*.txt') f JOIN files('in/*/x.txt') n ON f.day = n.day + 1"),
+    ];
+    for (name, query) in queries {
+        let command = |out: &str| {
+            let mut command = tfr_sql();
+            command.current_dir(scratch.path()).args([query, "--shard-rows", "2", "--partitions", "3", "--quiet"]);
+            command.args(["--out", out]);
+            command
+        };
+        let [alone, together, plan] = ["alone", "together", "tfrplan"].map(|what| format!("{name}.{what}"));
+        run(&mut command(&alone)).success();
+        run(command(&together).args(["--plan", &plan])).success();
+        let tasks = if name == "names" { 1 } else { 3 };
+        for index in 0..tasks {
+            run(&mut task(&scratch.join(&plan), index)).success();
+            if name == "content" {
+                // The tasks that are left do not read it.
+                fs::rename(scratch.join(format!("in/day={index}")), scratch.join(format!("day={index}"))).unwrap();
+            }
+        }
+        tool("finish", &scratch.join(&plan)).success();
+        assert_same_set(name, &scratch.join(&together), &scratch.join(&alone));
+        for index in 0..tasks {
+            let _ = fs::rename(scratch.join(format!("day={index}")), scratch.join(format!("in/day={index}")));
+        }
+    }
+}
+
+/// A plan keeps the files of a table format: which of their rows are deleted, how their columns are called, and the values
+/// that are no part of them. Every task reads the metadata of a table whose files are not Parquet.
+#[test]
+fn tasks_read_tables_of_table_formats_as_planned() {
+    let scratch = Scratch::default();
+    let tables =
+        ["delta/tables/dv_part", "delta/tables/map_id", "iceberg/tables/v3_dv_part", "iceberg/tables/posdel_avro"];
+    for (number, table) in tables.iter().enumerate() {
+        let table = repository().join("tests/data").join(table);
+        let query =
+            format!("SET datafusion.optimizer.repartition_file_min_size = 0; SELECT * FROM '{}'", table.display());
+        let command = |out: &Path| {
+            let mut command = tfr_sql();
+            command
+                .args([&query, "--null", "mask", "--shard-rows", "3", "--partitions", "3", "--quiet", "--out"])
+                .arg(out);
+            command
+        };
+        let [alone, together, plan] =
+            ["alone", "together", "tfrplan"].map(|what| scratch.join(format!("{number}.{what}")));
+        run(&mut command(&alone)).success();
+        run(command(&together).arg("--plan").arg(&plan)).success();
+        let file = fs::read(&plan).unwrap();
+        let header: Value = serde_json::from_slice(file.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+        for index in 0..header["tasks"].as_u64().unwrap() {
+            run(&mut task(&plan, u32::try_from(index).unwrap())).success();
+        }
+        tool("finish", &plan).success();
+        assert_same_set(&table.display().to_string(), &together, &alone);
+    }
+}
+
 /// A plan keeps the parts of files that are divided: at places that a manifest lists, or where a scan will find records.
 /// Both sides of the join have parts of the same files; each task reads one of them whole.
 #[test]
@@ -129,17 +201,20 @@ fn tasks_read_parts_of_files_of_records() {
 #[test]
 fn task_rejects_new_files_of_tables_that_it_lists() {
     let job = Job::new();
-    fs::create_dir(job.path("texts")).unwrap();
-    let add = |name: &str| fs::write(job.path("texts").join(name), name).unwrap();
-    add("0.txt");
-    let plan = job.path("texts.tfrplan");
-    let query = format!("SELECT path, content FROM files('{}/*')", job.path("texts").display());
+    fs::create_dir(job.path("dates")).unwrap();
+    // Its dates are in the hybrid calendar.
+    let add = |name: &str| {
+        fs::copy(repository().join("tests/data/calendar/spark2.parquet"), job.path("dates").join(name)).unwrap();
+    };
+    add("0.parquet");
+    let plan = job.path("dates.tfrplan");
+    let query = format!("SELECT * FROM '{}'", job.path("dates").display());
     let mut command = tfr_sql();
     command.arg(query).arg("--out").arg(job.path("out")).args(["--shard-rows", "9", "--quiet", "--plan"]).arg(&plan);
     run(&mut command).success();
-    add("1.txt");
+    add("1.parquet");
     let refused = run(&mut task(&plan, 0)).exits_with(1);
-    let expected = "1.txt: changed since the tasks were planned: expected no such file, found ";
+    let expected = "1.parquet: changed since the tasks were planned: expected no such file, found ";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     tool("abandon", &plan).success();
 }
