@@ -46,7 +46,6 @@ use source::FilesSource;
 use crate::error::{Error, ErrorKind};
 use crate::memory::ReadBounds;
 use crate::planned::{OpenedTable, PlannedTables};
-use crate::scan::guard::guarded;
 
 /// Cost of opening a file, in bytes that could be read in the same time. Added to each file's size when work is
 /// divided.
@@ -110,7 +109,10 @@ impl TableFunctionImpl for FilesFunction {
         // The table consists of files, not rows, so it does not matter who owns them.
         let listed = Listing::list_with(args.session(), &locations, OwnedFiles::Ignore);
         let table = FilesTable::try_new(wait(listed, &self.stop)??)?;
-        Ok(Arc::new(FilesTable { opened: opened.filter(|opened| table.is_recorded(opened)), ..table }))
+        Ok(Arc::new(match opened {
+            Some(opened) => table.recorded(opened),
+            None => table,
+        }))
     }
 }
 
@@ -170,10 +172,12 @@ impl FilesTable {
         Ok(Self { listing: Arc::new(listing), schema, opened: None })
     }
 
-    /// Records the table for processes that plan the query again. Returns whether that was possible.
-    fn is_recorded(&self, opened: &OpenedTable) -> bool {
+    /// Records the table for processes that plan the query again, if that is possible.
+    fn recorded(self, opened: OpenedTable) -> Self {
         let path_columns = self.schema.table_partition_cols().len();
-        opened.tables.record_table(&opened.key, self.schema.table_schema(), path_columns, Value::Null)
+        let columns = self.schema.table_schema();
+        let is_recorded = opened.tables.record_table(&opened.key, columns, path_columns, Value::Null);
+        Self { opened: is_recorded.then_some(opened), ..self }
     }
 
     /// Returns the files.
@@ -240,6 +244,20 @@ impl FilesTable {
         FileGroup::new(files.collect()).with_statistics(statistics)
     }
 
+    /// Returns the files that pass the filters, up to `limit`, in at most `groups` groups, with their statistics.
+    fn listed(
+        &self,
+        session: &dyn Session,
+        filters: &[Expr],
+        limit: Option<usize>,
+        groups: usize,
+    ) -> Result<(Vec<FileGroup>, Statistics)> {
+        let mut files = self.passing(session, filters)?;
+        files.truncate(limit.unwrap_or(usize::MAX));
+        let statistics = self.statistics(&files);
+        Ok((self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect(), statistics))
+    }
+
     fn statistics(&self, files: &[usize]) -> Statistics {
         let bytes = files.iter().fold(0, |bytes: u64, file| bytes.saturating_add(self.listing.files()[*file].size));
         Statistics {
@@ -272,39 +290,34 @@ impl TableProvider for FilesTable {
             let filters: Vec<_> = filters.iter().map(Expr::to_string).collect();
             format!("{}: {} LIMIT {limit:?}, content {is_read}", opened.key, filters.join(" AND "))
         };
-        let source: Arc<dyn FileSource> = Arc::new(
-            FilesSource::new(self.listing.names().clone(), self.schema.clone()).within(ReadBounds::of(session)),
-        );
+        let source =
+            FilesSource::new(self.listing.names().clone(), self.schema.clone()).within(ReadBounds::of(session));
         let (number, groups, statistics) = match &self.opened {
             Some(opened) if !opened.tables.records() => {
                 let (number, groups, statistics) = opened.tables.replay(&key(opened))?;
                 (Some(number), groups, statistics)
             }
             opened => {
-                let mut files = self.passing(session, filters)?;
-                files.truncate(limit.unwrap_or(usize::MAX));
                 let groups = if is_read { session.config().target_partitions() } else { 1 };
-                let statistics = self.statistics(&files);
-                let groups: Vec<_> = self.divided(&files, groups).into_iter().map(|files| self.group(files)).collect();
-                let number = match opened {
-                    Some(opened) => opened.tables.record_scan(key(opened), &source, &groups, &statistics)?,
-                    None => None,
-                };
-                (number, groups, statistics)
+                let (groups, statistics) = self.listed(session, filters, limit, groups)?;
+                let recorded = opened.as_ref().map(|opened| {
+                    let source: Arc<dyn FileSource> = Arc::new(source.clone());
+                    opened.tables.record_scan(key(opened), &source, &groups, &statistics)
+                });
+                (recorded.transpose()?.flatten(), groups, statistics)
             }
         };
         if groups.is_empty() {
             return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema(), projection)?)));
         }
-        let config = FileScanConfigBuilder::new(self.listing.store_url().clone(), source)
-            .with_file_groups(groups)
-            .with_statistics(statistics)
-            .with_projection_indices(projection.cloned())?
-            .with_limit(limit)
-            .build();
-        let plan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
-        // The wrapper carries the number.
-        Ok(if number.is_some() { guarded(plan, &self.listing, number) } else { plan })
+        let config =
+            FileScanConfigBuilder::new(self.listing.store_url().clone(), Arc::new(source.with_planned(number)))
+                .with_file_groups(groups)
+                .with_statistics(statistics)
+                .with_projection_indices(projection.cloned())?
+                .with_limit(limit)
+                .build();
+        Ok(DataSourceExec::from_data_source(config))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

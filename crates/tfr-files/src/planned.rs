@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tfr_stores::LocationText;
 
+use crate::files::source::FilesSource;
 use crate::scan::guard::{GuardedSource, scan_config};
 use crate::scan::with_known;
 use statistics::StoredStatistics;
@@ -168,6 +169,13 @@ impl PlannedTables {
         true
     }
 
+    /// Notes that a scan cannot be recorded, so that nothing of the session is.
+    pub(crate) fn set_incomplete(&self) {
+        if let Some(mut recording) = self.recording_state() {
+            recording.is_incomplete = true;
+        }
+    }
+
     /// Records a scan of file groups with these statistics. Returns its number, if it can be recorded.
     pub(crate) fn record_scan(
         &self,
@@ -220,7 +228,7 @@ impl PlannedTables {
             return exec_err!("the plan has no such scan: {key}");
         };
         let stand_in = |(index, group): (usize, &PlannedGroup)| {
-            // Nothing divides a part of a file.
+            // It is a part of a longer file, since parts are not divided again.
             let file = PartitionedFile::new(format!("file group {index} of a plan"), group.bytes.saturating_add(1));
             FileGroup::new(vec![file.with_range(0, i64::try_from(group.bytes).unwrap_or(i64::MAX))])
         };
@@ -283,8 +291,27 @@ pub fn schema_of_text(text: &str) -> Result<Schema> {
 /// Returns the scan of a plan's root, if it is recorded or replayed, and its number.
 pub fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(usize, &FileScanConfig)> {
     let config = scan_config(plan)?;
-    let number = config.file_source().downcast_ref::<GuardedSource>()?.planned()?;
-    Some((number, config))
+    let source = config.file_source();
+    let number = match source.downcast_ref::<GuardedSource>() {
+        Some(guarded) => guarded.planned(),
+        None => source.downcast_ref::<FilesSource>()?.planned(),
+    };
+    Some((number?, config))
+}
+
+/// Replaces each file of the groups.
+///
+/// # Errors
+/// Those of `f`.
+pub fn map_files(
+    groups: Vec<FileGroup>,
+    mut f: impl FnMut(PartitionedFile) -> Result<PartitionedFile>,
+) -> Result<Vec<FileGroup>> {
+    let map_group = |group: FileGroup| {
+        let files = group.into_inner().into_iter().map(&mut f).collect::<Result<Vec<_>>>()?;
+        Ok(FileGroup::new(files))
+    };
+    groups.into_iter().map(map_group).collect()
 }
 
 /// Returns a scan of other files, which it reads as they were listed.

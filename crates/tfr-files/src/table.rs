@@ -312,9 +312,13 @@ impl TableProvider for DirectoryTable {
         )?;
         let config = self.split(session, builder(groups, statistics)?.build())?;
         let plan = self.format.create_physical_plan(session, config).await?;
-        let number = match scan_config(&plan) {
-            Some(config) => record(config.file_source(), &config.file_groups, &config.statistics())?,
-            None => None,
+        let number = match (scan_config(&plan), &self.opened) {
+            (Some(config), _) => record(config.file_source(), &config.file_groups, &config.statistics())?,
+            (None, Some(opened)) => {
+                opened.tables.set_incomplete();
+                None
+            }
+            (None, None) => None,
         };
         Ok(guarded(plan, &self.listing, number))
     }

@@ -203,7 +203,7 @@ pub struct ColumnInFiles {
     pub names: Vec<String>,
     /// The value in files without the column, in the type of the table. A part of a struct has it where the struct is
     /// not null. `None` is null.
-    // A value has no text. Who writes a column as text compares what is read with it.
+    // Not kept: code that stores a column must check that nothing was lost.
     #[serde(skip)]
     pub default: Option<ScalarValue>,
     /// Whether a file without the column, or a part of it, is an error.

@@ -32,7 +32,7 @@ pub struct PlannedRecords {
 }
 
 impl PlannedRecords {
-    /// Returns what was found out about the files of a format; `None` if it is not one of records, or if a part of it has no
+    /// Returns what was found out about the files of a format; `None` if it is not one of records, or if it cannot be stored as
     /// text.
     pub fn of(format: &dyn FileFormat) -> Option<Self> {
         let RecordForm { mapping, decoded, found, inferred, origin, .. } =

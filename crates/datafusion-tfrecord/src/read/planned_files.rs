@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion_common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion_common::{Result, exec_datafusion_err};
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource::{FileExtensions, PartitionedFile};
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
-use tfr_files::planned::KnownText;
+use tfr_files::planned::{KnownText, map_files};
 use tfrecord_framing::{Compression, Container, Position};
 use tfrecord_shards::RecordOffset;
 
@@ -46,7 +46,7 @@ impl From<PlannedContainer> for Container {
     }
 }
 
-/// A [`KnownFile`] as text, with those of its offsets at which a part of the file begins or ends.
+/// A [`KnownFile`] as text, with only the offsets at which this part begins or ends.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlannedFile {
@@ -55,13 +55,16 @@ struct PlannedFile {
     end: Option<(u64, u64)>,
     is_counted: bool,
     offsets: Vec<RecordOffset>,
+    /// Where the last part of the file begins, if a record-boundary scan finds where parts begin. Each task scans up to it,
+    /// so that all of them find the same: that every part begins with a record, or that one of them reads the whole file.
+    last_cut: Option<u64>,
 }
 
 /// Returns what is attached to a file or a part of one as text; `None` if there is nothing, or something else.
 pub(super) fn known_text(file: &PartitionedFile) -> Option<String> {
     let known = file.extension::<KnownFile>();
-    let is_scanned = file.extensions.contains::<BoundaryScan>();
-    let understood = usize::from(known.is_some()) + usize::from(is_scanned);
+    let scan = file.extension::<BoundaryScan>();
+    let understood = usize::from(known.is_some()) + usize::from(scan.is_some());
     if understood == 0 || understood != file.extensions.len() {
         return None;
     }
@@ -72,46 +75,50 @@ pub(super) fn known_text(file: &PartitionedFile) -> Option<String> {
         end: end.map(|end| (end.record, end.byte)),
         is_counted,
         offsets: offsets.iter().filter(|offset| ends.contains(&offset.file)).copied().collect(),
+        last_cut: scan.and_then(|scan| scan.cuts().last()).copied(),
     };
     serde_json::to_string(&planned).ok()
 }
 
-/// Attaches to files what they had when they were planned. The parts of a file share one record-boundary scan.
+/// Attaches to files what was known of them when they were planned. The parts of a file share one record-boundary scan.
 ///
 /// # Errors
 /// A text is not one of this version.
 pub(super) fn with_known(groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
     let mut cuts: BTreeMap<Path, BTreeSet<u64>> = BTreeMap::new();
     for file in groups.iter().flat_map(FileGroup::iter) {
-        let ends = ends_inside(file);
-        if !ends.is_empty() {
-            cuts.entry(file.object_meta.location.clone()).or_default().extend(ends);
+        if let Some(last_cut) = planned(file)?.and_then(|planned| planned.last_cut) {
+            let cuts = cuts.entry(file.object_meta.location.clone()).or_default();
+            cuts.extend(ends_inside(file));
+            cuts.insert(last_cut);
         }
     }
     let scans: BTreeMap<_, _> =
         cuts.into_iter().map(|(path, cuts)| (path, BoundaryScan::new(cuts.into_iter().collect::<Vec<_>>()))).collect();
-    let read = |mut file: PartitionedFile| -> Result<PartitionedFile> {
-        let Some(KnownText(text)) = file.extension::<KnownText>() else { return Ok(file) };
-        let planned: PlannedFile = serde_json::from_str(text)
-            .map_err(|error| exec_datafusion_err!("a file of records that a plan describes otherwise: {error}"))?;
-        let known = KnownFile {
+    map_files(groups, |mut file| {
+        let Some(planned) = planned(&file)? else { return Ok(file) };
+        file.extensions = FileExtensions::new();
+        file.extensions.insert(KnownFile {
             container: planned.container.map(Container::from),
             end: planned.end.map(|(record, byte)| Position { record, byte }),
             is_counted: planned.is_counted,
             offsets: planned.offsets.into(),
-        };
-        file.extensions = FileExtensions::new();
-        file.extensions.insert(known);
-        if let (Some(scan), Some(_)) = (scans.get(&file.object_meta.location), &file.range) {
+        });
+        if let Some(scan) = scans.get(&file.object_meta.location).filter(|_| planned.last_cut.is_some()) {
             file.extensions.insert(scan.clone());
         }
         Ok(file)
+    })
+}
+
+/// Returns what a plan has of a file.
+fn planned(file: &PartitionedFile) -> Result<Option<PlannedFile>> {
+    let read = |KnownText(text): &KnownText| {
+        serde_json::from_str(text).map_err(|error| {
+            exec_datafusion_err!("{}: the plan's description cannot be read: {error}", file.object_meta.location)
+        })
     };
-    let read_group = |group: FileGroup| {
-        let files = group.into_inner().into_iter().map(read).collect::<Result<Vec<_>>>()?;
-        Ok::<_, DataFusionError>(FileGroup::new(files))
-    };
-    groups.into_iter().map(read_group).collect()
+    file.extension::<KnownText>().map(read).transpose()
 }
 
 /// Returns where a part of a file begins and ends, except at the ends of the file.

@@ -38,6 +38,8 @@ pub struct FilesSource {
     batch_size: usize,
     bounds: ReadBounds,
     metrics: ExecutionPlanMetricsSet,
+    /// The number of the scan, if it is recorded or replayed.
+    planned: Option<usize>,
 }
 
 impl FilesSource {
@@ -51,6 +53,7 @@ impl FilesSource {
             batch_size: DEFAULT_BATCH_SIZE,
             bounds: ReadBounds::default(),
             metrics: ExecutionPlanMetricsSet::new(),
+            planned: None,
         }
     }
 
@@ -58,6 +61,15 @@ impl FilesSource {
     #[must_use]
     pub fn within(self, bounds: ReadBounds) -> Self {
         Self { bounds, ..self }
+    }
+
+    /// Sets the number of the scan, if it is recorded or replayed.
+    pub(crate) fn with_planned(self, planned: Option<usize>) -> Self {
+        Self { planned, ..self }
+    }
+
+    pub(crate) fn planned(&self) -> Option<usize> {
+        self.planned
     }
 
     /// Returns the columns to read and the expressions to compute.

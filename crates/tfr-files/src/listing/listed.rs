@@ -238,7 +238,7 @@ impl Listing {
         })
     }
 
-    /// Sets the version of the table that the files are.
+    /// Sets the version of the table that the files belong to.
     pub fn with_version(self, version: Option<TableVersion>) -> Self {
         Self { version, ..self }
     }

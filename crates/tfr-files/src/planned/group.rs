@@ -99,7 +99,10 @@ pub(super) fn encode_group(group: &FileGroup, source: &Arc<dyn FileSource>) -> R
         let values = files.iter().map(|file| file.partition_values.get(column).cloned().unwrap_or(ScalarValue::Null));
         let values = match files.is_empty() {
             true => arrow_array::new_empty_array(field.data_type()),
-            false => ScalarValue::iter_to_array(values)?,
+            false => match ScalarValue::iter_to_array(values) {
+                Ok(values) if values.data_type() == field.data_type() => values,
+                _ => return Ok(None),
+            },
         };
         fields.push(Field::new(format!("={}", field.name()), values.data_type().clone(), true));
         columns.push(values);

@@ -42,7 +42,7 @@ pub(crate) fn known_text(source: &Arc<dyn FileSource>, file: &PartitionedFile) -
     match Attached::of(source) {
         Attached::Reader(reader) => reader.known_text(file),
         Attached::Hooks(hooks) => hooks.known_text(file),
-        // The group has it.
+        // Which files are read together follows from the group.
         Attached::Runs => (file.extensions.len() == 1 && file.extensions.contains::<Place>()).then(String::new),
         Attached::Nothing => None,
     }

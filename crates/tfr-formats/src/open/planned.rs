@@ -47,7 +47,8 @@ pub(super) struct PlannedLake {
 }
 
 impl PlannedLake {
-    /// Returns what was found out about a table; `None` if its files are of another format, or if a part of it has no text.
+    /// Returns what was found out about a table; `None` if its files are of another format, or if it cannot be stored as
+    /// text.
     pub(super) fn of(table: &DirectoryTable) -> Option<Self> {
         let planned = Self {
             parquet: PlannedParquet::of(table.format())?.clone(),

@@ -15,7 +15,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::schema::types::Type;
 use serde::{Deserialize, Serialize};
 use tfr_arrow::nested::{item, key_and_value, struct_fields};
-use tfr_files::planned::KnownText;
+use tfr_files::planned::{KnownText, map_files};
 use tfr_files::{
     ColumnInFiles, ColumnsInFiles, DeletedRows, DirectoryTable, FilesWithoutIds, FoundBy, Listing, TableFiles,
 };
@@ -123,10 +123,11 @@ pub(super) fn known_text(file: &PartitionedFile) -> Option<String> {
 /// # Errors
 /// A text is not one of this version.
 pub(super) fn with_known(groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
-    let read = |mut file: PartitionedFile| -> Result<PartitionedFile> {
+    map_files(groups, |mut file| {
         let Some(KnownText(text)) = file.extension::<KnownText>() else { return Ok(file) };
-        let planned: PlannedRows = serde_json::from_str(text)
-            .map_err(|error| exec_datafusion_err!("rows of a file that a plan describes otherwise: {error}"))?;
+        let planned: PlannedRows = serde_json::from_str(text).map_err(|error| {
+            exec_datafusion_err!("{}: the plan's description cannot be read: {error}", file.object_meta.location)
+        })?;
         let mut deleted = DeletedRows::default();
         for (start, end) in planned.deleted {
             if !deleted.push(start..end) || end > planned.rows {
@@ -137,12 +138,7 @@ pub(super) fn with_known(groups: Vec<FileGroup>) -> Result<Vec<FileGroup>> {
         file.extensions.insert(ParquetRowSelection::new(selection(&deleted, planned.rows)?));
         file.extensions.insert(deleted);
         Ok(file)
-    };
-    let read_group = |group: FileGroup| {
-        let files = group.into_inner().into_iter().map(read).collect::<Result<Vec<_>>>()?;
-        Ok::<_, DataFusionError>(FileGroup::new(files))
-    };
-    groups.into_iter().map(read_group).collect()
+    })
 }
 
 fn selection(deleted: &DeletedRows, rows: u64) -> Result<RowSelection> {

@@ -197,6 +197,34 @@ fn tasks_read_parts_of_files_of_records() {
     }
 }
 
+/// The tasks agree on where the parts of a damaged file begin: the first one reads all of it, and fails.
+#[test]
+fn task_reports_damage_in_the_part_of_another() {
+    let scratch = Scratch::default();
+    let rows = "SELECT value AS a, repeat('x', 50) AS b FROM generate_series(1, 3000)";
+    run(tfr_sql().arg(rows).args(["--shards", "1", "--quiet", "--out"]).arg(scratch.join("set"))).success();
+    fs::create_dir(scratch.join("foreign")).unwrap();
+    let mut bytes = fs::read(scratch.join("set/part-00000-of-00001.tfrecord")).unwrap();
+    // A header in the second of three parts.
+    let mut header = 0;
+    while header < bytes.len() / 2 {
+        header += 16 + u64::from_le_bytes(bytes[header..header + 8].try_into().unwrap()) as usize;
+    }
+    bytes[header + 8] ^= 1;
+    fs::write(scratch.join("foreign/0.tfrecord"), bytes).unwrap();
+    let table = format!("t={},infer_records=5", scratch.join("foreign").display());
+    let query = "SET datafusion.optimizer.repartition_file_min_size = 1; SELECT * FROM t";
+    let plan = scratch.join("damage.tfrplan");
+    let mut command = tfr_sql();
+    command.args([query, "--table", &table, "--out"]).arg(scratch.join("out")).arg("--plan").arg(&plan);
+    run(command.args(["--shard-rows", "500", "--partitions", "3", "--quiet"])).success();
+    let refused = run(&mut task(&plan, 0)).exits_with(1);
+    assert!(refused.stderr.contains(&format!("byte {header}")), "{}", refused.stderr);
+    run(&mut task(&plan, 1)).success();
+    run(&mut task(&plan, 2)).success();
+    assert!(tool("finish", &plan).exits_with(75).stderr.contains("task 0"));
+}
+
 /// Tables of which a plan does not keep everything are listed and compared by every task.
 #[test]
 fn task_rejects_new_files_of_tables_that_it_lists() {
