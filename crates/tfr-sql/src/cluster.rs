@@ -85,7 +85,7 @@ pub fn memory_limit(text: &str) -> Result<NonZeroU64, String> {
 /// Returns the cluster at an address of `--cluster`, without connecting to it.
 pub type Connect = Arc<dyn Fn(&str) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
 
-/// What a build of the command with clusters has more than one without.
+/// Cluster support, which only some builds of the command have.
 #[derive(Clone)]
 pub struct ClusterSupport {
     /// Finds the cluster of `--cluster`.

@@ -2,6 +2,7 @@
 //! one place that knows nested types.
 
 mod engine_heads;
+mod feature_table;
 mod lines;
 mod nested_types;
 

@@ -145,7 +145,7 @@ pub async fn rows(context: &SessionContext, logical: &LogicalPlan) -> Result<(Ar
 /// Returns a query for the number of rows of a query.
 ///
 /// # Errors
-/// None that can occur.
+/// The count cannot be planned, which is a bug.
 pub fn count(query: &Query) -> Result<LogicalPlan> {
     let rows = LogicalPlanBuilder::from(query.logical.clone());
     Ok(rows.aggregate(Vec::<Expr>::new(), vec![count_all()])?.build()?)
