@@ -72,13 +72,13 @@ const ONE_FIELD: u64 = 3;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u8)>", from = "Vec<(Vec<u8>, u8)>")]
 pub struct CompactForm {
-    features: Vec<KnownFeature>,
+    features: Vec<CompactFeature>,
 }
 
 impl PartialEq for CompactForm {
     fn eq(&self, other: &Self) -> bool {
         // Templates follow from the rest.
-        let parts = |feature: &KnownFeature| (feature.key.clone(), feature.list_tag);
+        let parts = |feature: &CompactFeature| (feature.key.clone(), feature.list_tag);
         self.features.iter().map(parts).eq(other.features.iter().map(parts))
     }
 }
@@ -86,14 +86,14 @@ impl PartialEq for CompactForm {
 /// Returns the key and the tag of the list of each feature.
 impl From<CompactForm> for Vec<(Vec<u8>, u8)> {
     fn from(form: CompactForm) -> Self {
-        form.features.into_iter().map(|KnownFeature { key, list_tag, .. }| (key, list_tag)).collect()
+        form.features.into_iter().map(|CompactFeature { key, list_tag, .. }| (key, list_tag)).collect()
     }
 }
 
 impl From<Vec<(Vec<u8>, u8)>> for CompactForm {
     fn from(features: Vec<(Vec<u8>, u8)>) -> Self {
         let feature =
-            |(key, list_tag): (Vec<u8>, u8)| KnownFeature { template: template(&key, list_tag), key, list_tag };
+            |(key, list_tag): (Vec<u8>, u8)| CompactFeature { template: template(&key, list_tag), key, list_tag };
         Self { features: features.into_iter().map(feature).collect() }
     }
 }
@@ -106,7 +106,7 @@ fn template(key: &[u8], list_tag: u8) -> Option<Template> {
 }
 
 #[derive(Debug, Clone)]
-struct KnownFeature {
+struct CompactFeature {
     /// The entry's key, and the tag of its value.
     key: Vec<u8>,
     /// The tag of the list; 0 if no sampled record has a list.
@@ -161,7 +161,7 @@ impl CompactForm {
         for Entry { key, feature } in entries(payload) {
             let key = payload.get(key).unwrap_or_default();
             let list_tag = if feature.is_empty() { 0 } else { payload.get(feature.start).copied().unwrap_or_default() };
-            let known = |features: &[KnownFeature]| features.iter().position(|known| known.key == key);
+            let known = |features: &[CompactFeature]| features.iter().position(|known| known.key == key);
             let further = known(self.features.get(next..).unwrap_or_default());
             if let Some(further) = further {
                 next += further;
@@ -172,7 +172,7 @@ impl CompactForm {
             } else if self.features.len() > MAX_FEATURES {
                 return;
             } else {
-                self.features.insert(next, KnownFeature { key: key.to_vec(), list_tag, template: None });
+                self.features.insert(next, CompactFeature { key: key.to_vec(), list_tag, template: None });
             }
             if let Some(known) = self.features.get_mut(next).filter(|known| known.list_tag == 0) {
                 known.list_tag = list_tag;
@@ -206,7 +206,7 @@ impl CompactForm {
 
 /// Writes the compact form of the frame at a position in `records`.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
-fn compact(known: &[KnownFeature], bytes: &[u8], frame: Range<usize>, out: &mut [u8]) -> Option<usize> {
+fn compact(known: &[CompactFeature], bytes: &[u8], frame: Range<usize>, out: &mut [u8]) -> Option<usize> {
     let end = frame.end.checked_sub(FOOTER_LEN)?;
     let record = bytes.get(..end)?;
     let features = delimited(record, frame.start + HEADER_LEN, FIELD_1)?;
@@ -236,7 +236,13 @@ fn compact(known: &[KnownFeature], bytes: &[u8], frame: Range<usize>, out: &mut 
 
 /// Appends a frame of `frame_len` bytes whose compact form is the first `len` bytes.
 #[cfg_attr(target_arch = "x86_64", multiversion::multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt")))]
-fn restore(known: &[KnownFeature], compact: &[u8], len: usize, frame_len: usize, out: &mut RecordBuffer) -> Option<()> {
+fn restore(
+    known: &[CompactFeature],
+    compact: &[u8],
+    len: usize,
+    frame_len: usize,
+    out: &mut RecordBuffer,
+) -> Option<()> {
     let payload_len = frame_len.checked_sub(HEADER_LEN + FOOTER_LEN)?;
     // The tag is followed by the length of the features and the features. The length excludes its own bytes.
     let behind_tag = payload_len.checked_sub(1)?;
@@ -282,7 +288,7 @@ fn restore(known: &[KnownFeature], compact: &[u8], len: usize, frame_len: usize,
     Some(())
 }
 
-impl KnownFeature {
+impl CompactFeature {
     /// Writes the compact form of the next feature of a record, if it is this one.
     #[inline(never)]
     fn compact(&self, record: &[u8], at: &mut usize, out: &mut [u8], pos: usize) -> Option<usize> {

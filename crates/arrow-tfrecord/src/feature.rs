@@ -14,6 +14,17 @@ pub enum FeatureKind {
     Int64,
 }
 
+impl FeatureKind {
+    /// Returns the type of the values in TensorFlow, in Python.
+    pub fn dtype(self) -> &'static str {
+        match self {
+            Self::Bytes => "tf.string",
+            Self::Float => "tf.float32",
+            Self::Int64 => "tf.int64",
+        }
+    }
+}
+
 /// The number of values that a feature has in one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

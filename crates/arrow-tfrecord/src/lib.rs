@@ -86,7 +86,7 @@ mod writer;
 pub use compact::CompactForm;
 pub use error::{Error, ErrorKind, Result};
 pub use feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
-pub use mapping::{ByteBounds, ColumnMapping, LossClass, Mapping};
+pub use mapping::{ByteBounds, ColumnMapping, LossClass, Mapping, ParseSpec, ReadAs};
 pub use options::{Choice, ColumnRule, MappingOptions, NullPolicy, NullRule, ParseOptionError, RecordType};
 pub use reader::{
     Decoder, FeatureNames, Reader, ReaderBuilder, RowFilter, SchemaInference, UnknownFeature, infer_schema,

@@ -24,6 +24,7 @@ use crate::options::{Choice, MappingOptions, NullRule, RecordType};
 pub use bounds::ByteBounds;
 pub(crate) use decide::{Conversion, Rescale};
 pub(crate) use layout::{Leaf, Node, NodeKind};
+pub use spec::{ParseSpec, ReadAs};
 
 /// The information that a column loses when it is written. Ordered from lossless to lossy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -60,15 +60,15 @@ impl PhysicalOptimizerRule for UnambiguousFilterPushdown {
                 return Ok(Transformed::no(plan));
             }
             cuts = true;
-            let cut: Arc<dyn ExecutionPlan> = Arc::new(Cut(self.below(plan, config)?));
+            let cut: Arc<dyn ExecutionPlan> = Arc::new(CutExec(self.below(plan, config)?));
             Ok(Transformed::new(cut, true, TreeNodeRecursion::Jump))
         })?;
         let optimized = self.rule.optimize(cut.data, config)?;
         if !cuts {
             return Ok(optimized);
         }
-        let whole = optimized.transform_up(|plan| match plan.downcast_ref::<Cut>() {
-            Some(Cut(inner)) => Ok(Transformed::yes(Arc::clone(inner))),
+        let whole = optimized.transform_up(|plan| match plan.downcast_ref::<CutExec>() {
+            Some(CutExec(inner)) => Ok(Transformed::yes(Arc::clone(inner))),
             None => Ok(Transformed::no(plan)),
         })?;
         Ok(whole.data)
@@ -110,15 +110,15 @@ fn is_column(key: &Arc<dyn PhysicalExpr>, name: &str) -> bool {
 
 /// Replaces a subplan while the rest is optimized.
 #[derive(Debug)]
-struct Cut(Arc<dyn ExecutionPlan>);
+struct CutExec(Arc<dyn ExecutionPlan>);
 
-impl DisplayAs for Cut {
+impl DisplayAs for CutExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cut")
     }
 }
 
-impl ExecutionPlan for Cut {
+impl ExecutionPlan for CutExec {
     fn name(&self) -> &str {
         "Cut"
     }

@@ -1,4 +1,4 @@
-//! Group keys that are no longer keys in an operator above.
+//! Hides group keys from operators that wrongly assume that each key is in one row only.
 //!
 //! A `GROUP BY` or `DISTINCT` returns one row for each key. The engine wrongly assumes the same in two places:
 //!

@@ -65,7 +65,7 @@ impl OptimizerRule for CrossJoinsOfOneKind {
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner && has_equal_nulls(&join) => {
                 let join = LogicalPlan::Join(join).map_children(|child| self.rewrite(child, config))?;
                 changed |= join.transformed;
-                let node = Arc::new(Cut(join.data));
+                let node = Arc::new(CutPlan(join.data));
                 let cut = LogicalPlan::Extension(Extension { node });
                 Ok(Transformed::new(cut, true, TreeNodeRecursion::Jump))
             }
@@ -77,8 +77,8 @@ impl OptimizerRule for CrossJoinsOfOneKind {
             return Ok(Transformed::new_transformed(rewritten.data, changed));
         }
         let whole = rewritten.data.transform_up(|plan| match &plan {
-            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<Cut>() {
-                Some(Cut(inner)) => Ok(Transformed::yes(inner.clone())),
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<CutPlan>() {
+                Some(CutPlan(inner)) => Ok(Transformed::yes(inner.clone())),
                 None => Ok(Transformed::no(plan)),
             },
             _ => Ok(Transformed::no(plan)),
@@ -89,15 +89,15 @@ impl OptimizerRule for CrossJoinsOfOneKind {
 
 /// Replaces a subplan while the rest is rewritten.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Cut(LogicalPlan);
+struct CutPlan(LogicalPlan);
 
-impl PartialOrd for Cut {
+impl PartialOrd for CutPlan {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         self.0.partial_cmp(&other.0)
     }
 }
 
-impl UserDefinedLogicalNodeCore for Cut {
+impl UserDefinedLogicalNodeCore for CutPlan {
     fn name(&self) -> &str {
         "Cut"
     }

@@ -232,7 +232,7 @@ impl Scopes {
             if matches!(&item.expr, Expr::Identifier(name) if aliases.iter().any(|alias| is_same(name, alias))) {
                 continue;
             }
-            let _ = item.expr.visit_mut(&mut Marks { aliases: &aliases, depth: 0 });
+            let _ = item.expr.visit_mut(&mut AliasMarks { aliases: &aliases, depth: 0 });
             item.expr.visit_mut(self)?;
         }
         ControlFlow::Continue(())
@@ -333,13 +333,13 @@ fn check_arguments(function: &Function) -> ControlFlow<String> {
 }
 
 /// Marks the names in an expression of `ORDER BY` that are aliases.
-struct Marks<'a> {
+struct AliasMarks<'a> {
     aliases: &'a [Ident],
     /// The number of subqueries around the visited expression.
     depth: usize,
 }
 
-impl VisitorMut for Marks<'_> {
+impl VisitorMut for AliasMarks<'_> {
     type Break = String;
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {

@@ -43,7 +43,7 @@ impl AnalyzerRule for Subqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut names = Names::default();
+        let mut names = FreshNames::default();
         let mut changed = false;
         // Inner subqueries are rewritten first. Their references to queries further out stay outer references, now
         // inside a join.
@@ -79,9 +79,9 @@ impl AnalyzerRule for Subqueries {
 
 /// Creates names for the columns and relations that the rule adds.
 #[derive(Debug, Default)]
-struct Names(usize);
+struct FreshNames(usize);
 
-impl Names {
+impl FreshNames {
     fn next(&mut self, kind: &str) -> String {
         self.0 += 1;
         format!("__{kind}_{}", self.0)
@@ -100,7 +100,7 @@ struct Predicate {
 
 impl Predicate {
     /// Parses `expr` as a predicate, folding `NOT` around it. The subquery's value gets a unique name.
-    fn new(expr: Expr, names: &mut Names) -> Result<Result<Self, Expr>> {
+    fn new(expr: Expr, names: &mut FreshNames) -> Result<Result<Self, Expr>> {
         let (subquery, comparison, negated) = match expr {
             Expr::Not(inner) if is_predicate(&inner) => {
                 return Ok(Self::new(*inner, names)?.map(|inner| Self { negated: !inner.negated, ..inner }));
@@ -153,7 +153,7 @@ fn compare(left: Expr, op: Operator, right: Expr) -> Expr {
 }
 
 /// Gives the only column of `plan` a unique name. Returns the plan and the column.
-fn named_value(plan: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Expr)> {
+fn named_value(plan: &LogicalPlan, names: &mut FreshNames) -> Result<(LogicalPlan, Expr)> {
     if plan.schema().fields().len() != 1 {
         let columns = plan.schema().field_names().join(", ");
         return plan_err!("a subquery that is compared with one value must return one column, found {columns}");

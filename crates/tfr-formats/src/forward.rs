@@ -32,7 +32,7 @@ use tfr_files::scan::{Batches, FileReader, Scan};
 
 /// A file to read.
 #[derive(Debug, Clone)]
-pub(crate) struct Input {
+pub(crate) struct InputFile {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) meta: ObjectMeta,
     /// The file's name in messages.
@@ -42,7 +42,7 @@ pub(crate) struct Input {
 /// The part of a file to read.
 #[derive(Debug, Clone)]
 pub(crate) struct FilePart {
-    pub(crate) file: Input,
+    pub(crate) file: InputFile,
     /// Byte range of the file in which this part begins.
     pub(crate) range: Range<u64>,
     /// The requested columns of the table; the file may lack some.
@@ -81,7 +81,7 @@ pub(crate) trait ForwardReader: fmt::Debug + Send + Sync + 'static {
     fn can_split(&self) -> bool;
 
     /// Returns the columns of a file, with their ids if the metadata of the table determines its columns by ids.
-    async fn schema(&self, file: Input) -> Result<SchemaRef>;
+    async fn schema(&self, file: InputFile) -> Result<SchemaRef>;
 
     /// Reads the requested columns that the file has, with its types and the table's names, in any order. If the
     /// metadata of the table determines its columns, reads them in the types of the table, without deleted rows.
@@ -101,9 +101,9 @@ impl<R: ForwardReader> ForwardFiles<R> {
         Self { reader, names, columns }
     }
 
-    fn input(&self, store: &Arc<dyn ObjectStore>, meta: ObjectMeta) -> Input {
+    fn input(&self, store: &Arc<dyn ObjectStore>, meta: ObjectMeta) -> InputFile {
         let name = self.names.name(&meta.location).into();
-        Input { store: Arc::clone(store), meta, name }
+        InputFile { store: Arc::clone(store), meta, name }
     }
 }
 
@@ -212,12 +212,12 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    pub(crate) async fn open(file: &Input) -> Result<Self, Error> {
+    pub(crate) async fn open(file: &InputFile) -> Result<Self, Error> {
         Self::open_at(file, 0).await
     }
 
     /// Starts reading at this byte.
-    pub(crate) async fn open_at(file: &Input, position: u64) -> Result<Self, Error> {
+    pub(crate) async fn open_at(file: &InputFile, position: u64) -> Result<Self, Error> {
         let bytes = text::bytes(&file.store, &file.meta, &file.name, position..file.meta.size).await?;
         Ok(Self { file: Arc::clone(&file.name), size: Some(file.meta.size), bytes, ahead: Bytes::new(), position })
     }

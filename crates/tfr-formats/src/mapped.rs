@@ -90,14 +90,14 @@ pub(crate) struct Ambiguous {
 pub(crate) struct FileColumns<'a> {
     /// The columns, each with its position.
     columns: HashMap<&'a str, (usize, &'a ColumnInFiles)>,
-    file: Keys<'a>,
+    file: ColumnKeys<'a>,
 }
 
 impl<'a> FileColumns<'a> {
     pub(crate) fn new(columns: &'a ColumnsInFiles, file: &'a Fields) -> Self {
         let by_name = columns.columns.iter().enumerate().rev();
         let by_name = by_name.map(|(position, column)| (column.name.as_str(), (position, column)));
-        Self { columns: by_name.collect(), file: Keys::of(Locator::of(columns, file), file) }
+        Self { columns: by_name.collect(), file: ColumnKeys::of(ColumnLocator::of(columns, file), file) }
     }
 
     /// Locates a column. `None` if the file has no such column.
@@ -119,7 +119,7 @@ impl<'a> FileColumns<'a> {
 
 /// Returns for each column of a file its name in the table, if it is one of the table.
 pub(crate) fn names_in_table(columns: &ColumnsInFiles, file: &Fields) -> Vec<Option<String>> {
-    let keys = Keys::of(Locator::of(columns, file), file);
+    let keys = ColumnKeys::of(ColumnLocator::of(columns, file), file);
     let mut names = vec![None; file.len()];
     for (position, column) in columns.columns.iter().enumerate() {
         if let Ok(Some(index)) = keys.index_at_top(position, column) {
@@ -155,29 +155,31 @@ pub(crate) fn has_field_ids(file: &Fields) -> bool {
 }
 
 /// The columns of a file, or the fields of a struct in it, by what identifies them.
-struct Keys<'a> {
-    locator: Locator,
+struct ColumnKeys<'a> {
+    locator: ColumnLocator,
     fields: &'a Fields,
-    found: HashMap<Key<'a>, Vec<usize>>,
+    found: HashMap<ColumnKey<'a>, Vec<usize>>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum ColumnKey<'a> {
     Id(i32),
     Name(&'a str),
     /// A name in lower case.
     Folded(String),
 }
 
-impl<'a> Keys<'a> {
-    fn of(locator: Locator, fields: &'a Fields) -> Self {
-        let mut found: HashMap<Key<'a>, Vec<usize>> = HashMap::new();
+impl<'a> ColumnKeys<'a> {
+    fn of(locator: ColumnLocator, fields: &'a Fields) -> Self {
+        let mut found: HashMap<ColumnKey<'a>, Vec<usize>> = HashMap::new();
         for (index, field) in fields.iter().enumerate() {
-            let name = Key::Name(field.name());
+            let name = ColumnKey::Name(field.name());
             let keys = match locator {
-                Locator::Id => [field_id(field).map(Key::Id), None],
-                Locator::Names => [Some(name), None],
-                Locator::Name | Locator::Position => [Some(name), Some(Key::Folded(field.name().to_lowercase()))],
+                ColumnLocator::Id => [field_id(field).map(ColumnKey::Id), None],
+                ColumnLocator::Names => [Some(name), None],
+                ColumnLocator::Name | ColumnLocator::Position => {
+                    [Some(name), Some(ColumnKey::Folded(field.name().to_lowercase()))]
+                }
             };
             keys.into_iter().flatten().for_each(|key| found.entry(key).or_default().push(index));
         }
@@ -200,20 +202,22 @@ impl<'a> Keys<'a> {
     /// Returns the index of a column of the table, the one at `position` of them.
     fn index_at_top(&self, position: usize, column: &ColumnInFiles) -> Result<Option<usize>, Ambiguous> {
         match self.locator {
-            Locator::Position => Ok((position < self.fields.len()).then_some(position)),
+            ColumnLocator::Position => Ok((position < self.fields.len()).then_some(position)),
             _ => self.index(column),
         }
     }
 
     fn index(&self, column: &ColumnInFiles) -> Result<Option<usize>, Ambiguous> {
         let indices: BTreeSet<usize> = match self.locator {
-            Locator::Id => column.id.into_iter().flat_map(|id| self.with(&Key::Id(id))).collect(),
-            Locator::Names => column.names.iter().flat_map(|name| self.with(&Key::Name(name))).collect(),
-            Locator::Name | Locator::Position => match self.with(&Key::Name(&column.in_file)).next() {
-                Some(first) => [first].into(),
-                // Writers need not keep the case of names.
-                None => self.with(&Key::Folded(column.in_file.to_lowercase())).collect(),
-            },
+            ColumnLocator::Id => column.id.into_iter().flat_map(|id| self.with(&ColumnKey::Id(id))).collect(),
+            ColumnLocator::Names => column.names.iter().flat_map(|name| self.with(&ColumnKey::Name(name))).collect(),
+            ColumnLocator::Name | ColumnLocator::Position => {
+                match self.with(&ColumnKey::Name(&column.in_file)).next() {
+                    Some(first) => [first].into(),
+                    // Writers need not keep the case of names.
+                    None => self.with(&ColumnKey::Folded(column.in_file.to_lowercase())).collect(),
+                }
+            }
         };
         let mut indices = indices.into_iter();
         match (indices.next(), indices.next()) {
@@ -225,15 +229,15 @@ impl<'a> Keys<'a> {
         }
     }
 
-    fn with<'b>(&'b self, key: &Key<'b>) -> impl Iterator<Item = usize> + use<'b> {
-        let found: &'b HashMap<Key<'b>, Vec<usize>> = &self.found;
+    fn with<'b>(&'b self, key: &ColumnKey<'b>) -> impl Iterator<Item = usize> + use<'b> {
+        let found: &'b HashMap<ColumnKey<'b>, Vec<usize>> = &self.found;
         found.get(key).into_iter().flatten().copied()
     }
 }
 
 /// How columns and their parts are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Locator {
+enum ColumnLocator {
     /// By [`ColumnInFiles::in_file`].
     Name,
     /// By [`ColumnInFiles::id`].
@@ -244,7 +248,7 @@ enum Locator {
     Position,
 }
 
-impl Locator {
+impl ColumnLocator {
     fn of(columns: &ColumnsInFiles, file: &Fields) -> Self {
         match (columns.by, columns.without_ids) {
             (FoundBy::Name, _) => Self::Name,
@@ -310,7 +314,7 @@ impl Locator {
         file: &Fields,
     ) -> Result<(DataType, Defaults), Ambiguous> {
         let mut defaults = Vec::with_capacity(wanted.len());
-        let keys = Keys::of(self, file);
+        let keys = ColumnKeys::of(self, file);
         let parts: HashMap<&str, &ColumnInFiles> = parts.iter().rev().map(|part| (part.name.as_str(), part)).collect();
         let fields = wanted.iter().map(|field| {
             let part = parts.get(field.name().as_str());
@@ -377,12 +381,12 @@ impl PhysicalExprAdapterFactory for MappedFactory {
         let inner = self.inner.create(Arc::new(schema), physical_file_schema)?;
         let defaults =
             self.columns.columns.iter().filter_map(|column| Some((column.name.clone(), column.default.clone()?)));
-        Ok(Arc::new(Mapped { columns, defaults: defaults.collect(), inner }))
+        Ok(Arc::new(MappedAdapter { columns, defaults: defaults.collect(), inner }))
     }
 }
 
 #[derive(Debug)]
-struct Mapped {
+struct MappedAdapter {
     /// Where the columns of the table are, with their fields in the table.
     columns: HashMap<String, (Option<Located>, FieldRef)>,
     /// The values of columns that the file may lack.
@@ -390,7 +394,7 @@ struct Mapped {
     inner: Arc<dyn PhysicalExprAdapter>,
 }
 
-impl Mapped {
+impl MappedAdapter {
     /// Returns the value of a column that the file lacks.
     fn default(&self, wanted: &Field) -> Result<ScalarValue> {
         match self.defaults.get(wanted.name()) {
@@ -401,7 +405,7 @@ impl Mapped {
     }
 }
 
-impl PhysicalExprAdapter for Mapped {
+impl PhysicalExprAdapter for MappedAdapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let located = expr.transform(|expr| {
             let column = expr.downcast_ref::<Column>();

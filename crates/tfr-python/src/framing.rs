@@ -38,10 +38,10 @@ impl PassedOver {
 pub(crate) struct RecordFile {
     path: PathBuf,
     records: Records,
-    source: Source,
+    source: RecordSource,
 }
 
-enum Source {
+enum RecordSource {
     /// Damage is an error.
     Whole(Box<RecordReader<Box<dyn ReadSeek>>>),
     /// Damage is passed over.
@@ -65,16 +65,16 @@ impl RecordFile {
     /// Reads an open file. Damaged records are an error, or are passed over.
     pub(crate) fn new(path: PathBuf, file: Box<dyn ReadSeek>, crc: CrcPolicy, skips_damaged: bool) -> Self {
         let source = if skips_damaged {
-            Source::PastDamage(Box::new(Scan::new(file)))
+            RecordSource::PastDamage(Box::new(Scan::new(file)))
         } else {
-            Source::Whole(Box::new(RecordReader::detect(file).with_crc_policy(crc)))
+            RecordSource::Whole(Box::new(RecordReader::detect(file).with_crc_policy(crc)))
         };
         Self { path, records: Records::new(), source }
     }
 
     /// Continues with the records of a reader.
     pub(crate) fn of_reader(path: PathBuf, reader: RecordReader<Box<dyn ReadSeek>>) -> Self {
-        Self { path, records: Records::new(), source: Source::Whole(Box::new(reader)) }
+        Self { path, records: Records::new(), source: RecordSource::Whole(Box::new(reader)) }
     }
 
     /// Returns the next records: about `limit`, none at the end. The records before damage come before its error.
@@ -82,8 +82,8 @@ impl RecordFile {
         self.records.clear();
         let read = match &mut self.source {
             // The error is returned again by the next call.
-            Source::Whole(reader) => reader.read_records(limit, &mut self.records).map(drop),
-            Source::PastDamage(scan) => match scan.read(limit, &mut self.records) {
+            RecordSource::Whole(reader) => reader.read_records(limit, &mut self.records).map(drop),
+            RecordSource::PastDamage(scan) => match scan.read(limit, &mut self.records) {
                 Ok(scanned) => scanned,
                 Err(error) => return Err(Failure::io(&self.path, "read", error)),
             },
@@ -101,7 +101,7 @@ impl RecordFile {
 
     /// The damage passed over so far: its number, and a line for people.
     pub(crate) fn passed_over(&self) -> Option<(u64, String)> {
-        let Source::PastDamage(scan) = &self.source else { return None };
+        let RecordSource::PastDamage(scan) = &self.source else { return None };
         scan.passed_over.as_ref().map(|damage| (damage.count, damage.describe(&self.path)))
     }
 }

@@ -21,7 +21,7 @@ use crate::error::Failure;
 use crate::files::{Files, stop_of};
 use crate::order::{Equal, Order, Shuffle};
 use crate::plan::Plan;
-use crate::produce::Message;
+use crate::produce::ProducerMessage;
 use crate::segment::Decoding;
 use crate::signals::{INTERVAL, interruptible};
 use crate::values::into_dict;
@@ -323,7 +323,7 @@ fn lanes(data: &DataSet, global_batch: u64) -> u64 {
 pub(crate) struct PyBatches(Mutex<Option<Running>>);
 
 struct Running {
-    receive: Receiver<Message>,
+    receive: Receiver<ProducerMessage>,
     /// Stops the thread.
     stop: Arc<AtomicBool>,
     /// The process that has the thread.
@@ -374,12 +374,14 @@ impl PyBatches {
             }
         };
         match message {
-            Message::Batch(batch) => Ok(Some((into_dict(py, batch.columns)?, batch.position.0, batch.position.1))),
-            Message::Failed(failure) => {
+            ProducerMessage::Batch(batch) => {
+                Ok(Some((into_dict(py, batch.columns)?, batch.position.0, batch.position.1)))
+            }
+            ProducerMessage::Failed(failure) => {
                 self.close(py);
                 Err(failure.into())
             }
-            Message::End => {
+            ProducerMessage::End => {
                 self.close(py);
                 Ok(None)
             }

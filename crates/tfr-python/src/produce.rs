@@ -34,7 +34,7 @@ pub(crate) struct Batch {
 }
 
 /// A message to the consumer. After an error or the end there are no more.
-pub(crate) enum Message {
+pub(crate) enum ProducerMessage {
     Batch(Batch),
     Failed(Failure),
     End,
@@ -44,13 +44,13 @@ pub(crate) enum Message {
 type Task<'a> = (Piece<'a>, SyncSender<Result<RecordBatch>>);
 
 /// Why no more batches are made.
-enum Stop {
+enum StopReason {
     /// The consumer is gone.
     Gone,
     Failed(Failure),
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for StopReason {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -64,14 +64,14 @@ impl Plan {
         epoch: u64,
         step: u64,
         end: Option<u64>,
-        batches: &SyncSender<Message>,
+        batches: &SyncSender<ProducerMessage>,
         is_stopped: &Arc<AtomicBool>,
     ) {
         let stop = Arc::clone(is_stopped);
         let files = match Files::new(&self.data.access, Arc::new(move || stop.load(Ordering::Relaxed))) {
             Ok(files) => files,
             Err(failure) => {
-                let _ = batches.send(Message::Failed(failure));
+                let _ = batches.send(ProducerMessage::Failed(failure));
                 return;
             }
         };
@@ -83,9 +83,9 @@ impl Plan {
             }
             let decoders = Decoders { plan: self, files: &files, tasks: &tasks, threads: self.threads, is_stopped };
             let last = match self.make((epoch, step), end, &decoders, batches) {
-                Ok(()) => Some(Message::End),
-                Err(Stop::Failed(failure)) => Some(Message::Failed(failure)),
-                Err(Stop::Gone) => None,
+                Ok(()) => Some(ProducerMessage::End),
+                Err(StopReason::Failed(failure)) => Some(ProducerMessage::Failed(failure)),
+                Err(StopReason::Gone) => None,
             };
             drop(tasks);
             // What waits to be decoded is not needed.
@@ -138,8 +138,8 @@ impl Plan {
         start: (u64, u64),
         end: Option<u64>,
         decoders: &Decoders<'_, 'a>,
-        batches: &SyncSender<Message>,
-    ) -> Result<(), Stop> {
+        batches: &SyncSender<ProducerMessage>,
+    ) -> Result<(), StopReason> {
         if self.order.steps() == 0 && end.is_none() {
             return Err(Failure::usage("no batch in an epoch, and epochs without end".to_owned()).into());
         }
@@ -149,7 +149,7 @@ impl Plan {
             position = turns.after_all(position);
             position
         };
-        let mut rows = Rows::new(Feed::new(self, turns.clone()), decoders);
+        let mut rows = DecodedRows::new(Feed::new(self, turns.clone()), decoders);
         if self.order.shuffle.is_none() {
             for (_, step) in turns.clone() {
                 let parts = rows.take(self.order.len(step) as u64)?;
@@ -182,9 +182,14 @@ impl Plan {
         Ok(rows.check_end()?)
     }
 
-    fn send(&self, batch: RecordBatch, position: (u64, u64), batches: &SyncSender<Message>) -> Result<(), Stop> {
+    fn send(
+        &self,
+        batch: RecordBatch,
+        position: (u64, u64),
+        batches: &SyncSender<ProducerMessage>,
+    ) -> Result<(), StopReason> {
         let columns = columns_of(batch, &self.decoding.columns)?;
-        batches.send(Message::Batch(Batch { columns, position })).map_err(|_| Stop::Gone)
+        batches.send(ProducerMessage::Batch(Batch { columns, position })).map_err(|_| StopReason::Gone)
     }
 }
 
@@ -199,7 +204,7 @@ struct Decoders<'t, 'a> {
 }
 
 /// The rows of pieces, decoded ahead.
-struct Rows<'t, 'a> {
+struct DecodedRows<'t, 'a> {
     feed: Feed<'a>,
     decoders: &'t Decoders<'t, 'a>,
     /// The pieces being decoded, in order, with the number of rows that are still to come.
@@ -211,11 +216,11 @@ struct Rows<'t, 'a> {
     rest: Option<RecordBatch>,
 }
 
-fn memory(error: arrow_schema::ArrowError) -> Stop {
+fn memory(error: arrow_schema::ArrowError) -> StopReason {
     Failure::other(error.to_string()).into()
 }
 
-impl<'t, 'a> Rows<'t, 'a> {
+impl<'t, 'a> DecodedRows<'t, 'a> {
     fn new(feed: Feed<'a>, decoders: &'t Decoders<'t, 'a>) -> Self {
         Self { feed, decoders, decoding: VecDeque::new(), coming: 0, ahead: 0, rest: None }
     }

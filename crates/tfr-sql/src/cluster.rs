@@ -85,7 +85,7 @@ pub fn memory_limit(text: &str) -> Result<NonZeroU64, String> {
 /// Returns the cluster at an address of `--cluster`, without connecting to it.
 pub type Connect = Arc<dyn Fn(&str) -> Result<Arc<dyn Cluster>, ClusterError> + Send + Sync>;
 
-/// What a build of the command with clusters has more than one without.
+/// Cluster support, which only some builds of the command have.
 #[derive(Clone)]
 pub struct ClusterSupport {
     /// Finds the cluster of `--cluster`.
@@ -176,7 +176,8 @@ impl ClusterQuery<'_> {
         let work = async {
             let plan = JobPlan::Write(Box::new(PlanFile::new(stored_query, stored, staging.clone()))).to_json()?;
             let (commit, fragments, staging, task) = (commit.as_ref(), &fragments, &staging, task.as_ref());
-            let job = Job { cluster: self.cluster, commit, fragments, plan, staging, task, printer: write.printer };
+            let job =
+                ClusterJob { cluster: self.cluster, commit, fragments, plan, staging, task, printer: write.printer };
             job.run().await?;
             commit.finish_tasks(staging, false, task).await?;
             Ok::<_, Error>(())
@@ -221,7 +222,7 @@ fn progress(found: &TaskProgress) -> Progress {
 }
 
 /// The jobs of one write.
-struct Job<'a> {
+struct ClusterJob<'a> {
     cluster: &'a dyn Cluster,
     commit: &'a TfRecordCommitExec,
     fragments: &'a Fragments,
@@ -231,7 +232,7 @@ struct Job<'a> {
     printer: &'a Printer,
 }
 
-impl Job<'_> {
+impl ClusterJob<'_> {
     /// Stages all shards.
     async fn run(&self) -> Result<()> {
         let tasks = self.commit.tasks()? as usize;

@@ -59,7 +59,7 @@ fn report() -> Result<String> {
         ("C library", c_library()),
         ("a query has", limits.to_string()),
         ("process limits", process_limits()),
-        ("temporary files", format!("{}, {}", temporary.display(), Space::of(&temporary))),
+        ("temporary files", format!("{}, {}", temporary.display(), FreeSpace::of(&temporary))),
     ];
     let lines = lines.into_iter().chain([("variables set", variables())]);
     Ok(lines.map(|(name, value)| format!("{name:<16} {value}\n")).collect())
@@ -102,9 +102,9 @@ fn process_limits() -> String {
 }
 
 /// The space of the file system of a directory.
-struct Space(io::Result<u64>);
+struct FreeSpace(io::Result<u64>);
 
-impl Space {
+impl FreeSpace {
     fn of(directory: &PathBuf) -> Self {
         Self(
             rustix::fs::statvfs(directory)
@@ -114,7 +114,7 @@ impl Space {
     }
 }
 
-impl fmt::Display for Space {
+impl fmt::Display for FreeSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Ok(free) => write!(f, "{} free", bytes(*free)),

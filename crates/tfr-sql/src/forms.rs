@@ -59,19 +59,19 @@ pub fn form(args: &QueryArgs, cluster: Option<Arc<dyn Cluster>>) -> Box<dyn Form
     let output = &args.output;
     match (output.target(), &output.plan, cluster) {
         (target, ..) if output.dry_run => Box::new(Described(target)),
-        (Some(Target::Shards(out)), Some(file), _) => Box::new(Planned { out, file }),
+        (Some(Target::Shards(out)), Some(file), _) => Box::new(ToPlanFile { out, file }),
         (Some(Target::Shards(out)), None, Some(cluster)) => Box::new(OnCluster { out, cluster }),
-        (Some(Target::Shards(out)), None, None) => Box::new(Written(out)),
-        (Some(Target::Table(target)), ..) => Box::new(Table(target)),
-        (None, ..) => Box::new(Printed),
+        (Some(Target::Shards(out)), None, None) => Box::new(ToShards(out)),
+        (Some(Target::Table(target)), ..) => Box::new(ToTable(target)),
+        (None, ..) => Box::new(ToStdout),
     }
 }
 
 /// The rows are printed.
-struct Printed;
+struct ToStdout;
 
 #[async_trait(?Send)]
-impl Form for Printed {
+impl Form for ToStdout {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
         tokio::select! {
             printed = print(job.args.rows.format, &job.context, query, job.printer) => printed.map(|()| Ok(None)),
@@ -117,10 +117,10 @@ impl Form for Described<'_> {
 }
 
 /// The rows are written to a table in another format.
-struct Table<'a>(&'a TableTarget);
+struct ToTable<'a>(&'a TableTarget);
 
 #[async_trait(?Send)]
-impl Form for Table<'_> {
+impl Form for ToTable<'_> {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
         let &Job { limits, spill, printer, started, .. } = job;
         let mode = job.args.output.writing.options().mode;
@@ -130,10 +130,10 @@ impl Form for Table<'_> {
 }
 
 /// The rows are written to shards.
-struct Written<'a>(&'a WriteTarget);
+struct ToShards<'a>(&'a WriteTarget);
 
 #[async_trait(?Send)]
-impl Form for Written<'_> {
+impl Form for ToShards<'_> {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
         match job.shards(self.0, &query, job.limits.partitions, job.collect(&query)).await? {
             Ok(write) => Ok(write.run(&job.context, query, job.interrupt).await?.map(Some)),
@@ -143,13 +143,13 @@ impl Form for Written<'_> {
 }
 
 /// `--plan`: tasks of other processes write the rows to shards.
-struct Planned<'a> {
+struct ToPlanFile<'a> {
     out: &'a WriteTarget,
     file: &'a Path,
 }
 
 #[async_trait(?Send)]
-impl Form for Planned<'_> {
+impl Form for ToPlanFile<'_> {
     async fn run(&self, job: &Job<'_>, query: Query) -> Result<Result<Option<Report>, ExitStatus>> {
         let &Job { arguments, text, limits, .. } = job;
         let write = match job.shards(self.out, &query, limits.partitions, job.collect(&query)).await? {

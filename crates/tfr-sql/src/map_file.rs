@@ -77,13 +77,13 @@ impl<'de> Visitor<'de> for EntryVisitor {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ColumnEntry, A::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Table {
+        struct EntryTable {
             map: Option<Choice>,
             null: Option<NullRule>,
             vocabulary: Option<Vec<String>>,
         }
 
-        let Table { map, null, vocabulary } = Table::deserialize(MapAccessDeserializer::new(map))?;
+        let EntryTable { map, null, vocabulary } = EntryTable::deserialize(MapAccessDeserializer::new(map))?;
         let mut rule = ColumnRule::default();
         // A vocabulary implies ranks.
         rule.choice = map.or(vocabulary.is_some().then_some(Choice::Index));

@@ -47,7 +47,7 @@ impl<'a> Work<'a> {
         &mut self,
         job: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<Result<T, ExitStatus>> {
-        let job = Job::start(job)?;
+        let job = ThreadJob::start(job)?;
         let received = Box::pin(self.interrupt.received());
         match block_on(select(job.done, received)) {
             Either::Left((done, _)) => ended(done, job.thread).map(Ok),
@@ -69,7 +69,7 @@ impl<'a> Work<'a> {
         let (shown, started) = (Arc::clone(&progress), self.started);
         let shown = ShownProgress::start(self.printer, move || share_of(&shown, started))?;
         let watched = Arc::clone(&progress);
-        let job = Job::start(move || {
+        let job = ThreadJob::start(move || {
             // Thousands of threads take a while to start, and a signal does not wait for them.
             let pool = pool(threads)?;
             Ok(pool.install(|| job(&watched, &pool))?)
@@ -93,12 +93,12 @@ impl<'a> Work<'a> {
 }
 
 /// A job on its own thread.
-struct Job<T> {
+struct ThreadJob<T> {
     done: oneshot::Receiver<Result<T>>,
     thread: thread::JoinHandle<()>,
 }
 
-impl<T: Send + 'static> Job<T> {
+impl<T: Send + 'static> ThreadJob<T> {
     fn start(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Self> {
         let (sender, done) = oneshot::channel();
         let thread = thread::Builder::new()

@@ -32,12 +32,12 @@ impl From<object_store::Error> for SettingsProblem {
     }
 }
 
-type Result<S> = std::result::Result<Built<S>, SettingsProblem>;
+type BuildResult<S> = Result<Built<S>, SettingsProblem>;
 
 /// Creates the store of an `s3` URL. The endpoint is the first of `endpoint`, `AWS_ENDPOINT_URL_S3`,
 /// `AWS_ENDPOINT_URL` and the profile's. Keys are taken from the environment, then the profile, then those provided
 /// to the machine.
-pub(crate) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment, door: &Door) -> Result<AmazonS3> {
+pub(crate) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment, door: &Door) -> BuildResult<AmazonS3> {
     let mut builder = AmazonS3Builder::new()
         .with_url(url.as_str())
         .with_client_options(client_options())
@@ -100,7 +100,7 @@ pub(crate) fn s3(url: &Url, endpoint: Option<&str>, environment: &Environment, d
 const NOBODY: &str = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
 
 /// Creates the store of a `gs` URL. `STORAGE_EMULATOR_HOST` works as in Google's clients.
-pub(crate) fn gcs(url: &Url, environment: &Environment, door: &Door) -> Result<GoogleCloudStorage> {
+pub(crate) fn gcs(url: &Url, environment: &Environment, door: &Door) -> BuildResult<GoogleCloudStorage> {
     let mut builder = GoogleCloudStorageBuilder::new()
         .with_bucket_name(url.host_str().unwrap_or_default())
         .with_client_options(client_options())
@@ -140,7 +140,7 @@ pub(crate) fn gcs(url: &Url, environment: &Environment, door: &Door) -> Result<G
 
 /// Creates the store of an `az` or `abfss` URL. In addition to the variables of `object_store`, those of Azure's own
 /// tools are supported: `AZURE_STORAGE_ACCOUNT`, `AZURE_STORAGE_KEY` and `AZURE_STORAGE_CONNECTION_STRING`.
-pub(crate) fn azure(url: &Url, environment: &Environment, door: &Door) -> Result<MicrosoftAzure> {
+pub(crate) fn azure(url: &Url, environment: &Environment, door: &Door) -> BuildResult<MicrosoftAzure> {
     check_container(url)?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_url(url.as_str())
@@ -189,7 +189,7 @@ pub(crate) fn azure(url: &Url, environment: &Environment, door: &Door) -> Result
 /// Rejects an invalid container name, since the service would respond as if the credentials were wrong.
 ///
 /// See "Naming and referencing containers, blobs, and metadata" of Azure's documentation.
-fn check_container(url: &Url) -> std::result::Result<(), SettingsProblem> {
+fn check_container(url: &Url) -> Result<(), SettingsProblem> {
     let name = match (url.username(), url.host_str().unwrap_or_default()) {
         // An account's host; the container is in the path.
         ("", host) if host.contains('.') => return Ok(()),
@@ -228,7 +228,7 @@ fn is_true(setting: Option<String>) -> bool {
     setting.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y"))
 }
 
-fn endpoint_url(text: &str) -> std::result::Result<Url, SettingsProblem> {
+fn endpoint_url(text: &str) -> Result<Url, SettingsProblem> {
     let usable = Url::parse(text).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.query().is_none()
     });

@@ -26,12 +26,12 @@ pub(crate) struct TableFeature<'a> {
     /// The vocabulary, if the values are ranks or numbers of labels.
     vocabulary: Option<Cow<'a, [String]>>,
     /// The observed presence, if known.
-    observed: Option<Observed>,
+    observed: Option<Presence>,
 }
 
 /// The observed presence of a feature in the records of a set.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Observed {
+pub(crate) struct Presence {
     /// Records without the feature.
     pub(crate) missing: u64,
     /// The minimum number of values in the others.
@@ -70,7 +70,7 @@ impl<'a> TableFeature<'a> {
 
     /// Adds the observed presence, which takes precedence over the schema.
     #[must_use]
-    pub(crate) fn with_observed(self, observed: Option<Observed>) -> Self {
+    pub(crate) fn with_observed(self, observed: Option<Presence>) -> Self {
         Self { observed, ..self }
     }
 

@@ -119,11 +119,11 @@ struct Component {
     /// The same as positions.
     path: Vec<usize>,
     dtype: Dtype,
-    content: Content,
+    content: ComponentContent,
 }
 
 #[derive(Debug, Clone)]
-enum Content {
+enum ComponentContent {
     /// The values, as a type that TensorFlow supports.
     Values {
         data_type: DataType,
@@ -204,7 +204,7 @@ impl Snapshot {
         for row in 0..batch.num_rows() {
             for (tensors, component) in tensors.iter().zip(&self.components) {
                 let tensor = match (&component.content, tensors.is_null(row)) {
-                    (Content::Values { placeholder, .. }, true) => placeholder,
+                    (ComponentContent::Values { placeholder, .. }, true) => placeholder,
                     _ => tensors.value(row),
                 };
                 frame.clear();
@@ -242,12 +242,12 @@ impl Dict {
                 .ok_or_else(|| refused(&name, no_tensor(field.data_type()), hint(field.data_type())))?;
             let shape = shape(&data_type);
             let placeholder = serialize_tensor(&zeros(&data_type, 1).map_err(|error| mismatch(&name, &error))?, None)?;
-            let content = Content::Values { data_type, placeholder: placeholder.value(0).into() };
+            let content = ComponentContent::Values { data_type, placeholder: placeholder.value(0).into() };
             let component = Component { name: name.clone(), path: path.clone(), dtype, content };
             self.insert(field.name(), &name, (tensor_spec(dtype, shape), vec![component]))?;
             if nullable && nulls == SnapshotNulls::Mask {
                 let (key, dtype) = (format!("{}{MASK}", field.name()), Dtype::DtBool);
-                let component = Component { name: name.clone(), path, dtype, content: Content::Mask };
+                let component = Component { name: name.clone(), path, dtype, content: ComponentContent::Mask };
                 self.insert(&key, &name, (tensor_spec(dtype, Vec::new()), vec![component]))?;
             }
         }
@@ -283,13 +283,13 @@ impl Component {
         }
         let mismatch = |error: &dyn std::fmt::Display| mismatch(&self.name, error);
         match &self.content {
-            Content::Mask => {
+            ComponentContent::Mask => {
                 let is_null = |row| null_rows.as_ref().is_some_and(|nulls| nulls.is_null(row));
                 let mask: ArrayRef =
                     Arc::new((0..column.len()).map(|row| Some(is_null(row))).collect::<BooleanArray>());
                 serialize_tensor(&mask, None).map_err(|error| mismatch(&error))
             }
-            Content::Values { data_type, .. } => {
+            ComponentContent::Values { data_type, .. } => {
                 let values = arrow_cast::cast(&column, data_type).map_err(|error| mismatch(&error))?;
                 // A null ancestor hides the value.
                 let data =

@@ -33,7 +33,7 @@ use arrow_array::RecordBatch;
 use arrow_tfrecord::{BoundBatch, Encoder, Mapping};
 use serde::{Deserialize, Serialize};
 
-use crate::columns::{Observed, TableFeature};
+use crate::columns::{Presence, TableFeature};
 use crate::error::{ErrorKind, Result};
 
 pub use dense::EXACT_RANGE;
@@ -174,7 +174,7 @@ pub(crate) fn observed_features<'a>(mapping: &'a Mapping, statistics: Option<&St
         let known = statistics?.feature(feature.name())?;
         let least = known.num_values().map_or(0, |(least, _)| least);
         let has_other_labels = known.has_other_labels();
-        Some(Observed { missing: known.missing(), least, images: known.images(), has_other_labels })
+        Some(Presence { missing: known.missing(), least, images: known.images(), has_other_labels })
     };
     let features = TableFeature::all(mapping).into_iter();
     features

@@ -122,7 +122,7 @@ impl DatasetInfo {
     /// Fails on names without `00000-of-00016` or with different prefixes, files of two formats, missing shards, files in
     /// subdirectories, or no files.
     pub fn try_new(name: &str, shards: impl IntoIterator<Item = ShardFile>) -> Result<Self> {
-        let mut groups: Vec<(Pattern, Vec<(Place, ShardFile)>)> = Vec::new();
+        let mut groups: Vec<(Pattern, Vec<(ShardNumber, ShardFile)>)> = Vec::new();
         let mut format = None;
         for shard in shards {
             let found = format_of(&shard.path);
@@ -285,14 +285,14 @@ struct Pattern {
 }
 
 /// The number of a shard.
-type Place = usize;
+type ShardNumber = usize;
 
 /// The extension of a format in a template.
 const FILE_FORMAT: &str = ".{FILEFORMAT}";
 
 impl Pattern {
     /// Splits a name such as `train-00003-of-00016.tfrecord` into its parts.
-    fn of(shard: &ShardFile) -> Result<(Self, Place)> {
+    fn of(shard: &ShardFile) -> Result<(Self, ShardNumber)> {
         let unfit =
             |problem: &str| Error::from(TfdsProblem::Shard { path: shard.path.clone(), problem: problem.to_owned() });
         if shard.path.contains('/') {
@@ -323,7 +323,7 @@ impl Pattern {
         Ok((Self { before, after, total, split: shard.split.clone() }, index))
     }
 
-    fn split(self, mut members: Vec<(Place, ShardFile)>) -> Result<Split> {
+    fn split(self, mut members: Vec<(ShardNumber, ShardFile)>) -> Result<Split> {
         members.sort_by_key(|(place, _)| *place);
         if !members.iter().map(|(place, _)| *place).eq(0..self.total) {
             let Self { before, after, total, .. } = self;

@@ -1,9 +1,11 @@
-//! The structure of the crates: no import cycles between files, short files, libraries that do not name the command, and
-//! one place that knows nested types.
+//! The structure of the crates: no import cycles between files, short files, libraries that do not name the command, one
+//! place that knows nested types, and one meaning for the name of a type.
 
 mod engine_heads;
+mod feature_table;
 mod lines;
 mod nested_types;
+mod type_names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,6 +30,8 @@ struct Source {
     messages: Vec<String>,
     /// Mentions of Arrow's nested types.
     nested_types: usize,
+    /// The names of the types that it defines.
+    types: Vec<String>,
 }
 
 impl Source {
@@ -35,11 +39,12 @@ impl Source {
         let text = fs::read_to_string(&path).unwrap();
         let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut source = Self { path, lines: text.lines().count(), ..Self::default() };
-        source.walk(tokens, module);
+        source.walk(tokens, module, true);
         source
     }
 
-    fn walk(&mut self, tokens: TokenStream, module: &[String]) {
+    /// `are_items`: whether the tokens are those of a module, not of an item in it.
+    fn walk(&mut self, tokens: TokenStream, module: &[String], are_items: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
@@ -64,10 +69,14 @@ impl Source {
                     let Some(TokenTree::Ident(name)) = tokens.get(at) else { continue };
                     let inner = [module, &[name.to_string()]].concat();
                     match tokens.get(at + 1) {
-                        Some(TokenTree::Group(body)) => self.walk(body.stream(), &inner),
+                        Some(TokenTree::Group(body)) => self.walk(body.stream(), &inner, true),
                         _ => self.modules.push(inner),
                     }
                     at += 2;
+                }
+                TokenTree::Ident(word) if type_names::defines(word, are_items) => {
+                    let Some(TokenTree::Ident(name)) = tokens.get(at) else { continue };
+                    self.types.push(name.to_string());
                 }
                 // Who may see an item is no import.
                 TokenTree::Ident(word) if word == "pub" => {
@@ -81,7 +90,7 @@ impl Source {
                 TokenTree::Ident(word) if nested_types::ALIASES.iter().any(|alias| word == alias) => {
                     self.nested_types += nested_types::mentions(&tokens[at..]);
                 }
-                TokenTree::Group(group) => self.walk(group.stream(), module),
+                TokenTree::Group(group) => self.walk(group.stream(), module, false),
                 TokenTree::Literal(literal) => {
                     self.messages.extend(Some(literal.to_string()).filter(|text| names_the_command(text)));
                 }

@@ -1,12 +1,62 @@
 //! The `tf.io.parse_example` feature specs of a column: [`ColumnMapping::parse_specs`].
 
+use std::fmt;
+
 use super::{ColumnMapping, Leaf, Node, NodeKind};
 use crate::feature::{FeatureKind, FeatureMapping, FeatureRole, FeatureShape};
 use crate::options::{NullPolicy, NullRule};
 
+/// How TensorFlow reads a feature. Displayed as a Python expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseSpec {
+    /// The kind of its values.
+    pub kind: FeatureKind,
+    /// The class of the spec, with its arguments.
+    pub read_as: ReadAs,
+}
+
+/// The classes of feature specs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadAs {
+    /// `tf.io.FixedLenFeature`: a tensor of this shape.
+    FixedLen {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+    /// `tf.io.FixedLenSequenceFeature`: any number of steps of this shape.
+    FixedLenSequence {
+        /// The shape of a step.
+        shape: Vec<usize>,
+        /// Whether the feature list may be absent.
+        allow_missing: bool,
+    },
+    /// `tf.io.VarLenFeature`: a sparse tensor.
+    VarLen,
+    /// `tf.io.RaggedFeature`: a ragged tensor.
+    Ragged {
+        /// The arguments after the type, in Python: the feature of the values, and the partitions of the rows.
+        arguments: String,
+    },
+}
+
+impl fmt::Display for ParseSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dtype = self.kind.dtype();
+        match &self.read_as {
+            ReadAs::FixedLen { shape } => write!(f, "tf.io.FixedLenFeature({shape:?}, {dtype})"),
+            ReadAs::FixedLenSequence { shape, allow_missing } => {
+                let allow_missing = if *allow_missing { ", allow_missing=True" } else { "" };
+                write!(f, "tf.io.FixedLenSequenceFeature({shape:?}, {dtype}{allow_missing})")
+            }
+            ReadAs::VarLen => write!(f, "tf.io.VarLenFeature({dtype})"),
+            ReadAs::Ragged { arguments } => write!(f, "tf.io.RaggedFeature({dtype}{arguments})"),
+        }
+    }
+}
+
 impl ColumnMapping {
-    /// Returns the entries of a `tf.io.parse_example` feature spec that reads the column: a key, and its spec as a
-    /// Python expression. Row lengths are part of the entry of their values.
+    /// Returns the entries of a `tf.io.parse_example` feature spec that reads the column: a key, and how it is read.
+    /// Row lengths are part of the entry of their values.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -17,15 +67,17 @@ impl ColumnMapping {
     /// let words = DataType::new_list(DataType::Utf8, false);
     /// let schema = Schema::new(vec![Field::new("lines", DataType::new_list(words, false), false)]);
     /// let mapping = Mapping::try_new(&Arc::new(schema), &MappingOptions::default())?;
-    /// assert_eq!(mapping.columns()[0].parse_specs(), [(
-    ///     "lines".to_owned(),
+    /// let [(key, spec)] = &mapping.columns()[0].parse_specs()[..] else { panic!("one entry") };
+    /// assert_eq!(key, "lines");
+    /// assert_eq!(
+    ///     spec.to_string(),
     ///     "tf.io.RaggedFeature(tf.string, \"lines/ragged_flat_values\", \
-    ///      [tf.io.RaggedFeature.RowLengths(\"lines/ragged_row_lengths_0\")])".to_owned(),
-    /// )]);
+    ///      [tf.io.RaggedFeature.RowLengths(\"lines/ragged_row_lengths_0\")])"
+    /// );
     /// # Ok(())
     /// # }
     /// ```
-    pub fn parse_specs(&self) -> Vec<(String, String)> {
+    pub fn parse_specs(&self) -> Vec<(String, ParseSpec)> {
         match (&self.layout, self.features.first()) {
             (_, Some(feature)) if feature.role == FeatureRole::Record => Vec::new(),
             (Some(root), _) => {
@@ -111,7 +163,7 @@ enum Step {
 struct Specs<'a> {
     column: &'a ColumnMapping,
     in_steps: bool,
-    specs: Vec<(String, String)>,
+    specs: Vec<(String, ParseSpec)>,
 }
 
 impl Specs<'_> {
@@ -181,29 +233,21 @@ impl Specs<'_> {
     }
 }
 
-fn spec(key: &str, feature: &FeatureMapping, around: &[Step], missing: Missing) -> String {
+fn spec(key: &str, feature: &FeatureMapping, around: &[Step], missing: Missing) -> ParseSpec {
     let name = &feature.name;
-    let dtype = match feature.kind {
-        FeatureKind::Bytes => "tf.string",
-        FeatureKind::Float => "tf.float32",
-        FeatureKind::Int64 => "tf.int64",
-    };
     let fixed: Option<Vec<_>> = around
         .iter()
         .map(|step| match step {
-            Step::Fixed(len) => Some(len.to_string()),
+            Step::Fixed(len) => Some(*len),
             _ => None,
         })
         .collect();
-    match fixed {
-        Some(lengths) if feature.in_steps && !missing.step => {
-            let allow_missing = if missing.feature { ", allow_missing=True" } else { "" };
-            format!("tf.io.FixedLenSequenceFeature([{}], {dtype}{allow_missing})", lengths.join(", "))
+    let read_as = match fixed {
+        Some(shape) if feature.in_steps && !missing.step => {
+            ReadAs::FixedLenSequence { shape, allow_missing: missing.feature }
         }
-        Some(lengths) if !feature.in_steps && !missing.feature => {
-            format!("tf.io.FixedLenFeature([{}], {dtype})", lengths.join(", "))
-        }
-        Some(lengths) if !feature.in_steps && lengths.is_empty() => format!("tf.io.VarLenFeature({dtype})"),
+        Some(shape) if !feature.in_steps && !missing.feature => ReadAs::FixedLen { shape },
+        Some(shape) if !feature.in_steps && shape.is_empty() => ReadAs::VarLen,
         _ => {
             let partitions: Vec<_> = around
                 .iter()
@@ -215,11 +259,13 @@ fn spec(key: &str, feature: &FeatureMapping, around: &[Step], missing: Missing) 
                     Step::Any | Step::Lengths(_) => String::new(),
                 })
                 .collect();
-            match (partitions.is_empty(), key == name.as_str()) {
-                (true, true) => format!("tf.io.RaggedFeature({dtype})"),
-                (true, false) => format!("tf.io.RaggedFeature({dtype}, {name:?})"),
-                (false, _) => format!("tf.io.RaggedFeature({dtype}, {name:?}, [{}])", partitions.join(", ")),
-            }
+            let arguments = match (partitions.is_empty(), key == name.as_str()) {
+                (true, true) => String::new(),
+                (true, false) => format!(", {name:?}"),
+                (false, _) => format!(", {name:?}, [{}]", partitions.join(", ")),
+            };
+            ReadAs::Ragged { arguments }
         }
-    }
+    };
+    ParseSpec { kind: feature.kind, read_as }
 }

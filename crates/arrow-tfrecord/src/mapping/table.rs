@@ -70,7 +70,7 @@ fn lines(column: &ColumnMapping) -> Vec<[String; 6]> {
         };
         // Ragged values are read under the name of the part that they belong to.
         let key = feature.name.strip_suffix("ragged_flat_values").and_then(|key| key.strip_suffix(&column.separator));
-        let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).cloned();
+        let spec = specs.get(&feature.name).or_else(|| specs.get(key?)).map(ToString::to_string);
         if feature.role == FeatureRole::Record {
             return ("the record".to_owned(), "-".to_owned());
         }

@@ -17,19 +17,19 @@ use super::nest;
 use super::restore::offsets;
 use super::steps::Steps;
 use super::tensor;
-use super::values::Values;
+use super::values::DecodedValues;
 use crate::feature::FeatureShape;
 use crate::mapping::{Conversion, Leaf, Node, NodeKind};
 use crate::options::{NullPolicy, NullRule};
 
 /// The values read of one feature.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct FeaturePart {
     pub(super) shape: FeatureShape,
     /// For a feature list, the steps of each row. All other code here treats steps as rows.
     pub(super) steps: Option<Steps>,
     /// The values of all rows, concatenated. A row without values has padding of the length of its shape.
-    pub(super) values: Values,
+    pub(super) values: DecodedValues,
     /// Rows that have the feature.
     pub(super) nulls: Option<NullBuffer>,
     /// The end of each row's values, if their number varies.
@@ -73,7 +73,7 @@ impl From<Mismatch> for Defect {
 
 /// Assembles the column with the layout `root`. `parts` is indexed by the feature's position in the mapping; `None` if
 /// the feature was not read.
-pub(super) fn assemble(root: &Node, parts: &mut [Option<Part>], rows: usize) -> Result<ArrayRef, Defect> {
+pub(super) fn assemble(root: &Node, parts: &mut [Option<FeaturePart>], rows: usize) -> Result<ArrayRef, Defect> {
     Assembler { parts }.node(root, &Level { len: rows, ends: None, nulls: None, in_steps: false })
 }
 
@@ -165,7 +165,7 @@ impl Level {
     }
 }
 
-impl Part {
+impl FeaturePart {
     fn is_present(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
@@ -185,14 +185,14 @@ impl Part {
 
     fn int64s(&self) -> &[i64] {
         match &self.values {
-            Values::Int64(values) => values,
+            DecodedValues::Int64(values) => values,
             _ => &[],
         }
     }
 }
 
 struct Assembler<'a> {
-    parts: &'a mut [Option<Part>],
+    parts: &'a mut [Option<FeaturePart>],
 }
 
 impl Assembler<'_> {
@@ -335,7 +335,7 @@ impl Assembler<'_> {
         let nulls = NullBuffer::union(own.as_ref(), level.nulls.as_ref());
         let Some(part) = self.parts[feature].take() else { return Err(Defect::Other(Mismatch::TooMany)) };
         let array = match (&part.values, &leaf.conversion) {
-            (Values::Bytes(tensors), Conversion::Tensor(shape)) => {
+            (DecodedValues::Bytes(tensors), Conversion::Tensor(shape)) => {
                 tensor::parse(level.len, |element| tensors.get(element), nulls.as_ref(), &node.data_type, shape)
             }
             _ => nest::elements(part.values, nulls, &leaf.conversion, &node.data_type),
@@ -348,7 +348,7 @@ impl Assembler<'_> {
         })
     }
 
-    fn part(&self, feature: usize) -> Result<&Part, Defect> {
+    fn part(&self, feature: usize) -> Result<&FeaturePart, Defect> {
         // A part is present until its leaf is built, and is not used after that.
         self.parts[feature].as_ref().ok_or(Defect::Other(Mismatch::TooMany))
     }

@@ -56,7 +56,7 @@ pub(super) struct BatchDecoder {
     /// The columns of the batch that no predicate reads.
     rest: RowDecoder,
     /// The source of every column of the batch.
-    sources: Vec<Source>,
+    sources: Vec<ColumnSource>,
     /// The rows that passed, of the columns that predicates read, in chunks; indexed by column.
     passed: Vec<Vec<ArrayRef>>,
     /// The last stage that needs each column read by predicates; [`Stage::NONE`] if the batch contains it.
@@ -84,7 +84,7 @@ struct Stage {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum ColumnSource {
     /// A column that no predicate reads.
     Rest(usize),
     /// A column that predicates read.
@@ -130,11 +130,11 @@ impl BatchDecoder {
             sources.push(match read.iter().position(|known| known == column) {
                 Some(number) => {
                     last_use[number] = Stage::NONE;
-                    Source::Passed(number)
+                    ColumnSource::Passed(number)
                 }
                 None => {
                     rest.push(*column);
-                    Source::Rest(rest.len() - 1)
+                    ColumnSource::Rest(rest.len() - 1)
                 }
             });
         }
@@ -300,9 +300,9 @@ impl BatchDecoder {
 
     fn finish_columns(&mut self, rows: usize) -> Result<RecordBatch> {
         let rest = self.rest.finish()?;
-        let column = |source: &Source| match source {
-            Source::Rest(column) => Ok(ArrayRef::clone(rest.column(*column))),
-            Source::Passed(number) => {
+        let column = |source: &ColumnSource| match source {
+            ColumnSource::Rest(column) => Ok(ArrayRef::clone(rest.column(*column))),
+            ColumnSource::Passed(number) => {
                 let pieces: Vec<&dyn Array> = self.passed[*number].iter().map(AsRef::as_ref).collect();
                 concat(&pieces)
             }

@@ -6,13 +6,13 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use tfr_arrow::nested::item;
 
-use super::assemble::Part;
+use super::assemble::FeaturePart;
 use super::locate::{BLOCK_ROWS, Locator, Slot};
 use super::mismatch::Mismatch;
 use super::nest;
 use super::steps::Steps;
 use super::tensor;
-use super::values::{Room, Sink, Values};
+use super::values::{DecodedValues, Room, Sink};
 use super::wire::Malformed;
 
 use crate::dtype::value_type;
@@ -49,7 +49,7 @@ pub(super) struct Column {
     nullable: bool,
     /// Whether a feature without values is null, if values are required.
     empty_is_null: bool,
-    values: Values,
+    values: DecodedValues,
     nulls: NullBufferBuilder,
     /// The end of each row's values, if their number varies.
     ends: Vec<usize>,
@@ -70,7 +70,7 @@ impl Column {
             conversion: mapping.conversion.clone(),
             nullable: mapping.nullable,
             empty_is_null: mapping.nulls.is(NullPolicy::Empty),
-            values: Values::new(kind.unwrap_or(FeatureKind::Bytes)),
+            values: DecodedValues::new(kind.unwrap_or(FeatureKind::Bytes)),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
             room: Room::default(),
@@ -105,7 +105,7 @@ impl Column {
             // Other features determine whether it may be missing.
             nullable: true,
             empty_is_null,
-            values: Values::new(feature.kind),
+            values: DecodedValues::new(feature.kind),
             nulls: NullBufferBuilder::new(0),
             ends: Vec::new(),
             room: Room::default(),
@@ -123,17 +123,17 @@ impl Column {
 
     /// Appends a row whose value is the whole record.
     pub(super) fn append_payload(&mut self, payload: &[u8]) {
-        if let Values::Bytes(values) = &mut self.values {
+        if let DecodedValues::Bytes(values) = &mut self.values {
             values.push(payload);
             self.nulls.append_non_null();
         }
     }
 
     /// Takes the values of the appended rows.
-    pub(super) fn take_part(&mut self, steps: Option<Steps>) -> Part {
+    pub(super) fn take_part(&mut self, steps: Option<Steps>) -> FeaturePart {
         self.room = self.values.room();
-        let values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
-        Part {
+        let values = DecodedValues::new(self.kind.unwrap_or(FeatureKind::Bytes));
+        FeaturePart {
             shape: self.shape,
             steps,
             values: std::mem::replace(&mut self.values, values),
@@ -171,15 +171,15 @@ impl Column {
             ends: &mut self.ends,
         };
         match &mut self.values {
-            Values::Int64(values) => rows.append_to(values),
-            Values::Float(values) => rows.append_to(values),
-            Values::Bytes(values) => rows.append_to(values),
+            DecodedValues::Int64(values) => rows.append_to(values),
+            DecodedValues::Float(values) => rows.append_to(values),
+            DecodedValues::Bytes(values) => rows.append_to(values),
         }
     }
 
     /// Discards the appended rows.
     pub(super) fn clear(&mut self) {
-        self.values = Values::new(self.kind.unwrap_or(FeatureKind::Bytes));
+        self.values = DecodedValues::new(self.kind.unwrap_or(FeatureKind::Bytes));
         self.nulls = NullBufferBuilder::new(0);
         self.ends.clear();
     }
@@ -193,8 +193,8 @@ impl Column {
             return Ok(new_null_array(&self.data_type, rows));
         };
         self.room = self.values.room();
-        let values = std::mem::replace(&mut self.values, Values::new(kind));
-        if let (Values::Bytes(tensors), Conversion::Tensor(shape)) = (&values, &self.conversion) {
+        let values = std::mem::replace(&mut self.values, DecodedValues::new(kind));
+        if let (DecodedValues::Bytes(tensors), Conversion::Tensor(shape)) = (&values, &self.conversion) {
             return tensor::parse(rows, |row| tensors.get(row), nulls.as_ref(), &self.data_type, shape);
         }
         let (element_nulls, list_nulls) = match &self.data_type {

@@ -19,13 +19,13 @@ use arrow_select::take::take;
 
 use super::mismatch::Mismatch;
 use super::restore::{offsets, restore};
-use super::values::{Blobs, Values};
+use super::values::{Blobs, DecodedValues};
 use crate::dtype::{of_type, retyped};
 use crate::mapping::Conversion;
 
 /// Converts `values` to an array of `data_type`, which must not be a list.
 pub(super) fn elements(
-    values: Values,
+    values: DecodedValues,
     nulls: Option<NullBuffer>,
     conversion: &Conversion,
     data_type: &DataType,
@@ -60,7 +60,7 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn new(values: &Values, nulls: Option<&NullBuffer>) -> Self {
+    fn new(values: &DecodedValues, nulls: Option<&NullBuffer>) -> Self {
         fn distinct<T: Eq + Hash>(len: usize, nulls: Option<&NullBuffer>, value: impl Fn(usize) -> T) -> Distinct {
             let mut seen = HashMap::new();
             let mut first = Vec::new();
@@ -78,19 +78,19 @@ impl Distinct {
         }
         let len = values.len();
         match values {
-            Values::Int64(values) => distinct(len, nulls, |element| values[element]),
-            Values::Float(values) => distinct(len, nulls, |element| values[element].to_bits()),
-            Values::Bytes(values) => distinct(len, nulls, |element| values.get(element)),
+            DecodedValues::Int64(values) => distinct(len, nulls, |element| values[element]),
+            DecodedValues::Float(values) => distinct(len, nulls, |element| values[element].to_bits()),
+            DecodedValues::Bytes(values) => distinct(len, nulls, |element| values.get(element)),
         }
     }
 
     /// Groups runs of equal values.
-    fn runs(values: &Values, nulls: Option<&NullBuffer>) -> Self {
+    fn runs(values: &DecodedValues, nulls: Option<&NullBuffer>) -> Self {
         let is_null = |element: usize| nulls.is_some_and(|nulls| nulls.is_null(element));
         let equal = |a: usize, b: usize| match values {
-            Values::Int64(values) => values[a] == values[b],
-            Values::Float(values) => values[a].to_bits() == values[b].to_bits(),
-            Values::Bytes(values) => values.get(a) == values.get(b),
+            DecodedValues::Int64(values) => values[a] == values[b],
+            DecodedValues::Float(values) => values[a].to_bits() == values[b].to_bits(),
+            DecodedValues::Bytes(values) => values.get(a) == values.get(b),
         };
         let starts = |element: &usize| {
             let before = element.wrapping_sub(1);
@@ -102,19 +102,19 @@ impl Distinct {
     /// Builds an array of the distinct values.
     fn restore(
         &self,
-        values: Values,
+        values: DecodedValues,
         nulls: Option<NullBuffer>,
         conversion: &Conversion,
         data_type: &DataType,
     ) -> Result<ArrayRef, Mismatch> {
         let first = self.first.iter();
         let distinct = match values {
-            Values::Int64(values) => Values::Int64(first.map(|element| values[*element]).collect()),
-            Values::Float(values) => Values::Float(first.map(|element| values[*element]).collect()),
-            Values::Bytes(values) => {
+            DecodedValues::Int64(values) => DecodedValues::Int64(first.map(|element| values[*element]).collect()),
+            DecodedValues::Float(values) => DecodedValues::Float(first.map(|element| values[*element]).collect()),
+            DecodedValues::Bytes(values) => {
                 let mut distinct = Blobs::default();
                 first.for_each(|element| distinct.push(values.get(*element)));
-                Values::Bytes(distinct)
+                DecodedValues::Bytes(distinct)
             }
         };
         restore(distinct, nulls, conversion, data_type).map_err(|mismatch| match mismatch {

@@ -19,7 +19,7 @@ use half::f16;
 use super::decimal;
 use super::duration::durations;
 use super::mismatch::Mismatch;
-use super::values::{Blobs, Values};
+use super::values::{Blobs, DecodedValues};
 use super::years;
 use crate::dtype::retyped;
 use crate::mapping::{Conversion, Rescale};
@@ -27,13 +27,13 @@ use crate::vocabulary::Ranks;
 
 /// Converts `values` to an array of `data_type`, which must not be nested. Values under nulls are unspecified.
 pub(super) fn restore(
-    values: Values,
+    values: DecodedValues,
     nulls: Option<NullBuffer>,
     conversion: &Conversion,
     data_type: &DataType,
 ) -> Result<ArrayRef, Mismatch> {
     match values {
-        Values::Int64(values) => match conversion {
+        DecodedValues::Int64(values) => match conversion {
             Conversion::Bool => booleans(&values, nulls),
             Conversion::Index(ranks) => ranked(&values, nulls, ranks, data_type),
             Conversion::Unsigned { wrap } => unsigned(values, nulls, *wrap),
@@ -50,7 +50,7 @@ pub(super) fn restore(
             },
             _ => integers(values, nulls, data_type),
         },
-        Values::Float(values) => match data_type {
+        DecodedValues::Float(values) => match data_type {
             DataType::Float32 => Ok(Arc::new(Float32Array::new(values.into(), nulls))),
             DataType::Float64 => Ok(Arc::new(Float64Array::new(values.into_iter().map(f64::from).collect(), nulls))),
             DataType::Float16 => halves(&values, nulls),
@@ -59,8 +59,8 @@ pub(super) fn restore(
             DataType::Decimal128(..) => decimal::nearest::<Decimal128Type>(&values, nulls, data_type),
             _ => decimal::nearest::<Decimal256Type>(&values, nulls, data_type),
         },
-        Values::Bytes(values) if *conversion == Conversion::Text => parsed(values, nulls, data_type),
-        Values::Bytes(values) => bytes(values, nulls, data_type),
+        DecodedValues::Bytes(values) if *conversion == Conversion::Text => parsed(values, nulls, data_type),
+        DecodedValues::Bytes(values) => bytes(values, nulls, data_type),
     }
 }
 

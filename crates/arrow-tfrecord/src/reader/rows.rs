@@ -43,7 +43,7 @@ pub(crate) struct RowDecoder {
     /// Decoders of single-feature columns, and of the features of other columns.
     columns: Vec<Column>,
     /// The source of each decoder's feature.
-    features: Vec<Source>,
+    features: Vec<FeatureSource>,
     /// The output columns.
     outputs: Vec<Output>,
     locator: Locator,
@@ -64,7 +64,7 @@ pub(crate) struct RowDecoder {
 
 /// The source of a feature, by its index in the locator.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum FeatureSource {
     Feature(usize),
     Steps(usize),
     Example(usize),
@@ -130,9 +130,9 @@ impl RowDecoder {
         }
         let [mut features, mut lists, mut of_examples] = <[Names<'_>; 3]>::default();
         let sources = columns.iter().map(|column| match column.place {
-            FeaturePlace::Record => Source::Feature(features.number(&column.name)),
-            FeaturePlace::Steps => Source::Steps(lists.number(&column.name)),
-            FeaturePlace::Items => Source::Example(of_examples.number(&column.name)),
+            FeaturePlace::Record => FeatureSource::Feature(features.number(&column.name)),
+            FeaturePlace::Steps => FeatureSource::Steps(lists.number(&column.name)),
+            FeaturePlace::Items => FeatureSource::Example(of_examples.number(&column.name)),
         });
         let sources = sources.collect();
         let of_items = columns.iter().filter(|column| column.place == FeaturePlace::Items);
@@ -218,16 +218,16 @@ impl RowDecoder {
             self.append_examples(bytes, block)?;
             for (column, source) in self.features.iter().enumerate() {
                 let slots = match *source {
-                    Source::Example(_) => continue,
-                    Source::Feature(feature) => self.locator.slots(feature, block.len()),
-                    Source::Steps(list) => self.steps.slots(list),
+                    FeatureSource::Example(_) => continue,
+                    FeatureSource::Feature(feature) => self.locator.slots(feature, block.len()),
+                    FeatureSource::Steps(list) => self.steps.slots(list),
                 };
                 for (chunk, slots) in slots.chunks(BLOCK_ROWS).enumerate() {
                     let appended = self.columns[column].append(slots, &self.locator, bytes);
                     appended.map_err(|(row, fault)| {
                         let row = match *source {
-                            Source::Steps(list) => self.steps.row_of(list, chunk * BLOCK_ROWS + row),
-                            Source::Feature(_) | Source::Example(_) => row,
+                            FeatureSource::Steps(list) => self.steps.row_of(list, chunk * BLOCK_ROWS + row),
+                            FeatureSource::Feature(_) | FeatureSource::Example(_) => row,
                         };
                         refusal(&self.columns[column], &block[row], fault)
                     })?;
@@ -302,7 +302,7 @@ impl RowDecoder {
                 }
             }
             for (column, source) in columns.iter_mut().zip(features.iter()) {
-                let Source::Example(feature) = *source else { continue };
+                let FeatureSource::Example(feature) = *source else { continue };
                 let slots = examples.locator.slots(feature, chunk.len());
                 let appended = column.append(slots, &examples.locator, bytes);
                 appended
@@ -324,9 +324,9 @@ impl RowDecoder {
                 Output::Nested(root, parts) => {
                     let mut take = |column: usize| {
                         let steps = match self.features[column] {
-                            Source::Feature(_) => None,
-                            Source::Steps(list) => Some(self.steps.of_all_rows(list)),
-                            Source::Example(_) => {
+                            FeatureSource::Feature(_) => None,
+                            FeatureSource::Steps(list) => Some(self.steps.of_all_rows(list)),
+                            FeatureSource::Example(_) => {
                                 let ends = self.examples.as_ref().map(|examples| examples.ends().to_vec());
                                 Some(Steps { nulls: None, ends: ends.unwrap_or_default() })
                             }

@@ -11,7 +11,7 @@ use tfr_arrow::nested::item;
 use super::mismatch::Mismatch;
 use super::nest;
 use super::restore::restore;
-use super::values::{Blobs, Values};
+use super::values::{Blobs, DecodedValues};
 use super::wire::{FieldValue, WireResult, field, varint};
 
 use crate::dtype::{STRING, TensorShape, dtype, dtype_name as name, innermost, is_dtype, value_type, width};
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
         let leaf_nulls = validity.pop().flatten();
         let plain: ArrayRef = match plain_type {
             _ if self.dtype == u64::from(STRING) => {
-                restore(Values::Bytes(self.strings), leaf_nulls, &Conversion::Bytes, plain_type)?
+                restore(DecodedValues::Bytes(self.strings), leaf_nulls, &Conversion::Bytes, plain_type)?
             }
             DataType::Boolean => {
                 let values = self.numbers.iter().map(|value| *value != 0).collect();

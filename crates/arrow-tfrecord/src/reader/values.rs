@@ -1,4 +1,4 @@
-//! Values of features, decoded from the wire format: [`Values`].
+//! Values of features, decoded from the wire format: [`DecodedValues`].
 
 use super::wire::{FieldValue, Malformed, WireResult, delimited, field, next_varint, varint_of_len};
 use crate::feature::FeatureKind;
@@ -10,7 +10,7 @@ const ONE_FIXED32: u8 = 0x0d;
 
 /// The values of one column, of one of the three kinds.
 #[derive(Debug)]
-pub(super) enum Values {
+pub(super) enum DecodedValues {
     Int64(Vec<i64>),
     Float(Vec<f32>),
     Bytes(Blobs),
@@ -44,7 +44,7 @@ impl Blobs {
     }
 }
 
-impl Values {
+impl DecodedValues {
     pub(super) fn new(kind: FeatureKind) -> Self {
         match kind {
             FeatureKind::Int64 => Self::Int64(Vec::new()),

@@ -56,12 +56,12 @@ pub(super) struct BoundColumn {
     pub(super) index: Option<Vec<usize>>,
     pub(super) values: Values,
     /// In a column of feature lists, the steps of each row. All other code treats steps as rows.
-    pub(super) steps: Option<Steps>,
+    pub(super) steps: Option<BoundSteps>,
 }
 
 /// The steps of each row.
 #[derive(Debug)]
-pub(super) struct Steps {
+pub(super) struct BoundSteps {
     /// Rows without the feature list.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) spans: Spans,

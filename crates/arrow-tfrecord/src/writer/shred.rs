@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_select::take::take;
 
-use super::bind::{BoundColumn, Spans, Steps, WireNull, distinct_values, out_of_range, why_no_null};
+use super::bind::{BoundColumn, BoundSteps, Spans, WireNull, distinct_values, out_of_range, why_no_null};
 use super::convert::{Converted, convert, default_values};
 use super::values::{Source, Values};
 use crate::dtype::of_type;
@@ -260,7 +260,8 @@ impl Shredder {
                 item.features(&mut features);
                 for feature in features {
                     if let Some(feature) = &mut self.features[feature] {
-                        feature.steps = Some(Steps { nulls: nulls.clone(), spans: Spans::Offsets64(ends.clone()) });
+                        feature.steps =
+                            Some(BoundSteps { nulls: nulls.clone(), spans: Spans::Offsets64(ends.clone()) });
                     }
                 }
                 Ok(())

@@ -17,7 +17,7 @@ use crate::lists::{Nulls, lists};
 
 /// Serialized tensors, concatenated.
 #[derive(Debug, Default)]
-pub(crate) struct Blobs {
+pub(crate) struct SerializedTensors {
     pub(crate) data: Vec<u8>,
     pub(crate) lengths: Vec<usize>,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for NoTensor {
 
 /// Serializes every element of `array`, and returns the elements that cannot be tensors, with the reason. These and
 /// nulls have no bytes. `None` if the values have no dtype.
-pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs, Vec<(usize, NoTensor)>)> {
+pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(SerializedTensors, Vec<(usize, NoTensor)>)> {
     let (lists, shapes) = match shape {
         TensorShape::Beside => {
             let fields = array.as_struct_opt()?;
@@ -65,7 +65,7 @@ pub(crate) fn serialize(array: &ArrayRef, shape: &TensorShape) -> Option<(Blobs,
     let content = Content::of(&elements.leaf)?;
     let nulls = Nulls::of(array);
 
-    let (mut blobs, mut mismatches) = (Blobs::default(), Vec::new());
+    let (mut blobs, mut mismatches) = (SerializedTensors::default(), Vec::new());
     let (mut scratch, mut shape_scratch, mut dimensions) = (Scratch::default(), Scratch::default(), Vec::new());
     for row in 0..array.len() {
         let start = blobs.data.len();
@@ -128,7 +128,7 @@ fn fit(
 
 /// The values of nested lists.
 struct Elements {
-    levels: Vec<Level>,
+    levels: Vec<ListLevel>,
     leaf: ArrayRef,
     nulls: Nulls,
 }
@@ -141,7 +141,7 @@ struct Scratch {
 }
 
 /// The lists of one level.
-struct Level {
+struct ListLevel {
     /// Start and length of each list in the next level.
     lists: Vec<(usize, usize)>,
     nulls: Nulls,
@@ -162,7 +162,7 @@ impl Elements {
             }
             let len = Lists::of(&array).and_then(|lists| lists.fixed_len());
             let (lists, within) = lists(&array, (0..array.len()).filter(|list| !nulls.any(*list)));
-            levels.push(Level { lists, nulls, len });
+            levels.push(ListLevel { lists, nulls, len });
             array = within;
         }
     }

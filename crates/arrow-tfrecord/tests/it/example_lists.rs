@@ -266,7 +266,7 @@ fn elwc_nulls_by_rule() {
     let null_item = of(lists(items(&[true, false, true]), &lengths, None));
     let null_field = of(lists(documents(&rows, None), &lengths, None));
     let rules = NullPolicy::ALL.iter().map(|policy| NullRule::Policy(*policy));
-    let mut told = String::new();
+    let mut outcomes = String::new();
     for rule in rules.chain([NullRule::Default("4".to_owned())]) {
         let options = of_lists().with_column_nulls("docs", rule.clone()).with_column_nulls("title", NullPolicy::Absent);
         for (what, batch) in [("list", &null_list), ("hidden", &hidden), ("item", &null_item), ("field", &null_field)] {
@@ -290,10 +290,10 @@ fn elwc_nulls_by_rule() {
                     )
                 }
             };
-            told += &format!("{rule} {what}: {found}\n");
+            outcomes += &format!("{rule} {what}: {found}\n");
         }
     }
-    assert_snapshot!(told);
+    assert_snapshot!(outcomes);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use datafusion_sql::sqlparser::dialect::GenericDialect;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use super::error::{Error, ErrorKind};
+use super::error::{FunctionError, FunctionErrorKind};
 use crate::options::{parse_columns, parse_rules};
 
 /// Returns the first argument, and whether it is a scalar, which has one element.
@@ -66,8 +66,8 @@ impl Function {
     }
 
     /// Creates the error for an argument that differs from the expected one.
-    pub(super) fn unexpected(self, index: usize, expected: &'static str, found: impl Into<String>) -> Error {
-        ErrorKind::Argument { function: self.0, number: index + 1, expected, found: found.into() }.into()
+    pub(super) fn unexpected(self, index: usize, expected: &'static str, found: impl Into<String>) -> FunctionError {
+        FunctionErrorKind::Argument { function: self.0, number: index + 1, expected, found: found.into() }.into()
     }
 
     /// Parses the mapping in the arguments from `first` on: names of sequences, if records have them, then rules.
@@ -106,13 +106,13 @@ impl Function {
         data_type(text).map_err(|reason| self.invalid(index, text, reason).into())
     }
 
-    fn misread(self, index: usize, text: &str, expected: &str) -> Error {
+    fn misread(self, index: usize, text: &str, expected: &str) -> FunctionError {
         self.invalid(index, text, format!("expected {expected}"))
     }
 
     /// Creates the error for an invalid text of argument `index`.
-    pub(super) fn invalid(self, index: usize, text: &str, reason: String) -> Error {
-        ErrorKind::Text { function: self.0, number: index + 1, text: text.to_owned(), reason }.into()
+    pub(super) fn invalid(self, index: usize, text: &str, reason: String) -> FunctionError {
+        FunctionErrorKind::Text { function: self.0, number: index + 1, text: text.to_owned(), reason }.into()
     }
 }
 
@@ -166,16 +166,16 @@ fn parse<T>(text: &str, what: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserEr
 
 /// Returns the types that `CREATE TABLE` would give to columns. Names are unchanged.
 fn schema(columns: Vec<ColumnDef>) -> Result<Schema, String> {
-    let context = Types(ConfigOptions::default());
+    let context = TypeContext(ConfigOptions::default());
     let options = ParserOptions::new().with_enable_ident_normalization(false);
     let planner = SqlToRel::new_with_options(&context, options);
     planner.build_schema(columns).map_err(|error| error.strip_backtrace())
 }
 
 /// A planning context that only knows SQL's types.
-struct Types(ConfigOptions);
+struct TypeContext(ConfigOptions);
 
-impl ContextProvider for Types {
+impl ContextProvider for TypeContext {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         plan_err!("no table {name}")
     }

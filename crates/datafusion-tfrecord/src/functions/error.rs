@@ -1,16 +1,16 @@
-//! [`Error`]: reports invalid arguments of functions, and values that they cannot process.
+//! [`FunctionError`]: reports invalid arguments of functions, and values that they cannot process.
 
 use datafusion_common::DataFusionError;
 
 tfrecord_framing::boxed_error! {
     /// An error. The engine carries it as [`DataFusionError::External`].
-    pub struct Error(Box<ErrorKind>) includes Record, Parse;
+    pub struct FunctionError(Box<FunctionErrorKind>) includes Record, Parse;
 }
 
-/// The kinds of [`Error`]. Rows are counted from 0 within the batch passed to the function.
+/// The kinds of [`FunctionError`]. Rows are counted from 0 within the batch passed to the function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum FunctionErrorKind {
     /// An argument has an unsupported type, or is not constant.
     #[error("{function}: argument {number}: expected {expected}, found {found}")]
     Argument {
@@ -75,7 +75,7 @@ pub enum ErrorKind {
     },
 }
 
-impl ErrorKind {
+impl FunctionErrorKind {
     /// Creates the error of a record that cannot be parsed.
     pub(super) fn parse(function: &'static str, error: arrow_tfrecord::Error) -> Self {
         match position(&error) {
@@ -85,15 +85,15 @@ impl ErrorKind {
     }
 }
 
-impl From<Error> for DataFusionError {
-    fn from(error: Error) -> Self {
+impl From<FunctionError> for DataFusionError {
+    fn from(error: FunctionError) -> Self {
         Self::External(Box::new(error))
     }
 }
 
-impl From<ErrorKind> for DataFusionError {
-    fn from(kind: ErrorKind) -> Self {
-        Error::from(kind).into()
+impl From<FunctionErrorKind> for DataFusionError {
+    fn from(kind: FunctionErrorKind) -> Self {
+        FunctionError::from(kind).into()
     }
 }
 

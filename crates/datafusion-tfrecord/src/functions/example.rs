@@ -12,7 +12,7 @@ use datafusion_expr::{
 };
 
 use super::argument::{Function, values};
-use super::error::ErrorKind;
+use super::error::FunctionErrorKind;
 use super::{SECTION, result};
 
 /// `tf_example(row [, rules])` and `tf_sequence_example(row [, sequences [, rules]])`.
@@ -55,7 +55,7 @@ impl Example {
     /// Creates an encoder of records with these columns.
     fn encoder(&self, columns: &Fields, options: &MappingOptions) -> Result<Encoder> {
         let mapping = Mapping::try_new(&Arc::new(Schema::new(columns.clone())), options);
-        let mapping = mapping.map_err(|error| ErrorKind::Record { function: self.function().0, error })?;
+        let mapping = mapping.map_err(|error| FunctionErrorKind::Record { function: self.function().0, error })?;
         Ok(Encoder::new(Arc::new(mapping)))
     }
 }
@@ -92,7 +92,7 @@ impl ScalarUDFImpl for Example {
             return Err(function.unexpected(0, STRUCT, rows.data_type().to_string()).into());
         };
         let records = self.encoder(rows.fields(), &options)?.serialize(rows);
-        let records = records.map_err(|error| ErrorKind::Record { function: function.0, error })?;
+        let records = records.map_err(|error| FunctionErrorKind::Record { function: function.0, error })?;
         result(Arc::new(records), is_scalar)
     }
 

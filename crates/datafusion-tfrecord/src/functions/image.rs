@@ -16,7 +16,7 @@ use datafusion_expr::{
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::argument::bytes;
-use super::error::ErrorKind;
+use super::error::FunctionErrorKind;
 use super::{SECTION, result};
 
 /// Maximum bytes that a decoder may allocate to read a header, whatever the header contains: a colour profile, or a
@@ -56,7 +56,12 @@ impl ImageInfo {
                 Ok(header) => header,
                 Err(_) if self.or_null => None,
                 Err(reason) => {
-                    return Err(ErrorKind::Image { function: self.function(), row, reason: reason.to_string() }.into());
+                    return Err(FunctionErrorKind::Image {
+                        function: self.function(),
+                        row,
+                        reason: reason.to_string(),
+                    }
+                    .into());
                 }
             };
             nulls.append(header.is_some());

@@ -41,7 +41,7 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_expr::{ColumnarValue, DocSection, ScalarUDF};
 
-pub use error::{Error, ErrorKind};
+pub use error::{FunctionError, FunctionErrorKind};
 
 /// The section of these functions in the documentation.
 const SECTION: DocSection = DocSection { include: true, label: "TFRecord Functions", description: None };

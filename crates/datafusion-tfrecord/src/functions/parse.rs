@@ -15,7 +15,7 @@ use datafusion_expr::{
 use tfrecord_framing::Position;
 
 use super::argument::{Function, values};
-use super::error::ErrorKind;
+use super::error::FunctionErrorKind;
 use super::{SECTION, result};
 
 /// `tf_parse(record, columns [, rules])` and `tf_parse_sequence_example(record, columns [, sequences [, rules]])`.
@@ -63,7 +63,7 @@ impl Parse {
     /// Creates a parser of records with these columns.
     fn parser(&self, schema: &SchemaRef, options: &MappingOptions) -> Result<RecordParser> {
         let parser = Mapping::try_new(schema, options).and_then(|mapping| RecordParser::try_new(&mapping));
-        Ok(parser.map_err(|error| ErrorKind::Record { function: self.function().0, error })?)
+        Ok(parser.map_err(|error| FunctionErrorKind::Record { function: self.function().0, error })?)
     }
 }
 
@@ -95,7 +95,7 @@ impl ScalarUDFImpl for Parse {
         let schema = function.columns(COLUMNS, function.given_text(&args, COLUMNS)?.unwrap_or_default())?;
         let options = function.mapping(self.record_type, OPTIONS, |index| function.given_text(&args, index))?;
         let (records, is_scalar) = values(&args)?;
-        let failed = |error| ErrorKind::parse(function.0, error);
+        let failed = |error| FunctionErrorKind::parse(function.0, error);
         let rows = self.parser(&schema, &options)?.parse(&records).map_err(failed)?;
         let is_missing = |column: &ArrayRef| column.null_count() == rows.len() && rows.null_count() < rows.len();
         if rows.columns().iter().any(is_missing) {
@@ -106,7 +106,7 @@ impl ScalarUDFImpl for Parse {
                     && let Some(found) = elsewhere(&mapping, &options, &names)
                 {
                     let (function, column) = (function.0, field.name().clone());
-                    return Err(ErrorKind::Elsewhere { function, column, found }.into());
+                    return Err(FunctionErrorKind::Elsewhere { function, column, found }.into());
                 }
             }
         }

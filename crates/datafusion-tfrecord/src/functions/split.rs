@@ -12,7 +12,7 @@ use tfrecord_shards::{KeyTypeError, Splits, check_key_type, key_hashes};
 
 use super::SECTION;
 use super::argument::Function;
-use super::error::Error;
+use super::error::FunctionError;
 
 /// `tf_split(splits, key, ...)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ fn splits(text: Option<&str>) -> Result<Splits> {
 }
 
 /// Creates the error for a key column whose type cannot be hashed.
-fn no_key(column: usize, error: &KeyTypeError) -> Error {
+fn no_key(column: usize, error: &KeyTypeError) -> FunctionError {
     FUNCTION.unexpected(column, "a key, which maps, unions and intervals are not", error.data_type.to_string())
 }
 

@@ -16,7 +16,7 @@ use datafusion_expr::{
 use tfr_arrow::nested::item;
 
 use super::argument::{Function, values};
-use super::error::ErrorKind;
+use super::error::FunctionErrorKind;
 use super::{SECTION, result};
 
 /// `serialize_tensor(values [, shape])`.
@@ -51,7 +51,7 @@ fn tensors(values: &ArrayRef, shapes: Option<&ArrayRef>) -> Result<LargeBinaryAr
             serialize_tensor(&with_shapes, None)
         }
     };
-    Ok(tensors.map_err(|error| ErrorKind::Record { function: SERIALIZE.0, error })?)
+    Ok(tensors.map_err(|error| FunctionErrorKind::Record { function: SERIALIZE.0, error })?)
 }
 
 /// Returns the sizes of a single shape.
@@ -145,7 +145,7 @@ impl ScalarUDFImpl for ParseTensor {
         // Checks that tensors of this type are supported.
         let none = arrow_array::new_empty_array(&DataType::LargeBinary);
         let parsed = parse_tensor(&none, &data_type);
-        parsed.map_err(|error| ErrorKind::Record { function: PARSE.0, error })?;
+        parsed.map_err(|error| FunctionErrorKind::Record { function: PARSE.0, error })?;
         Ok(Arc::new(Field::new(PARSE.0, data_type, args.arg_fields[0].is_nullable())))
     }
 
@@ -153,7 +153,7 @@ impl ScalarUDFImpl for ParseTensor {
         let data_type = PARSE.data_type(TYPE, PARSE.given_text(&args, TYPE)?.unwrap_or_default())?;
         let (tensors, is_scalar) = values(&args)?;
         let parsed = parse_tensor(&tensors, &data_type);
-        result(parsed.map_err(|error| ErrorKind::Record { function: PARSE.0, error })?, is_scalar)
+        result(parsed.map_err(|error| FunctionErrorKind::Record { function: PARSE.0, error })?, is_scalar)
     }
 
     fn documentation(&self) -> Option<&Documentation> {

@@ -47,11 +47,11 @@ pub(super) struct BoundaryScan {
 #[derive(Default)]
 struct State {
     done: OnceLock<Boundaries>,
-    running: Mutex<Option<WeakShared<Running>>>,
+    running: Mutex<Option<WeakShared<ScanFuture>>>,
 }
 
 /// A scan that several callers wait for.
-type Running = BoxFuture<'static, SharedResult<Boundaries>>;
+type ScanFuture = BoxFuture<'static, SharedResult<Boundaries>>;
 
 impl BoundaryScan {
     pub(super) fn new(cuts: impl Into<Arc<[u64]>>) -> Self {
@@ -75,7 +75,7 @@ impl BoundaryScan {
         Ok(self.state.done.get_or_init(|| boundaries).clone())
     }
 
-    fn join_or_start(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Shared<Running> {
+    fn join_or_start(&self, store: &Arc<dyn ObjectStore>, meta: &ObjectMeta) -> Shared<ScanFuture> {
         let mut running = self.state.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(joined) = running.as_ref().and_then(WeakShared::upgrade) {
             return joined;

@@ -16,7 +16,7 @@ use tfrecord_framing::Position;
 use super::infer::expect_type;
 use super::masks;
 use super::options::ReadOptions;
-use super::probe::{Observer, Probed, probe};
+use super::probe::{Probed, RecordObserver, probe};
 use super::sets::TableFiles;
 use super::similar::{listed, similar};
 use crate::error::ErrorKind;
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-impl Observer for Wanted<'_> {
+impl RecordObserver for Wanted<'_> {
     const LEAVES_DAMAGE: bool = true;
 
     fn observe(&mut self, record: &[u8], position: Position) -> arrow_tfrecord::Result<()> {

@@ -11,7 +11,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfrecord_framing::{Container, Position};
 
 use super::options::ReadOptions;
-use super::probe::{Observer, Probed, probe};
+use super::probe::{Probed, RecordObserver, probe};
 use super::{masks, ragged};
 use crate::error::ErrorKind;
 use tfr_stores::FileNames;
@@ -31,7 +31,7 @@ pub(crate) struct Inferred {
     pub(super) is_all: bool,
 }
 
-impl Observer for SchemaInference {
+impl RecordObserver for SchemaInference {
     const LEAVES_DAMAGE: bool = false;
 
     fn observe(&mut self, record: &[u8], position: Position) -> arrow_tfrecord::Result<()> {

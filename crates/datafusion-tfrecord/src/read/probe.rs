@@ -20,7 +20,7 @@ use tfr_stores::FileNames;
 const STEP: usize = 64;
 
 /// Inspects records.
-pub(super) trait Observer {
+pub(super) trait RecordObserver {
     /// Whether to ignore damage between records, which is reported when the file is read.
     const LEAVES_DAMAGE: bool;
 
@@ -42,7 +42,7 @@ pub(super) struct Probed {
 }
 
 /// Passes the first records of all `files`, or of an evenly spaced sample of them, to `observer` until it has enough.
-pub(super) async fn probe<O: Observer>(
+pub(super) async fn probe<O: RecordObserver>(
     session: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     files: &[ObjectMeta],
@@ -175,7 +175,7 @@ impl Head {
     fn observe(
         &mut self,
         block: Option<&Bytes>,
-        observer: &mut impl Observer,
+        observer: &mut impl RecordObserver,
     ) -> arrow_tfrecord::Result<ControlFlow<()>> {
         let mut rest = block.map_or(&[][..], Bytes::as_ref);
         loop {

@@ -141,7 +141,7 @@ impl TfRecordCommitExec {
     /// the same columns and partitions.
     ///
     /// # Errors
-    /// None that can occur.
+    /// An operator above the rows cannot be rebuilt, which is a bug.
     pub fn with_task_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let below = Arc::clone(&self.input).transform_down(|node| {
             if !node.is::<TfRecordWriteExec>() {

@@ -15,13 +15,13 @@ use crate::corrected::{Corrected, Correction, on_arrays};
 
 /// Returns the function to register in place of the engine's.
 pub(crate) fn match_function() -> Arc<ScalarUDF> {
-    Corrected::function(regexp_match(), &Groups)
+    Corrected::function(regexp_match(), &CaptureGroups)
 }
 
 #[derive(Debug)]
-struct Groups;
+struct CaptureGroups;
 
-impl Correction for Groups {
+impl Correction for CaptureGroups {
     fn invoke(&self, engine: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if args.args.iter().any(|arg| arg.data_type().is_null()) {
             return engine.invoke_with_args(args);

@@ -14,7 +14,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode
 use datafusion_common::{Column, exec_err};
 use datafusion_expr::{Aggregate, BinaryExpr, Projection, SubqueryAlias};
 
-use super::Names;
+use super::FreshNames;
 use super::correlation::{PullUp, evaluate};
 use super::domain::or_default;
 use super::outer::{outer_columns, uses_any};
@@ -27,7 +27,7 @@ pub fn scalar(
     base: &LogicalPlan,
     plan: LogicalPlan,
     subquery: &LogicalPlan,
-    names: &mut Names,
+    names: &mut FreshNames,
 ) -> Result<(LogicalPlan, Expr)> {
     if let Some((right, conditions, value)) = grouped(base, subquery, names)? {
         let joined = LogicalPlanBuilder::from(plan).join_on(right, JoinType::Left, conditions)?.build()?;
@@ -62,7 +62,7 @@ pub fn scalar(
 fn grouped(
     base: &LogicalPlan,
     subquery: &LogicalPlan,
-    names: &mut Names,
+    names: &mut FreshNames,
 ) -> Result<Option<(LogicalPlan, Vec<Expr>, Expr)>> {
     let Some((value, aggregate)) = aggregate_below(subquery)? else { return Ok(None) };
     if is_ordered(&aggregate.input) {

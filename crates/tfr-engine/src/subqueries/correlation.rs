@@ -7,7 +7,7 @@ use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Distinct, Filter, Join, Operator, Projection, SubqueryAlias, binary_expr};
 
-use super::Names;
+use super::FreshNames;
 use super::domain::Domain;
 use super::outer::{outer_columns, refers_to, uses_any};
 use super::plans::with_inputs;
@@ -15,7 +15,11 @@ use super::plans::with_inputs;
 /// Returns the rows of `subquery` for all rows of `base`, and the conditions that relate the two. The relation has the
 /// columns of the subquery, and others under unique names. A row may occur more often than in the result of the
 /// subquery.
-pub fn correlate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
+pub fn correlate(
+    base: &LogicalPlan,
+    subquery: &LogicalPlan,
+    names: &mut FreshNames,
+) -> Result<(LogicalPlan, Vec<Expr>)> {
     let outer = outer_columns(subquery, base.schema())?;
     let pulled = PullUp { outer: &outer, names, duplicates: false }.pull_up(subquery)?;
     if let Some(pulled) = pulled {
@@ -26,7 +30,11 @@ pub fn correlate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) 
 
 /// Like [`correlate`], but no row occurs more often than in the result of the subquery, and the conditions are
 /// equalities.
-pub fn evaluate(base: &LogicalPlan, subquery: &LogicalPlan, names: &mut Names) -> Result<(LogicalPlan, Vec<Expr>)> {
+pub fn evaluate(
+    base: &LogicalPlan,
+    subquery: &LogicalPlan,
+    names: &mut FreshNames,
+) -> Result<(LogicalPlan, Vec<Expr>)> {
     let outer = outer_columns(subquery, base.schema())?;
     if outer.is_empty() {
         return Ok((subquery.clone(), Vec::new()));
@@ -57,7 +65,7 @@ impl Pulled {
 #[derive(Debug)]
 pub struct PullUp<'a> {
     pub outer: &'a [Column],
-    pub names: &'a mut Names,
+    pub names: &'a mut FreshNames,
     /// Whether the number of duplicates of a row matters.
     pub duplicates: bool,
 }

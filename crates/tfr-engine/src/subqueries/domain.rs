@@ -22,7 +22,7 @@ use datafusion_expr::{
 
 use super::outer::{refers_to, uses_any};
 use super::plans::{with_inputs, with_names_of};
-use super::{Names, is_volatile, refuse};
+use super::{FreshNames, is_volatile, refuse};
 use crate::no_keys;
 use crate::orders::{depends_on_order, is_ordered};
 
@@ -31,7 +31,7 @@ use crate::orders::{depends_on_order, is_ordered};
 pub struct Domain<'a> {
     base: &'a LogicalPlan,
     outer: Vec<Column>,
-    names: &'a mut Names,
+    names: &'a mut FreshNames,
 }
 
 /// Rejects an order that another operator takes from below it.
@@ -47,7 +47,7 @@ type Evaluated = (LogicalPlan, Vec<Column>);
 
 impl<'a> Domain<'a> {
     /// Creates the domain of the columns `outer` of `base`, which must return the same rows each time it runs.
-    pub fn new(base: &'a LogicalPlan, outer: Vec<Column>, names: &'a mut Names) -> Result<Self> {
+    pub fn new(base: &'a LogicalPlan, outer: Vec<Column>, names: &'a mut FreshNames) -> Result<Self> {
         let mut unstable = is_volatile(base)?;
         if base.exists(|plan| Ok(matches!(plan, LogicalPlan::Aggregate(_))))? {
             for column in &outer {

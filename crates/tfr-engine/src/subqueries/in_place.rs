@@ -10,13 +10,13 @@ use datafusion_common::tree_node::{Transformed, TransformedResult as _, TreeNode
 use datafusion_common::{Column, NullHandling, RecursionUnnestOption, UnnestOptions};
 use datafusion_expr::{EmptyRelation, Join, Projection, SubqueryAlias, Unnest};
 
-use super::Names;
+use super::FreshNames;
 use super::plans::with_names_of;
 use crate::no_keys;
 
 /// Evaluates the LATERAL subquery of `join` in the rows of the left side. Returns `None` if it does not unnest them, or
 /// does more than that.
-pub fn rewrite(join: &Join, subquery: &LogicalPlan, names: &mut Names) -> Result<Option<LogicalPlan>> {
+pub fn rewrite(join: &Join, subquery: &LogicalPlan, names: &mut FreshNames) -> Result<Option<LogicalPlan>> {
     let mut unnests = 0;
     subquery.apply(|plan| {
         unnests += usize::from(matches!(plan, LogicalPlan::Unnest(_)));
@@ -51,7 +51,7 @@ pub fn rewrite(join: &Join, subquery: &LogicalPlan, names: &mut Names) -> Result
 struct Rows<'a> {
     left: &'a Arc<LogicalPlan>,
     keeps_rows: bool,
-    names: &'a mut Names,
+    names: &'a mut FreshNames,
 }
 
 /// A column of the subquery, under a unique name.

@@ -17,13 +17,13 @@ use super::aggregates::key;
 use super::correlation::{PullUp, evaluate};
 use super::outer::{outer_columns, uses_any};
 use super::plans::{with_inputs, with_names_of};
-use super::{Names, in_place};
+use super::{FreshNames, in_place};
 
 /// Whether the right side of `join` is a LATERAL subquery that the engine would compute incorrectly or reject.
 pub fn is_misread(join: &Join) -> Result<bool> {
     let Some(subquery) = lateral(join) else { return Ok(false) };
     let outer = outer_columns(&subquery, join.left.schema())?;
-    let mut pull_up = PullUp { outer: &outer, names: &mut Names::default(), duplicates: true };
+    let mut pull_up = PullUp { outer: &outer, names: &mut FreshNames::default(), duplicates: true };
     if let Some(Aggregate { input, .. }) = aggregate(&subquery, &outer) {
         let pulled = pull_up.pull_up(input)?;
         // The rows are grouped by the columns of the conditions.
@@ -56,7 +56,7 @@ fn aggregate<'a>(mut plan: &'a LogicalPlan, outer: &[Column]) -> Option<&'a Aggr
 }
 
 /// Evaluates the LATERAL subquery of `join` for all values of its outer columns.
-pub fn rewrite(join: &Join, names: &mut Names) -> Result<LogicalPlan> {
+pub fn rewrite(join: &Join, names: &mut FreshNames) -> Result<LogicalPlan> {
     let Some(subquery) = lateral(join) else { return Ok(LogicalPlan::Join(join.clone())) };
     if let Some(rows) = in_place::rewrite(join, &subquery, names)? {
         return Ok(rows);

@@ -13,7 +13,7 @@ use datafusion_expr::{BinaryExpr, Subquery};
 
 use super::correlation::{correlate, evaluate};
 use super::outer::is_correlated;
-use super::{Names, Predicate, aggregates, is_volatile, refuse};
+use super::{FreshNames, Predicate, aggregates, is_volatile, refuse};
 
 /// A plan that gains a column for each subquery.
 #[derive(Debug)]
@@ -21,11 +21,11 @@ pub struct Marks<'a> {
     /// The plan without the added columns.
     base: LogicalPlan,
     plan: LogicalPlan,
-    names: &'a mut Names,
+    names: &'a mut FreshNames,
 }
 
 impl<'a> Marks<'a> {
-    pub fn new(plan: LogicalPlan, names: &'a mut Names) -> Self {
+    pub fn new(plan: LogicalPlan, names: &'a mut FreshNames) -> Self {
         Self { base: plan.clone(), plan, names }
     }
 

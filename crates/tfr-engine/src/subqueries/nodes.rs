@@ -12,7 +12,7 @@ use datafusion_expr::{Aggregate, Filter, Join, Projection, SortExpr, Window};
 use super::marks::Marks;
 use super::outer::{for_each_outer, is_correlated};
 use super::plans::with_names_of;
-use super::{Names, aggregates, lateral, refuse};
+use super::{FreshNames, aggregates, lateral, refuse};
 
 /// Whether an expression of this node has a subquery that must be rewritten.
 pub fn has_subquery(plan: &LogicalPlan) -> Result<bool> {
@@ -35,7 +35,7 @@ fn contains_subquery(expr: &Expr) -> Result<bool> {
 }
 
 /// Removes the subqueries from the expressions of `plan`, which keeps its columns.
-pub fn rewrite(plan: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
+pub fn rewrite(plan: LogicalPlan, names: &mut FreshNames) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Filter(node) => filter(node, names),
         LogicalPlan::Join(join) if lateral::is_misread(&join)? => {
@@ -111,7 +111,7 @@ fn with_columns_below(plan: &LogicalPlan, keys: &[SortExpr]) -> Result<LogicalPl
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::clone(input))?))
 }
 
-fn filter(Filter { predicate, input, .. }: Filter, names: &mut Names) -> Result<LogicalPlan> {
+fn filter(Filter { predicate, input, .. }: Filter, names: &mut FreshNames) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
     let mut plain = Vec::new();
     let mut subqueries = Vec::new();
@@ -135,7 +135,7 @@ fn filter(Filter { predicate, input, .. }: Filter, names: &mut Names) -> Result<
     with_names_of(builder.build()?, &schema, &columns)
 }
 
-fn rewrite_join(join: Join, names: &mut Names) -> Result<LogicalPlan> {
+fn rewrite_join(join: Join, names: &mut FreshNames) -> Result<LogicalPlan> {
     let schema = Arc::clone(&join.schema);
     let mut plain = Vec::new();
     let mut subqueries = Vec::new();

@@ -31,13 +31,13 @@ pub enum OwnedFiles {
 
 /// A directory with files of the location.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct OwnerDirectory {
     directory: Path,
     /// The named directory in the same spelling: with symbolic links, or without.
     named: Path,
 }
 
-impl Place {
+impl OwnerDirectory {
     /// Returns the directory, its parents up to the named one, and some above that: those that are partitions of a
     /// table, and [`LEVELS`] others.
     fn ancestors(&self) -> Vec<Path> {
@@ -118,9 +118,9 @@ pub(crate) async fn owners(traversal: &Traversal<'_>) -> Result<Vec<Owner>> {
 
 /// Returns the directories of the files that were found, with and without symbolic links. If there are no files,
 /// returns the directories with signs.
-fn places(traversal: &Traversal<'_>) -> BTreeSet<Place> {
+fn places(traversal: &Traversal<'_>) -> BTreeSet<OwnerDirectory> {
     let named = traversal.location.prefix();
-    let place = |directory: Path| Place { directory, named: named.clone() };
+    let place = |directory: Path| OwnerDirectory { directory, named: named.clone() };
     if traversal.found.is_empty() {
         return traversal.signs.keys().cloned().map(place).collect();
     }
@@ -128,7 +128,7 @@ fn places(traversal: &Traversal<'_>) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     if traversal.is_local() {
         let resolved_named = resolve(named).unwrap_or_else(|| named.clone());
-        let resolved_place = |directory: Path| Place { directory, named: resolved_named.clone() };
+        let resolved_place = |directory: Path| OwnerDirectory { directory, named: resolved_named.clone() };
         let links = traversal.found.keys().filter(|file| is_link(file));
         let targets = links.filter_map(|file| resolve(file)?.parent());
         let resolved = directories.iter().filter_map(resolve).chain(targets);

@@ -13,14 +13,14 @@ use super::MAGIC;
 use super::message::{CONTINUATION, Decoder, Layout, Message};
 use super::refusal::{Refusal, damaged};
 use crate::error::Error;
-use crate::forward::{FilePart, Input};
+use crate::forward::{FilePart, InputFile};
 use tfr_files::scan::Batches;
 
 /// Length of the trailer: the length of the footer and the magic number.
 const TRAILER_LEN: u64 = 10;
 
 /// The footer of a file.
-pub(super) struct Footer {
+pub(super) struct ArrowFooter {
     pub(super) layout: Layout,
     dictionaries: Vec<MessageLocation>,
     batches: Vec<MessageLocation>,
@@ -33,8 +33,8 @@ struct MessageLocation {
     body_len: u64,
 }
 
-impl Footer {
-    pub(super) async fn read(file: &Input) -> Result<Self, Error> {
+impl ArrowFooter {
+    pub(super) async fn read(file: &InputFile) -> Result<Self, Error> {
         let size = file.meta.size;
         let refused = |refusal| file.refused(size.saturating_sub(TRAILER_LEN), refusal);
         let cut = || refused(Refusal::Damaged("it is cut off: no footer is at its end".to_owned()));
@@ -82,7 +82,7 @@ impl Footer {
 
 /// Returns the batches that begin in the range of the part.
 pub(super) async fn batches(part: FilePart) -> Result<Batches> {
-    let footer = Footer::read(&part.file).await?;
+    let footer = ArrowFooter::read(&part.file).await?;
     let mut decoder = Decoder::new(footer.layout, |name| part.wants(name));
     for location in &footer.dictionaries {
         part.decode(&mut decoder, location).await?;
@@ -125,7 +125,7 @@ impl FilePart {
     }
 }
 
-impl Input {
+impl InputFile {
     async fn bytes(&self, range: Range<u64>) -> Result<bytes::Bytes, Error> {
         let len = range.end - range.start;
         if len == 0 {

@@ -24,7 +24,7 @@ pub use stream::ArrowPipe;
 
 use crate::content::head;
 use crate::error::Error;
-use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
+use crate::forward::{FilePart, ForwardFiles, ForwardReader, InputFile};
 use crate::hugging_face;
 use crate::input_format::InputFormat;
 use crate::names::ColumnNames;
@@ -59,9 +59,9 @@ impl ForwardReader for ArrowReader {
         true
     }
 
-    async fn schema(&self, file: Input) -> Result<SchemaRef> {
+    async fn schema(&self, file: InputFile) -> Result<SchemaRef> {
         let schema = match is_file(&file).await? {
-            true => file::Footer::read(&file).await?.layout.schema,
+            true => file::ArrowFooter::read(&file).await?.layout.schema,
             false => stream::schema(&file).await?,
         };
         hugging_face::warn_of_damage(schema.metadata(), &file.name);
@@ -76,6 +76,6 @@ impl ForwardReader for ArrowReader {
     }
 }
 
-async fn is_file(file: &Input) -> Result<bool, Error> {
+async fn is_file(file: &InputFile) -> Result<bool, Error> {
     Ok(head(&file.store, &file.meta, &file.name).await?.starts_with(MAGIC))
 }

@@ -18,7 +18,7 @@ use super::message::{CONTINUATION, Decoder, Message};
 use super::refusal::{Refusal, refused};
 use crate::content::Content;
 use crate::error::Error;
-use crate::forward::{FilePart, Forward, Input};
+use crate::forward::{FilePart, Forward, InputFile};
 use crate::input_format::InputFormat;
 use tfr_files::scan::Batches;
 
@@ -27,7 +27,7 @@ const WITHOUT_END: &str = "the stream ends without its end-of-stream marker: the
                            did not close it";
 
 /// Returns the columns of a stream.
-pub(super) async fn schema(file: &Input) -> Result<SchemaRef, Error> {
+pub(super) async fn schema(file: &InputFile) -> Result<SchemaRef, Error> {
     let mut messages = Messages::open(file, false).await?;
     Ok(messages.layout().await?.schema)
 }
@@ -118,7 +118,7 @@ struct Messages {
 }
 
 impl Messages {
-    async fn open(file: &Input, needs_end: bool) -> Result<Self, Error> {
+    async fn open(file: &InputFile, needs_end: bool) -> Result<Self, Error> {
         Ok(Self { name: Arc::clone(&file.name), bytes: Forward::open(file).await?, needs_end })
     }
 

@@ -1,6 +1,6 @@
 //! [`Bytes`]: the binary encoding of Avro, from the start of a block to its end.
 
-use super::schema::Type;
+use super::schema::AvroType;
 
 /// Maximum number of consecutive values that take no bytes.
 const MAX_EMPTY_VALUES: u64 = 1 << 24;
@@ -137,27 +137,27 @@ impl<'a> Bytes<'a> {
     }
 
     /// Skips a value.
-    pub(super) fn skip(&mut self, data_type: &Type) -> Result<()> {
+    pub(super) fn skip(&mut self, data_type: &AvroType) -> Result<()> {
         match data_type {
-            Type::Null => {}
-            Type::Boolean => drop(self.boolean()?),
-            Type::Int(_) | Type::Long(_) | Type::Enum(_) => drop(self.long()?),
-            Type::Float => drop(self.take(4)?),
-            Type::Double => drop(self.take(8)?),
-            Type::Duration => drop(self.take(12)?),
-            Type::Bytes | Type::String | Type::Decimal { size: None, .. } => drop(self.bytes()?),
-            Type::Fixed(size) | Type::Decimal { size: Some(size), .. } => drop(self.take(*size)?),
-            Type::Array(item) => self.blocks(item.min_len(), |bytes| bytes.skip(item))?,
-            Type::Map(value) => self.blocks(value.min_len().saturating_add(1), |bytes| {
+            AvroType::Null => {}
+            AvroType::Boolean => drop(self.boolean()?),
+            AvroType::Int(_) | AvroType::Long(_) | AvroType::Enum(_) => drop(self.long()?),
+            AvroType::Float => drop(self.take(4)?),
+            AvroType::Double => drop(self.take(8)?),
+            AvroType::Duration => drop(self.take(12)?),
+            AvroType::Bytes | AvroType::String | AvroType::Decimal { size: None, .. } => drop(self.bytes()?),
+            AvroType::Fixed(size) | AvroType::Decimal { size: Some(size), .. } => drop(self.take(*size)?),
+            AvroType::Array(item) => self.blocks(item.min_len(), |bytes| bytes.skip(item))?,
+            AvroType::Map(value) => self.blocks(value.min_len().saturating_add(1), |bytes| {
                 bytes.bytes()?;
                 bytes.skip(value)
             })?,
-            Type::Record(fields) => {
+            AvroType::Record(fields) => {
                 for field in fields {
                     self.skip(&field.data_type).map_err(|fault| fault.within(&field.name))?;
                 }
             }
-            Type::Union(branches) => {
+            AvroType::Union(branches) => {
                 let branch = self.branch(branches.len())?;
                 self.skip(&branches[branch])?;
             }

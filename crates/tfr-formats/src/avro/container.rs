@@ -7,9 +7,9 @@ use async_compression::tokio::bufread::{BzDecoder, XzDecoder, ZstdDecoder};
 use flate2::read::DeflateDecoder;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::schema::{Dialect, Type};
+use super::schema::{AvroType, SchemaDialect};
 use crate::error::{Error, ErrorKind, Result};
-use crate::forward::{Forward, Input};
+use crate::forward::{Forward, InputFile};
 
 const MAGIC: &[u8] = b"Obj\x01";
 const SYNC_LEN: u64 = 16;
@@ -30,9 +30,9 @@ enum Codec {
 
 /// A file that is read block by block.
 pub(super) struct Container {
-    file: Input,
+    file: InputFile,
     bytes: Forward,
-    pub(super) schema: Type,
+    pub(super) schema: AvroType,
     /// Metadata of the header that is text, without the schema and the codec.
     pub(super) metadata: HashMap<String, String>,
     codec: Codec,
@@ -50,7 +50,7 @@ pub(super) struct Block {
 
 impl Container {
     /// Reads the header, where the attributes of a dialect count.
-    pub(super) async fn open(file: &Input, dialect: Dialect) -> Result<Self> {
+    pub(super) async fn open(file: &InputFile, dialect: SchemaDialect) -> Result<Self> {
         let mut bytes = Forward::open(file).await?;
         let damaged = |byte, reason: String| damaged(file, byte, reason);
         if bytes.take(MAGIC.len() as u64).await? != MAGIC {
@@ -73,7 +73,8 @@ impl Container {
                     b"avro.schema" => {
                         let file = file.name.to_string();
                         schema = Some(
-                            Type::parse(&value, dialect).map_err(|reason| ErrorKind::AvroSchema { file, reason })?,
+                            AvroType::parse(&value, dialect)
+                                .map_err(|reason| ErrorKind::AvroSchema { file, reason })?,
                         );
                     }
                     b"avro.codec" => {
@@ -125,8 +126,8 @@ impl Container {
     }
 
     /// Returns the number of records before the block at `byte`, by reading the file from its start.
-    pub(super) async fn records_before(file: &Input, byte: u64) -> Result<u64> {
-        let (mut container, mut records) = (Self::open(file, Dialect::Avro).await?, 0_u64);
+    pub(super) async fn records_before(file: &InputFile, byte: u64) -> Result<u64> {
+        let (mut container, mut records) = (Self::open(file, SchemaDialect::Avro).await?, 0_u64);
         while container.position() < byte {
             let Some(block) = container.compressed_block().await? else { break };
             records = records.saturating_add(block.records);
@@ -158,12 +159,12 @@ impl Container {
     }
 }
 
-fn damaged(file: &Input, byte: u64, reason: String) -> Error {
+fn damaged(file: &InputFile, byte: u64, reason: String) -> Error {
     ErrorKind::Damaged { file: file.name.to_string(), stripe: None, byte: Some(byte), reason }.into()
 }
 
 /// Reads a zigzag varint: seven bits per byte, the lowest first, the sign in the lowest bit.
-async fn long(file: &Input, bytes: &mut Forward) -> Result<i64> {
+async fn long(file: &InputFile, bytes: &mut Forward) -> Result<i64> {
     let start = bytes.position();
     let mut encoded = Vec::new();
     loop {
@@ -175,7 +176,7 @@ async fn long(file: &Input, bytes: &mut Forward) -> Result<i64> {
     }
 }
 
-async fn string(file: &Input, bytes: &mut Forward) -> Result<bytes::Bytes> {
+async fn string(file: &InputFile, bytes: &mut Forward) -> Result<bytes::Bytes> {
     let start = bytes.position();
     let len = long(file, bytes).await?;
     match u64::try_from(len) {

@@ -44,11 +44,11 @@ use tfr_stores::FileNames;
 
 use self::bytes::Bytes;
 use self::container::{Block, Container};
-use self::schema::{Dialect, RecordField, Type};
-use self::values::Values;
+use self::schema::{AvroType, RecordField, SchemaDialect};
+use self::values::AvroColumn;
 use crate::calendar::{CalendarOption, Calendars, Rule, Watch, Watched, count, has_doubts, leaves, note, rebased};
 use crate::error::{Error, ErrorKind};
-use crate::forward::{FilePart, ForwardFiles, ForwardReader, Input};
+use crate::forward::{FilePart, ForwardFiles, ForwardReader, InputFile};
 use crate::input_format::InputFormat;
 use crate::mapped::{MappedBatches, check_rows};
 use crate::names::ColumnNames;
@@ -91,10 +91,10 @@ struct AvroReader {
 
 impl AvroReader {
     /// Returns whose attributes of schemas count.
-    fn dialect(&self) -> Dialect {
+    fn dialect(&self) -> SchemaDialect {
         match self.columns.mapped().is_some_and(|columns| columns.by == FoundBy::Id) {
-            true => Dialect::Iceberg,
-            false => Dialect::Avro,
+            true => SchemaDialect::Iceberg,
+            false => SchemaDialect::Avro,
         }
     }
 
@@ -104,7 +104,7 @@ impl AvroReader {
 
     /// Adds a note if the first records of the file have ambiguous values. A file has no bounds that would rule them
     /// out in all records.
-    async fn note_doubts(&self, file: &Input, container: Container, schema: &Schema) -> Result<()> {
+    async fn note_doubts(&self, file: &InputFile, container: Container, schema: &Schema) -> Result<()> {
         let Some(findings) = &self.findings else { return Ok(()) };
         let is_used = |name: &str| self.used.as_ref().is_none_or(|used| used.contains(&self.columns.in_table(name)));
         let calendars = self.calendars(&container);
@@ -125,7 +125,7 @@ impl AvroReader {
             deleted: None,
             recorded: None,
         };
-        let mut records = Records::new(container, part, &calendars, None)?;
+        let mut records = AvroRecords::new(container, part, &calendars, None)?;
         let Some(batch) = records.next().await? else { return Ok(()) };
         let mut columns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
@@ -175,7 +175,7 @@ impl ForwardReader for AvroReader {
         true
     }
 
-    async fn schema(&self, file: Input) -> Result<SchemaRef> {
+    async fn schema(&self, file: InputFile) -> Result<SchemaRef> {
         let container = Container::open(&file, self.dialect()).await?;
         let schema = Schema::new(container.schema.columns().iter().map(RecordField::field).collect::<Vec<_>>());
         // The scan reports records that cannot be read.
@@ -188,7 +188,7 @@ impl ForwardReader for AvroReader {
         part.bytes_scanned.add(container.position() as usize);
         container.skip_to(part.range.start).await?;
         let calendars = self.calendars(&container);
-        let records = Records::new(container, part, &calendars, self.findings.clone())?;
+        let records = AvroRecords::new(container, part, &calendars, self.findings.clone())?;
         let batches = futures::stream::try_unfold(records, |mut records| async {
             Ok(records.next().await?.map(|batch| (batch, records)))
         });
@@ -203,8 +203,8 @@ pub(crate) struct Whole {
 }
 
 /// Reads all records of a small file, such as the metadata of a table, as they are.
-pub(crate) async fn read_whole(file: Input, bounds: ReadBounds) -> Result<Whole> {
-    let container = Container::open(&file, Dialect::Iceberg).await?;
+pub(crate) async fn read_whole(file: InputFile, bounds: ReadBounds) -> Result<Whole> {
+    let container = Container::open(&file, SchemaDialect::Iceberg).await?;
     let header = container.metadata.clone();
     let fields = container.schema.columns().into_iter().map(|column| column.field());
     let part = FilePart {
@@ -219,7 +219,7 @@ pub(crate) async fn read_whole(file: Input, bounds: ReadBounds) -> Result<Whole>
         recorded: None,
     };
     let calendars = Calendars::of_avro(|_| None, &CalendarOption::Proleptic);
-    let mut records = Records::new(container, part, &calendars, None)?;
+    let mut records = AvroRecords::new(container, part, &calendars, None)?;
     let mut batches = Vec::new();
     while let Some(batch) = records.next().await? {
         batches.push(batch);
@@ -228,17 +228,17 @@ pub(crate) async fn read_whole(file: Input, bounds: ReadBounds) -> Result<Whole>
 }
 
 /// How a column is processed.
-enum Column {
-    Wanted(Values),
-    Skipped(Type),
+enum RecordColumn {
+    Wanted(AvroColumn),
+    Skipped(AvroType),
 }
 
 /// The records of a file.
-struct Records {
+struct AvroRecords {
     container: Container,
     part: FilePart,
     /// All columns in the order of the file.
-    columns: Vec<(String, Column)>,
+    columns: Vec<(String, RecordColumn)>,
     schema: SchemaRef,
     /// Makes the columns of the table, where its metadata determines them.
     mapped: Option<MappedBatches>,
@@ -258,7 +258,7 @@ struct Records {
     block: Option<(Block, usize, u64)>,
 }
 
-impl Records {
+impl AvroRecords {
     fn new(
         container: Container,
         part: FilePart,
@@ -282,9 +282,9 @@ impl Records {
             let found = match is_read(index, &column.name) {
                 true => {
                     fields.push(column.field());
-                    Column::Wanted(Values::new(&column.data_type))
+                    RecordColumn::Wanted(AvroColumn::new(&column.data_type))
                 }
-                false => Column::Skipped(column.data_type),
+                false => RecordColumn::Skipped(column.data_type),
             };
             (column.name, found)
         });
@@ -365,8 +365,8 @@ impl Records {
             let mut bytes = Bytes::new(rest);
             for (name, column) in &mut self.columns {
                 let read = match column {
-                    Column::Wanted(values) => values.read(&mut bytes),
-                    Column::Skipped(skipped) => bytes.skip(skipped),
+                    RecordColumn::Wanted(values) => values.read(&mut bytes),
+                    RecordColumn::Skipped(skipped) => bytes.skip(skipped),
                 };
                 read.map_err(|fault| {
                     Error::from(ErrorKind::AvroRecord {
@@ -387,8 +387,8 @@ impl Records {
             return Ok(None);
         }
         let wanted = self.columns.iter_mut().filter_map(|(_, column)| match column {
-            Column::Wanted(values) => Some(values.finish()),
-            Column::Skipped(_) => None,
+            RecordColumn::Wanted(values) => Some(values.finish()),
+            RecordColumn::Skipped(_) => None,
         });
         let mut columns = wanted.collect::<Result<Vec<ArrayRef>, _>>()?;
         for (column, rules) in columns.iter_mut().zip(self.rules.iter().flatten()) {

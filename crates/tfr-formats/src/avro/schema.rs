@@ -16,7 +16,7 @@ pub(super) const VALUE: &str = "value";
 
 /// The type of an encoded value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Type {
+pub(super) enum AvroType {
     Null,
     Boolean,
     /// An int of this Arrow type.
@@ -37,10 +37,10 @@ pub(super) enum Type {
         size: Option<usize>,
     },
     Enum(Arc<[String]>),
-    Array(Box<Type>),
-    Map(Box<Type>),
+    Array(Box<AvroType>),
+    Map(Box<AvroType>),
     Record(Vec<RecordField>),
-    Union(Vec<Type>),
+    Union(Vec<AvroType>),
 }
 
 /// A field of a record.
@@ -49,7 +49,7 @@ pub(super) struct RecordField {
     pub(super) name: String,
     /// The id by which a table finds it.
     pub(super) id: Option<i32>,
-    pub(super) data_type: Type,
+    pub(super) data_type: AvroType,
 }
 
 impl RecordField {
@@ -61,7 +61,7 @@ impl RecordField {
 
 /// Whose attributes of a schema count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum SchemaDialect {
     /// Those of Avro.
     Avro,
     /// Those of Iceberg, too: ids of fields, and timestamps without a zone.
@@ -81,12 +81,12 @@ pub(super) enum Branches {
     Many,
 }
 
-impl Type {
+impl AvroType {
     /// Parses a schema.
     ///
     /// # Errors
     /// It is not a valid Avro schema, or has a record that contains itself. The text says what is wrong.
-    pub(super) fn parse(json: &[u8], dialect: Dialect) -> Result<Self, String> {
+    pub(super) fn parse(json: &[u8], dialect: SchemaDialect) -> Result<Self, String> {
         let json: Value = serde_json::from_slice(json).map_err(|error| format!("it is not JSON: {error}"))?;
         Names { dialect, types: HashMap::new(), count: 0 }.parse(&json, "")
     }
@@ -181,14 +181,14 @@ impl Type {
 }
 
 /// Returns the entries field of a map with such values.
-pub(super) fn entries(value: &Type) -> Field {
+pub(super) fn entries(value: &AvroType) -> Field {
     let fields = [Field::new("key", DataType::Utf8, false), value.field("value")];
     Field::new("entries", DataType::Struct(fields.into_iter().collect()), false)
 }
 
 /// Returns the fields of a union, one per branch, numbered in order; a repeated name gets a number.
-pub(super) fn union_fields(branches: &[Type]) -> UnionFields {
-    let names: Vec<String> = branches.iter().map(Type::name).collect();
+pub(super) fn union_fields(branches: &[AvroType]) -> UnionFields {
+    let names: Vec<String> = branches.iter().map(AvroType::name).collect();
     let fields = branches.iter().enumerate().map(|(index, branch)| -> (i8, FieldRef) {
         let twice = names.iter().filter(|name| **name == names[index]).count() > 1;
         let name = if twice { format!("{}_{index}", names[index]) } else { names[index].clone() };
@@ -199,17 +199,19 @@ pub(super) fn union_fields(branches: &[Type]) -> UnionFields {
 }
 
 impl Branches {
-    pub(super) fn of(branches: &[Type]) -> Self {
-        let values: Vec<_> = (0..branches.len()).filter(|branch| branches[*branch] != Type::Null).collect();
+    pub(super) fn of(branches: &[AvroType]) -> Self {
+        let values: Vec<_> = (0..branches.len()).filter(|branch| branches[*branch] != AvroType::Null).collect();
         match values.as_slice() {
             [] => return Self::Null,
             [one] => return Self::One(*one),
             _ => {}
         }
-        let all = |of: fn(&Type) -> bool| values.iter().all(|branch| of(&branches[*branch]));
-        let is_integer = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Long(DataType::Int64));
+        let all = |of: fn(&AvroType) -> bool| values.iter().all(|branch| of(&branches[*branch]));
+        let is_integer =
+            |branch: &AvroType| matches!(branch, AvroType::Int(DataType::Int32) | AvroType::Long(DataType::Int64));
         // Every int fits a float64, but not every long.
-        let is_float64 = |branch: &Type| matches!(branch, Type::Int(DataType::Int32) | Type::Float | Type::Double);
+        let is_float64 =
+            |branch: &AvroType| matches!(branch, AvroType::Int(DataType::Int32) | AvroType::Float | AvroType::Double);
         if all(is_integer) {
             Self::Numbers(DataType::Int64)
         } else if all(is_float64) {
@@ -222,15 +224,15 @@ impl Branches {
 
 /// Named types.
 struct Names {
-    dialect: Dialect,
+    dialect: SchemaDialect,
     /// By full name; `None` while the type is being read.
-    types: HashMap<String, Option<(Type, usize)>>,
+    types: HashMap<String, Option<(AvroType, usize)>>,
     /// The number of types so far.
     count: usize,
 }
 
 impl Names {
-    fn parse(&mut self, json: &Value, namespace: &str) -> Result<Type, String> {
+    fn parse(&mut self, json: &Value, namespace: &str) -> Result<AvroType, String> {
         self.counted(1)?;
         match json {
             Value::String(name) => self.named(name, namespace),
@@ -239,7 +241,7 @@ impl Names {
                     return Err(format!("it has a union of {} types", branches.len()));
                 }
                 let branches = branches.iter().map(|branch| self.parse(branch, namespace)).collect::<Result<_, _>>()?;
-                Ok(Type::Union(branches))
+                Ok(AvroType::Union(branches))
             }
             Value::Object(object) => match object.get("type") {
                 Some(Value::String(kind)) => self.complex(kind, json, namespace),
@@ -259,7 +261,7 @@ impl Names {
     }
 
     /// Returns a primitive type, or a type that was defined before.
-    fn named(&mut self, name: &str, namespace: &str) -> Result<Type, String> {
+    fn named(&mut self, name: &str, namespace: &str) -> Result<AvroType, String> {
         if let Some(primitive) = primitive(name) {
             return Ok(primitive);
         }
@@ -275,16 +277,16 @@ impl Names {
         }
     }
 
-    fn complex(&mut self, kind: &str, json: &Value, namespace: &str) -> Result<Type, String> {
+    fn complex(&mut self, kind: &str, json: &Value, namespace: &str) -> Result<AvroType, String> {
         let missing = |key: &str| format!("it has a {kind} without {key}");
         match kind {
             "array" => {
                 let item = json.get("items").ok_or_else(|| missing("items"))?;
-                return Ok(Type::Array(Box::new(self.parse(item, namespace)?)));
+                return Ok(AvroType::Array(Box::new(self.parse(item, namespace)?)));
             }
             "map" => {
                 let value = json.get("values").ok_or_else(|| missing("values"))?;
-                return Ok(Type::Map(Box::new(self.parse(value, namespace)?)));
+                return Ok(AvroType::Map(Box::new(self.parse(value, namespace)?)));
             }
             "record" | "error" | "enum" | "fixed" => {}
             name => return logical(self.named(name, namespace)?, json, self.dialect),
@@ -298,12 +300,12 @@ impl Names {
             "enum" => {
                 let symbols = json.get("symbols").and_then(Value::as_array).ok_or_else(|| missing("symbols"))?;
                 let symbols = symbols.iter().map(|symbol| symbol.as_str().map(str::to_owned)).collect::<Option<_>>();
-                Type::Enum(symbols.ok_or_else(|| missing("symbols"))?)
+                AvroType::Enum(symbols.ok_or_else(|| missing("symbols"))?)
             }
             "fixed" => {
                 let size = json.get("size").and_then(Value::as_u64).and_then(|size| i32::try_from(size).ok());
                 let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| missing("a size"))?;
-                logical(Type::Fixed(size), json, self.dialect)?
+                logical(AvroType::Fixed(size), json, self.dialect)?
             }
             _ => {
                 // Names in a record resolve in the record's namespace.
@@ -325,7 +327,7 @@ impl Names {
                         }
                         _ => self.parse(data_type, &namespace),
                     };
-                    let id = field.get("field-id").filter(|_| self.dialect == Dialect::Iceberg).map(|id| {
+                    let id = field.get("field-id").filter(|_| self.dialect == SchemaDialect::Iceberg).map(|id| {
                         let number = id.as_i64().and_then(|id| i32::try_from(id).ok());
                         number.ok_or_else(|| {
                             format!("its field {name:?} has the id {id}, which is not a number of 32 bits")
@@ -333,7 +335,7 @@ impl Names {
                     });
                     columns.push(RecordField { name: name.to_owned(), id: id.transpose()?, data_type: data_type? });
                 }
-                Type::Record(columns)
+                AvroType::Record(columns)
             }
         };
         self.types.insert(full, Some((parsed.clone(), self.count - before)));
@@ -348,46 +350,47 @@ fn full_name(name: &str, namespace: &str) -> String {
     }
 }
 
-fn primitive(name: &str) -> Option<Type> {
+fn primitive(name: &str) -> Option<AvroType> {
     Some(match name {
-        "null" => Type::Null,
-        "boolean" => Type::Boolean,
-        "int" => Type::Int(DataType::Int32),
-        "long" => Type::Long(DataType::Int64),
-        "float" => Type::Float,
-        "double" => Type::Double,
-        "bytes" => Type::Bytes,
-        "string" => Type::String,
+        "null" => AvroType::Null,
+        "boolean" => AvroType::Boolean,
+        "int" => AvroType::Int(DataType::Int32),
+        "long" => AvroType::Long(DataType::Int64),
+        "float" => AvroType::Float,
+        "double" => AvroType::Double,
+        "bytes" => AvroType::Bytes,
+        "string" => AvroType::String,
         _ => return None,
     })
 }
 
 /// Applies a `logicalType`. One that is unknown, or invalid for this type, is ignored.
-fn logical(found: Type, json: &Value, dialect: Dialect) -> Result<Type, String> {
+fn logical(found: AvroType, json: &Value, dialect: SchemaDialect) -> Result<AvroType, String> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond};
     let Some(logical) = json.get("logicalType").and_then(Value::as_str) else { return Ok(found) };
-    let is_local = dialect == Dialect::Iceberg && json.get("adjust-to-utc").and_then(Value::as_bool) != Some(true);
-    let timestamp = |unit, is_local: bool| Type::Long(DataType::Timestamp(unit, (!is_local).then(|| "UTC".into())));
+    let is_local =
+        dialect == SchemaDialect::Iceberg && json.get("adjust-to-utc").and_then(Value::as_bool) != Some(true);
+    let timestamp = |unit, is_local: bool| AvroType::Long(DataType::Timestamp(unit, (!is_local).then(|| "UTC".into())));
     Ok(match (logical, found) {
-        ("date", Type::Int(_)) => Type::Int(DataType::Date32),
-        ("time-millis", Type::Int(_)) => Type::Int(DataType::Time32(Millisecond)),
-        ("time-micros", Type::Long(_)) => Type::Long(DataType::Time64(Microsecond)),
-        ("timestamp-millis", Type::Long(_)) => timestamp(Millisecond, is_local),
-        ("timestamp-micros", Type::Long(_)) => timestamp(Microsecond, is_local),
-        ("timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, is_local),
-        ("local-timestamp-millis", Type::Long(_)) => timestamp(Millisecond, true),
-        ("local-timestamp-micros", Type::Long(_)) => timestamp(Microsecond, true),
-        ("local-timestamp-nanos", Type::Long(_)) => timestamp(Nanosecond, true),
-        ("duration", Type::Fixed(12)) => Type::Duration,
-        ("decimal", Type::Bytes) => decimal(json, None)?,
-        ("decimal", Type::Fixed(size)) => decimal(json, Some(size))?,
+        ("date", AvroType::Int(_)) => AvroType::Int(DataType::Date32),
+        ("time-millis", AvroType::Int(_)) => AvroType::Int(DataType::Time32(Millisecond)),
+        ("time-micros", AvroType::Long(_)) => AvroType::Long(DataType::Time64(Microsecond)),
+        ("timestamp-millis", AvroType::Long(_)) => timestamp(Millisecond, is_local),
+        ("timestamp-micros", AvroType::Long(_)) => timestamp(Microsecond, is_local),
+        ("timestamp-nanos", AvroType::Long(_)) => timestamp(Nanosecond, is_local),
+        ("local-timestamp-millis", AvroType::Long(_)) => timestamp(Millisecond, true),
+        ("local-timestamp-micros", AvroType::Long(_)) => timestamp(Microsecond, true),
+        ("local-timestamp-nanos", AvroType::Long(_)) => timestamp(Nanosecond, true),
+        ("duration", AvroType::Fixed(12)) => AvroType::Duration,
+        ("decimal", AvroType::Bytes) => decimal(json, None)?,
+        ("decimal", AvroType::Fixed(size)) => decimal(json, Some(size))?,
         (_, found) => found,
     })
 }
 
 /// Returns a decimal. One of more digits than Arrow supports, such as BigQuery's BIGNUMERIC of 77, has as many as Arrow
 /// supports: a value with more is an error.
-fn decimal(json: &Value, size: Option<usize>) -> Result<Type, String> {
+fn decimal(json: &Value, size: Option<usize>) -> Result<AvroType, String> {
     let number = |key: &str| match json.get(key) {
         Some(number) => number.as_i64().ok_or_else(|| format!("it has a decimal with the {key} {number:.50}")),
         None => Ok(0),
@@ -398,7 +401,7 @@ fn decimal(json: &Value, size: Option<usize>) -> Result<Type, String> {
     }
     let precision = u8::try_from(precision).unwrap_or(u8::MAX).min(DECIMAL256_MAX_PRECISION);
     match i8::try_from(scale).ok().filter(|scale| scale.unsigned_abs() <= precision) {
-        Some(scale) => Ok(Type::Decimal { precision, scale, size }),
+        Some(scale) => Ok(AvroType::Decimal { precision, scale, size }),
         None => Err(format!(
             "it has a decimal with {scale} digits behind the point, more than the {DECIMAL256_MAX_PRECISION} digits \
              that are supported"

@@ -1,4 +1,4 @@
-//! [`Values`]: reads the values of a column into an Arrow array.
+//! [`AvroColumn`]: reads the values of a column into an Arrow array.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer, i256};
 use arrow_schema::{ArrowError, DataType, Field, Fields, UnionFields};
 
 use super::bytes::{Bytes, Fault, Result};
-use super::schema::{Branches, Type, entries, union_fields};
+use super::schema::{AvroType, Branches, entries, union_fields};
 
 /// The values of a column.
-pub(super) struct Values {
-    kind: Kind,
+pub(super) struct AvroColumn {
+    kind: ValueBuilder,
     /// The null buffer; `None` if the column is not nullable.
     nulls: Option<NullBufferBuilder>,
     len: usize,
 }
 
-enum Kind {
+enum ValueBuilder {
     Null,
     Boolean(BooleanBufferBuilder),
     Int(Vec<i32>, DataType),
@@ -55,57 +55,57 @@ enum Kind {
     Array {
         ends: Vec<i32>,
         min_len: usize,
-        item: Box<Values>,
+        item: Box<AvroColumn>,
         field: Arc<Field>,
     },
     Map {
         ends: Vec<i32>,
         min_len: usize,
-        keys: Box<Values>,
-        values: Box<Values>,
+        keys: Box<AvroColumn>,
+        values: Box<AvroColumn>,
         field: Arc<Field>,
     },
     Record {
-        columns: Vec<(String, Values)>,
+        columns: Vec<(String, AvroColumn)>,
         fields: Fields,
     },
     /// A union of null and one other type.
     Optional {
-        branches: Vec<Type>,
-        value: Box<Values>,
+        branches: Vec<AvroType>,
+        value: Box<AvroColumn>,
     },
     /// A union of numbers of several types, and possibly null.
     Numbers {
-        branches: Vec<Type>,
-        values: Box<Values>,
+        branches: Vec<AvroType>,
+        values: Box<AvroColumn>,
     },
     Union {
         type_ids: Vec<i8>,
         offsets: Vec<i32>,
-        columns: Vec<Values>,
+        columns: Vec<AvroColumn>,
         fields: UnionFields,
     },
 }
 
-impl Values {
-    pub(super) fn new(data_type: &Type) -> Self {
-        Self { kind: Kind::new(data_type), nulls: None, len: 0 }
+impl AvroColumn {
+    pub(super) fn new(data_type: &AvroType) -> Self {
+        Self { kind: ValueBuilder::new(data_type), nulls: None, len: 0 }
     }
 
-    fn nullable(data_type: &Type) -> Self {
+    fn nullable(data_type: &AvroType) -> Self {
         Self { nulls: Some(NullBufferBuilder::new(0)), ..Self::new(data_type) }
     }
 
     /// Reads one value.
     pub(super) fn read(&mut self, bytes: &mut Bytes<'_>) -> Result<()> {
         match &mut self.kind {
-            Kind::Null => {}
-            Kind::Boolean(values) => values.append(bytes.boolean()?),
-            Kind::Int(values, _) => values.push(bytes.int()?),
-            Kind::Long(values, _) => values.push(bytes.long()?),
-            Kind::Float(values) => values.push(f32::from_le_bytes(bytes.array()?)),
-            Kind::Double(values) => values.push(f64::from_le_bytes(bytes.array()?)),
-            Kind::Bytes { ends, data, is_text } => {
+            ValueBuilder::Null => {}
+            ValueBuilder::Boolean(values) => values.append(bytes.boolean()?),
+            ValueBuilder::Int(values, _) => values.push(bytes.int()?),
+            ValueBuilder::Long(values, _) => values.push(bytes.long()?),
+            ValueBuilder::Float(values) => values.push(f32::from_le_bytes(bytes.array()?)),
+            ValueBuilder::Double(values) => values.push(f64::from_le_bytes(bytes.array()?)),
+            ValueBuilder::Bytes { ends, data, is_text } => {
                 let value = bytes.bytes()?;
                 if *is_text && std::str::from_utf8(value).is_err() {
                     return Err(Fault::new("a string that is not UTF-8"));
@@ -113,53 +113,53 @@ impl Values {
                 data.extend_from_slice(value);
                 ends.push(offset(data.len())?);
             }
-            Kind::Fixed { size, data } => data.extend_from_slice(bytes.take(*size)?),
-            Kind::Duration(values) => values.push(duration(bytes)?),
-            Kind::Decimal { values, precision, size, .. } => {
+            ValueBuilder::Fixed { size, data } => data.extend_from_slice(bytes.take(*size)?),
+            ValueBuilder::Duration(values) => values.push(duration(bytes)?),
+            ValueBuilder::Decimal { values, precision, size, .. } => {
                 let unscaled = match size {
                     Some(size) => bytes.take(*size)?,
                     None => bytes.bytes()?,
                 };
                 values.push(decimal(unscaled, *precision)?);
             }
-            Kind::Enum { symbols, keys } => {
+            ValueBuilder::Enum { symbols, keys } => {
                 let key = bytes.int()?;
                 if !usize::try_from(key).is_ok_and(|key| key < symbols.len()) {
                     return Err(Fault::new(format!("symbol {key} of an enum of {}", symbols.len())));
                 }
                 keys.push(key);
             }
-            Kind::Array { ends, min_len, item, .. } => {
+            ValueBuilder::Array { ends, min_len, item, .. } => {
                 bytes.blocks(*min_len, |bytes| item.read(bytes))?;
                 ends.push(offset(item.len)?);
             }
-            Kind::Map { ends, min_len, keys, values, .. } => {
+            ValueBuilder::Map { ends, min_len, keys, values, .. } => {
                 bytes.blocks(*min_len, |bytes| {
                     keys.read(bytes)?;
                     values.read(bytes)
                 })?;
                 ends.push(offset(keys.len)?);
             }
-            Kind::Record { columns, .. } => {
+            ValueBuilder::Record { columns, .. } => {
                 for (name, column) in columns {
                     column.read(bytes).map_err(|fault| fault.within(name))?;
                 }
             }
-            Kind::Optional { branches, value } => match branches[bytes.branch(branches.len())?] {
-                Type::Null => value.push_null(),
+            ValueBuilder::Optional { branches, value } => match branches[bytes.branch(branches.len())?] {
+                AvroType::Null => value.push_null(),
                 _ => value.read_valid(bytes)?,
             },
-            Kind::Numbers { branches, values } => {
+            ValueBuilder::Numbers { branches, values } => {
                 let number = match branches[bytes.branch(branches.len())?] {
-                    Type::Null => None,
-                    Type::Int(_) => Some(Number::Long(bytes.int()?.into())),
-                    Type::Float => Some(Number::Double(f32::from_le_bytes(bytes.array()?).into())),
-                    Type::Double => Some(Number::Double(f64::from_le_bytes(bytes.array()?))),
+                    AvroType::Null => None,
+                    AvroType::Int(_) => Some(Number::Long(bytes.int()?.into())),
+                    AvroType::Float => Some(Number::Double(f32::from_le_bytes(bytes.array()?).into())),
+                    AvroType::Double => Some(Number::Double(f64::from_le_bytes(bytes.array()?))),
                     _ => Some(Number::Long(bytes.long()?)),
                 };
                 values.push_number(number);
             }
-            Kind::Union { type_ids, offsets, columns, .. } => {
+            ValueBuilder::Union { type_ids, offsets, columns, .. } => {
                 let branch = bytes.branch(columns.len())?;
                 type_ids.push(branch as i8);
                 offsets.push(offset(columns[branch].len)?);
@@ -182,10 +182,10 @@ impl Values {
     fn push_number(&mut self, number: Option<Number>) {
         match (&mut self.kind, number) {
             (_, None) => return self.push_null(),
-            (Kind::Long(values, _), Some(Number::Long(value))) => values.push(value),
-            (Kind::Double(values), Some(Number::Double(value))) => values.push(value),
+            (ValueBuilder::Long(values, _), Some(Number::Long(value))) => values.push(value),
+            (ValueBuilder::Double(values), Some(Number::Double(value))) => values.push(value),
             // An int, which fits a float64.
-            (Kind::Double(values), Some(Number::Long(value))) => values.push(value as f64),
+            (ValueBuilder::Double(values), Some(Number::Long(value))) => values.push(value as f64),
             (_, Some(_)) => return,
         }
         if let Some(nulls) = &mut self.nulls {
@@ -204,22 +204,24 @@ impl Values {
     /// Appends a placeholder for a value that is null or in a null record.
     fn push_nothing(&mut self) {
         match &mut self.kind {
-            Kind::Null => {}
-            Kind::Boolean(values) => values.append(false),
-            Kind::Int(values, _) => values.push(0),
-            Kind::Long(values, _) => values.push(0),
-            Kind::Float(values) => values.push(0.0),
-            Kind::Double(values) => values.push(0.0),
-            Kind::Bytes { ends, .. } | Kind::Array { ends, .. } | Kind::Map { ends, .. } => {
+            ValueBuilder::Null => {}
+            ValueBuilder::Boolean(values) => values.append(false),
+            ValueBuilder::Int(values, _) => values.push(0),
+            ValueBuilder::Long(values, _) => values.push(0),
+            ValueBuilder::Float(values) => values.push(0.0),
+            ValueBuilder::Double(values) => values.push(0.0),
+            ValueBuilder::Bytes { ends, .. } | ValueBuilder::Array { ends, .. } | ValueBuilder::Map { ends, .. } => {
                 ends.push(ends.last().copied().unwrap_or_default());
             }
-            Kind::Fixed { size, data } => data.resize(data.len() + *size, 0),
-            Kind::Duration(values) => values.push(IntervalMonthDayNano::ZERO),
-            Kind::Decimal { values, .. } => values.push(i256::ZERO),
-            Kind::Enum { keys, .. } => keys.push(0),
-            Kind::Record { columns, .. } => columns.iter_mut().for_each(|(_, column)| column.push_nothing()),
-            Kind::Optional { value: inner, .. } | Kind::Numbers { values: inner, .. } => inner.push_null(),
-            Kind::Union { type_ids, offsets, columns, .. } => {
+            ValueBuilder::Fixed { size, data } => data.resize(data.len() + *size, 0),
+            ValueBuilder::Duration(values) => values.push(IntervalMonthDayNano::ZERO),
+            ValueBuilder::Decimal { values, .. } => values.push(i256::ZERO),
+            ValueBuilder::Enum { keys, .. } => keys.push(0),
+            ValueBuilder::Record { columns, .. } => columns.iter_mut().for_each(|(_, column)| column.push_nothing()),
+            ValueBuilder::Optional { value: inner, .. } | ValueBuilder::Numbers { values: inner, .. } => {
+                inner.push_null()
+            }
+            ValueBuilder::Union { type_ids, offsets, columns, .. } => {
                 type_ids.push(0);
                 if let Some(column) = columns.first_mut() {
                     // It grows by one per offset, and the offsets fit.
@@ -236,31 +238,31 @@ impl Values {
         let len = std::mem::take(&mut self.len);
         let nulls = self.nulls.as_mut().and_then(NullBufferBuilder::finish);
         Ok(match &mut self.kind {
-            Kind::Null => Arc::new(NullArray::new(len)),
-            Kind::Boolean(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
-            Kind::Int(values, data_type) => primitive::<Int32Type>(values, nulls, data_type)?,
-            Kind::Long(values, data_type) => primitive::<Int64Type>(values, nulls, data_type)?,
-            Kind::Float(values) => primitive::<Float32Type>(values, nulls, &DataType::Float32)?,
-            Kind::Double(values) => primitive::<Float64Type>(values, nulls, &DataType::Float64)?,
-            Kind::Bytes { ends, data, is_text } => {
+            ValueBuilder::Null => Arc::new(NullArray::new(len)),
+            ValueBuilder::Boolean(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            ValueBuilder::Int(values, data_type) => primitive::<Int32Type>(values, nulls, data_type)?,
+            ValueBuilder::Long(values, data_type) => primitive::<Int64Type>(values, nulls, data_type)?,
+            ValueBuilder::Float(values) => primitive::<Float32Type>(values, nulls, &DataType::Float32)?,
+            ValueBuilder::Double(values) => primitive::<Float64Type>(values, nulls, &DataType::Float64)?,
+            ValueBuilder::Bytes { ends, data, is_text } => {
                 let (offsets, data) = (offsets(ends), Buffer::from_vec(std::mem::take(data)));
                 match is_text {
                     true => Arc::new(StringArray::try_new(offsets, data, nulls)?),
                     false => Arc::new(BinaryArray::try_new(offsets, data, nulls)?),
                 }
             }
-            Kind::Fixed { size: 0, .. } => {
+            ValueBuilder::Fixed { size: 0, .. } => {
                 Arc::new(BinaryArray::try_new(OffsetBuffer::new_zeroed(len), Buffer::default(), nulls)?)
             }
-            Kind::Fixed { size, data } => {
+            ValueBuilder::Fixed { size, data } => {
                 let data = Buffer::from_vec(std::mem::take(data));
                 // The size was checked to fit.
                 Arc::new(FixedSizeBinaryArray::try_new_with_len(*size as i32, data, nulls, len)?)
             }
-            Kind::Duration(values) => {
+            ValueBuilder::Duration(values) => {
                 Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::try_new(std::mem::take(values).into(), nulls)?)
             }
-            Kind::Decimal { values, precision, scale, .. } => {
+            ValueBuilder::Decimal { values, precision, scale, .. } => {
                 let values = std::mem::take(values);
                 let small: Option<Vec<i128>> = values.iter().map(|value| value.to_i128()).collect();
                 match small.filter(|_| *precision <= arrow_schema::DECIMAL128_MAX_PRECISION) {
@@ -274,27 +276,29 @@ impl Values {
                     }
                 }
             }
-            Kind::Enum { symbols, keys } => {
+            ValueBuilder::Enum { symbols, keys } => {
                 let keys = Int32Array::try_new(std::mem::take(keys).into(), nulls)?;
                 let symbols = StringArray::from_iter_values(symbols.iter());
                 Arc::new(DictionaryArray::<Int32Type>::try_new(keys, Arc::new(symbols))?)
             }
-            Kind::Array { ends, item, field, .. } => {
+            ValueBuilder::Array { ends, item, field, .. } => {
                 Arc::new(ListArray::try_new(Arc::clone(field), offsets(ends), item.finish()?, nulls)?)
             }
-            Kind::Map { ends, keys, values, field, .. } => {
+            ValueBuilder::Map { ends, keys, values, field, .. } => {
                 let DataType::Struct(fields) = field.data_type() else {
                     return Err(ArrowError::SchemaError("the entries of a map are not structs".to_owned()));
                 };
                 let entries = StructArray::try_new(fields.clone(), vec![keys.finish()?, values.finish()?], None)?;
                 Arc::new(MapArray::try_new(Arc::clone(field), offsets(ends), entries, nulls, false)?)
             }
-            Kind::Record { columns, fields } => {
+            ValueBuilder::Record { columns, fields } => {
                 let columns = columns.iter_mut().map(|(_, column)| column.finish()).collect::<Result<_, _>>()?;
                 Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, len)?)
             }
-            Kind::Optional { value: inner, .. } | Kind::Numbers { values: inner, .. } => inner.finish()?,
-            Kind::Union { type_ids, offsets, columns, fields } => {
+            ValueBuilder::Optional { value: inner, .. } | ValueBuilder::Numbers { values: inner, .. } => {
+                inner.finish()?
+            }
+            ValueBuilder::Union { type_ids, offsets, columns, fields } => {
                 let columns = columns.iter_mut().map(Self::finish).collect::<Result<_, _>>()?;
                 let type_ids = ScalarBuffer::from(std::mem::take(type_ids));
                 let offsets = ScalarBuffer::from(std::mem::take(offsets));
@@ -304,58 +308,62 @@ impl Values {
     }
 }
 
-impl Kind {
-    fn new(data_type: &Type) -> Self {
+impl ValueBuilder {
+    fn new(data_type: &AvroType) -> Self {
         match data_type {
-            Type::Null => Self::Null,
-            Type::Boolean => Self::Boolean(BooleanBufferBuilder::new(0)),
-            Type::Int(data_type) => Self::Int(Vec::new(), data_type.clone()),
-            Type::Long(data_type) => Self::Long(Vec::new(), data_type.clone()),
-            Type::Float => Self::Float(Vec::new()),
-            Type::Double => Self::Double(Vec::new()),
-            Type::Bytes => Self::Bytes { ends: Vec::new(), data: Vec::new(), is_text: false },
-            Type::String => Self::Bytes { ends: Vec::new(), data: Vec::new(), is_text: true },
-            Type::Fixed(size) => Self::Fixed { size: *size, data: Vec::new() },
-            Type::Duration => Self::Duration(Vec::new()),
-            Type::Decimal { precision, scale, size } => {
+            AvroType::Null => Self::Null,
+            AvroType::Boolean => Self::Boolean(BooleanBufferBuilder::new(0)),
+            AvroType::Int(data_type) => Self::Int(Vec::new(), data_type.clone()),
+            AvroType::Long(data_type) => Self::Long(Vec::new(), data_type.clone()),
+            AvroType::Float => Self::Float(Vec::new()),
+            AvroType::Double => Self::Double(Vec::new()),
+            AvroType::Bytes => Self::Bytes { ends: Vec::new(), data: Vec::new(), is_text: false },
+            AvroType::String => Self::Bytes { ends: Vec::new(), data: Vec::new(), is_text: true },
+            AvroType::Fixed(size) => Self::Fixed { size: *size, data: Vec::new() },
+            AvroType::Duration => Self::Duration(Vec::new()),
+            AvroType::Decimal { precision, scale, size } => {
                 Self::Decimal { values: Vec::new(), precision: *precision, scale: *scale, size: *size }
             }
-            Type::Enum(symbols) => Self::Enum { symbols: Arc::clone(symbols), keys: Vec::new() },
-            Type::Array(item) => Self::Array {
+            AvroType::Enum(symbols) => Self::Enum { symbols: Arc::clone(symbols), keys: Vec::new() },
+            AvroType::Array(item) => Self::Array {
                 ends: Vec::new(),
                 min_len: item.min_len(),
-                item: Box::new(Values::new(item)),
+                item: Box::new(AvroColumn::new(item)),
                 field: Arc::new(item.field(Field::LIST_FIELD_DEFAULT_NAME)),
             },
-            Type::Map(value) => Self::Map {
+            AvroType::Map(value) => Self::Map {
                 ends: Vec::new(),
                 min_len: value.min_len().saturating_add(1),
-                keys: Box::new(Values::new(&Type::String)),
-                values: Box::new(Values::new(value)),
+                keys: Box::new(AvroColumn::new(&AvroType::String)),
+                values: Box::new(AvroColumn::new(value)),
                 field: Arc::new(entries(value)),
             },
-            Type::Record(columns) => Self::Record {
+            AvroType::Record(columns) => Self::Record {
                 fields: columns.iter().map(|column| Arc::new(column.field())).collect(),
-                columns: columns.iter().map(|column| (column.name.clone(), Values::new(&column.data_type))).collect(),
+                columns: columns
+                    .iter()
+                    .map(|column| (column.name.clone(), AvroColumn::new(&column.data_type)))
+                    .collect(),
             },
-            Type::Union(branches) => match Branches::of(branches) {
-                Branches::One(branch) => {
-                    Self::Optional { value: Box::new(Values::nullable(&branches[branch])), branches: branches.clone() }
-                }
+            AvroType::Union(branches) => match Branches::of(branches) {
+                Branches::One(branch) => Self::Optional {
+                    value: Box::new(AvroColumn::nullable(&branches[branch])),
+                    branches: branches.clone(),
+                },
                 Branches::Numbers(data_type) => {
                     let number = match data_type {
-                        DataType::Int64 => Type::Long(DataType::Int64),
-                        _ => Type::Double,
+                        DataType::Int64 => AvroType::Long(DataType::Int64),
+                        _ => AvroType::Double,
                     };
-                    Self::Numbers { branches: branches.clone(), values: Box::new(Values::nullable(&number)) }
+                    Self::Numbers { branches: branches.clone(), values: Box::new(AvroColumn::nullable(&number)) }
                 }
                 Branches::Null => {
-                    Self::Optional { value: Box::new(Values::new(&Type::Null)), branches: branches.clone() }
+                    Self::Optional { value: Box::new(AvroColumn::new(&AvroType::Null)), branches: branches.clone() }
                 }
                 Branches::Many => Self::Union {
                     type_ids: Vec::new(),
                     offsets: Vec::new(),
-                    columns: branches.iter().map(Values::new).collect(),
+                    columns: branches.iter().map(AvroColumn::new).collect(),
                     fields: union_fields(branches),
                 },
             },

@@ -20,7 +20,7 @@ use super::infer::{CellType, parse_date, parse_float, parse_micros, parse_nanos}
 use super::notation::{castable, with_point};
 use super::options::CsvOptions;
 use super::preamble::Start;
-use super::quotes::Opened;
+use super::quotes::QuotedCells;
 use crate::error::{Error, ErrorKind, Line, Result};
 use crate::names::MAX_COLUMNS;
 
@@ -60,7 +60,7 @@ pub(super) struct Records {
     /// The quote, if empty cells in quotes differ from those without.
     significant_quote: Option<u8>,
     /// The quoted cells of the record being read, as far as earlier input contained it.
-    opening: Option<Opened>,
+    opening: Option<QuotedCells>,
     /// The buffered records with fewer cells than columns, and their numbers of cells.
     short: Vec<(usize, usize)>,
     /// The buffered cells that are empty but quoted.
@@ -273,7 +273,7 @@ impl Records {
             // The rest of the record follows.
             _ if self.state == SplitState::Record => {
                 if let Some(quote) = self.significant_quote {
-                    let new = || Opened::new(quote, self.options.escape, self.delimiter, self.record.1);
+                    let new = || QuotedCells::new(quote, self.options.escape, self.delimiter, self.record.1);
                     self.opening.get_or_insert_with(new).read(&input[..read]);
                 }
             }
@@ -292,7 +292,7 @@ impl Records {
         let has_pair = |text: &[u8]| memchr::memchr_iter(quote, text).any(|at| text.get(at + 1) == Some(&quote));
         let opened = self.opening.take();
         if has_empty && (opened.is_some() || has_pair(input)) {
-            let new = || Opened::new(quote, self.options.escape, self.delimiter, first);
+            let new = || QuotedCells::new(quote, self.options.escape, self.delimiter, first);
             let mut opened = opened.unwrap_or_else(new);
             opened.read(input);
             let is_empty = |cell: &usize| *cell < self.cells && self.ends[*cell] == self.ends[*cell + 1];
@@ -402,7 +402,7 @@ impl<'a> Cells<'a> {
 }
 
 /// Maps the cells of a file to the columns of a batch.
-pub(super) struct Columns {
+pub(super) struct ColumnMapping {
     /// The requested columns.
     pub(super) schema: SchemaRef,
     /// The cell for each requested column; `None` if the file lacks the column.
@@ -415,12 +415,12 @@ pub(super) struct Columns {
     pub(super) declared: bool,
 }
 
-impl Columns {
+impl ColumnMapping {
     /// Builds a batch from the buffered records.
     pub(super) fn batch(&self, records: &Records) -> Result<RecordBatch, DataFusionError> {
         let cells = records.cells()?;
         let columns = self.schema.fields().iter().zip(&self.cells).map(|(field, cell)| match cell {
-            Some(cell) => Column { field, cell: *cell, cells: &cells, columns: self }.build(),
+            Some(cell) => CellColumn { field, cell: *cell, cells: &cells, columns: self }.build(),
             None => Ok(new_null_array(field.data_type(), records.len())),
         });
         let columns = columns.collect::<Result<_, DataFusionError>>()?;
@@ -430,14 +430,14 @@ impl Columns {
 }
 
 /// One column of a batch.
-struct Column<'a> {
+struct CellColumn<'a> {
     field: &'a Field,
     cell: usize,
     cells: &'a Cells<'a>,
-    columns: &'a Columns,
+    columns: &'a ColumnMapping,
 }
 
-impl<'a> Column<'a> {
+impl<'a> CellColumn<'a> {
     fn build(&self) -> Result<ArrayRef, DataFusionError> {
         let data_type = self.field.data_type();
         if *data_type == DataType::Utf8 {

@@ -70,7 +70,7 @@ impl CsvFormat {
         let (text, start) = preamble::start(text, options).await?;
         let mut text = source::trimmed(text, options, options.delimiter_for(&name, start.delimiter));
         let mut records = Records::new(name, options, None, start).within(self.bounds);
-        let mut inference = Inference::new(options);
+        let mut inference = CsvInference::new(options);
         while !inference.is_done() {
             match text.try_next().await? {
                 Some(piece) => {
@@ -97,14 +97,14 @@ impl CsvFormat {
 }
 
 /// The inferred columns of a file.
-struct Inference<'a> {
+struct CsvInference<'a> {
     options: &'a CsvOptions,
     nulls: Vec<String>,
     columns: Vec<(String, Observed)>,
     rows: usize,
 }
 
-impl<'a> Inference<'a> {
+impl<'a> CsvInference<'a> {
     fn new(options: &'a CsvOptions) -> Self {
         Self { options, nulls: options.null_texts(), columns: Vec::new(), rows: 0 }
     }

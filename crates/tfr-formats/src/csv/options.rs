@@ -1,7 +1,7 @@
 //! The dialect of a CSV file.
 
 use crate::input_format::InputFormat;
-use crate::text::{Compression, Encoding, Layout};
+use crate::text::{Compression, Encoding, TextLayout};
 
 /// Default maximum length of a record in bytes: far more than a text cell needs, but small enough that a stray quote in
 /// a large file is detected before the whole file is in memory.
@@ -87,8 +87,8 @@ impl CsvOptions {
     }
 
     /// Returns the text properties of the files.
-    pub(super) fn layout(&self) -> Layout {
-        Layout {
+    pub(super) fn layout(&self) -> TextLayout {
+        TextLayout {
             format: InputFormat::Csv,
             compression: self.compression,
             encoding: self.encoding,

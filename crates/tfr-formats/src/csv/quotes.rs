@@ -1,13 +1,13 @@
-//! [`Opened`]: finds the cells of a record that are in quotes.
+//! [`QuotedCells`]: finds the cells of a record that are in quotes.
 
 /// The quoted cells of a record.
-pub(super) struct Opened {
+pub(super) struct QuotedCells {
     quotes: OpeningQuotes,
     cell: usize,
     pub(super) cells: Vec<usize>,
 }
 
-impl Opened {
+impl QuotedCells {
     pub(super) fn new(quote: u8, escape: Option<u8>, delimiter: u8, first: usize) -> Self {
         Self { quotes: OpeningQuotes::new(quote, escape, delimiter), cell: first, cells: Vec::new() }
     }

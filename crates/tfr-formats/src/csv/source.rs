@@ -15,7 +15,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use tfr_files::memory::ReadBounds;
 use tfr_stores::FileNames;
 
-use super::decode::{Columns, Records};
+use super::decode::{ColumnMapping, Records};
 use super::options::CsvOptions;
 use super::preamble::{self, Start};
 use super::trim::Trim;
@@ -83,27 +83,27 @@ impl CsvOpener {
     }
 
     /// Opens the text to read, and the header if the part does not contain it.
-    async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<Opened>, Error> {
+    async fn part(&self, name: &str, file: &PartitionedFile) -> Result<Option<OpenedText>, Error> {
         let options = &self.options;
         let part = text::part(&self.store, file, name, options.layout(), &self.bytes_scanned).await?;
         let Some(TextPart { text, after_byte }) = part else { return Ok(None) };
         if after_byte.is_none() {
             let (text, start) = preamble::start(text, options).await?;
-            return Ok(Some(Opened { text, start, header: None }));
+            return Ok(Some(OpenedText { text, start, header: None }));
         }
         if !options.header && options.delimiter.is_some() {
-            return Ok(Some(Opened { text, start: Start { after_byte, ..Start::default() }, header: None }));
+            return Ok(Some(OpenedText { text, start: Start { after_byte, ..Start::default() }, header: None }));
         }
         // The start of the file applies to all of its parts.
         let (header, start) = read_header(&self.store, &file.object_meta, name, options, self.bounds).await?;
         let start = Start { lines: 0, after_byte, ..start };
-        Ok(Some(Opened { text, start, header: options.header.then_some(header) }))
+        Ok(Some(OpenedText { text, start, header: options.header.then_some(header) }))
     }
 
-    fn batches(&self, file: Arc<str>, opened: Opened) -> Result<impl Stream<Item = Result<RecordBatch>> + use<>> {
-        let Opened { text, start, header } = opened;
+    fn batches(&self, file: Arc<str>, opened: OpenedText) -> Result<impl Stream<Item = Result<RecordBatch>> + use<>> {
+        let OpenedText { text, start, header } = opened;
         let schema: Schema = self.file_schema.project(&self.wanted)?;
-        let columns = Columns {
+        let columns = ColumnMapping {
             schema: Arc::new(schema),
             cells: self.wanted.iter().copied().map(Some).collect(),
             nulls: self.options.null_texts().into(),
@@ -111,7 +111,7 @@ impl CsvOpener {
             declared: self.declared,
         };
         let width = (!self.options.header).then(|| self.file_schema.fields().len());
-        let mut batches = Batches {
+        let mut batches = CsvBatches {
             records: Records::new(Arc::clone(&file), &self.options, width, start).within(self.bounds),
             text: trimmed(text, &self.options, self.options.delimiter_for(&file, start.delimiter)),
             file,
@@ -132,7 +132,7 @@ impl CsvOpener {
 }
 
 /// The text of a file or part, from its first record on.
-struct Opened {
+struct OpenedText {
     text: TextStream,
     start: Start,
     /// The column names, if the text does not begin with them.
@@ -149,17 +149,17 @@ pub(super) fn trimmed(text: TextStream, options: &CsvOptions, delimiter: u8) -> 
 }
 
 /// The batches of one file or part.
-struct Batches {
+struct CsvBatches {
     file: Arc<str>,
     opener: CsvOpener,
     records: Records,
-    columns: Columns,
+    columns: ColumnMapping,
     text: TextStream,
     piece: Bytes,
     header_read: bool,
 }
 
-impl Batches {
+impl CsvBatches {
     /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let batch_size = self.opener.batch_size;

@@ -38,7 +38,7 @@ use crate::table::{self, Place, values};
 use actions::Add;
 use log_files::{LogFiles, Missing};
 use schema::Mapping;
-use snapshot::Snapshot;
+use snapshot::DeltaSnapshot;
 
 /// What a table of this format is in messages.
 const A_TABLE: &str = "a Delta table";
@@ -85,7 +85,7 @@ pub(crate) async fn open(
     table::open(session, location, files, calendar).await
 }
 
-async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result<Snapshot> {
+async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result<DeltaSnapshot> {
     if version.is_none() {
         check_end(place, log).await?;
     }
@@ -97,7 +97,7 @@ async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result
             Missing::Commit(version) => TableError::DeltaCommit { table, version },
         })
     })?;
-    Snapshot::read(place, &files).await
+    DeltaSnapshot::read(place, &files).await
 }
 
 /// Checks that the newest version of the log is not older than the checkpoint that writers have noted last.
@@ -118,8 +118,8 @@ async fn check_end(place: &Place, log: &LogFiles) -> Result<()> {
 }
 
 /// Returns the files as the log describes them.
-async fn table_files(place: &Place, snapshot: Snapshot, concurrency: usize) -> Result<TableFiles> {
-    let Snapshot { version, metadata, protocol, files } = snapshot;
+async fn table_files(place: &Place, snapshot: DeltaSnapshot, concurrency: usize) -> Result<TableFiles> {
+    let DeltaSnapshot { version, metadata, protocol, files } = snapshot;
     let mapping = Mapping::of(&metadata, &protocol).map_err(|feature| place.unsupported(feature))?;
     let schema = metadata.schema_string.as_deref();
     let schema = schema.ok_or_else(|| place.damaged(place.table(), "its log has no schema".to_owned()))?;

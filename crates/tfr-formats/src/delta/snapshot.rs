@@ -1,4 +1,4 @@
-//! [`Snapshot`]: the state of a Delta table at one version, by its log.
+//! [`DeltaSnapshot`]: the state of a Delta table at one version, by its log.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ const FEATURES: &[&str] = &[
 
 /// A table at one version.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct DeltaSnapshot {
     pub(super) version: u64,
     pub(super) metadata: Metadata,
     pub(super) protocol: Protocol,
@@ -97,7 +97,7 @@ fn identity(vector: Option<&DeletionVector>) -> Option<Identity> {
     vector.map(|vector| (vector.storage_type.clone(), vector.path_or_inline_dv.clone(), vector.offset))
 }
 
-impl Snapshot {
+impl DeltaSnapshot {
     /// Reads the files of a version.
     ///
     /// # Errors

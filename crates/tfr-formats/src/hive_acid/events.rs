@@ -14,9 +14,9 @@ use tfr_files::{
     AcidColumns, ColumnInFiles, ColumnsInFiles, DataFormat, DeletedRows, FilesWithoutIds, FoundBy, TableFile,
 };
 
-use super::names::{BucketProperty, Delta, Kind};
+use super::names::{BucketProperty, Delta, DirectoryKind};
 use super::roots::{AcidFile, Root};
-use super::{Footer, Snapshot, UNFILTERED, damaged};
+use super::{AcidSnapshot, Footer, UNFILTERED, damaged};
 use crate::calendar::CalendarOption;
 use crate::error::Error;
 use crate::table;
@@ -63,13 +63,13 @@ impl Events {
 }
 
 /// Determines the deleted rows of the files of a root.
-pub(super) struct Deletes<'a> {
+pub(super) struct DeleteEvents<'a> {
     pub(super) session: &'a dyn Session,
     pub(super) root: &'a Root,
-    pub(super) snapshot: Option<&'a Snapshot>,
+    pub(super) snapshot: Option<&'a AcidSnapshot>,
 }
 
-impl Deletes<'_> {
+impl DeleteEvents<'_> {
     /// Returns the deleted rows of each file with rows. `footers` are those of the files with rows, then of those with
     /// deleted rows.
     ///
@@ -171,8 +171,8 @@ impl Deletes<'_> {
         let name = || self.root.place.name(&file.meta.location);
         let (write_id, statement) = match file.of.as_ref().map(|of| of.directory.name.kind) {
             None => (0, 0),
-            Some(Kind::Base(id)) => (id.max(0), 0),
-            Some(Kind::Delta(Delta { first, statement, .. })) => (first, statement.unwrap_or_default()),
+            Some(DirectoryKind::Base(id)) => (id.max(0), 0),
+            Some(DirectoryKind::Delta(Delta { first, statement, .. })) => (first, statement.unwrap_or_default()),
         };
         if file.is_filtered() {
             return Err(damaged(name(), UNFILTERED.to_owned()).into());

@@ -34,7 +34,7 @@ use crate::names::NameMatching;
 use crate::options::InputOptions;
 use crate::orc::{self, AcidFooter as Footer};
 use crate::table::{self, Place, types::parts_by_name};
-use events::Deletes;
+use events::DeleteEvents;
 use names::AcidName;
 use roots::{AcidFile, Root, discover};
 
@@ -46,7 +46,7 @@ const A_TABLE: &str = "a transactional (ACID) Hive table";
 
 /// What of a table is read.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
+pub(crate) struct AcidSnapshot {
     /// The write ids that were committed.
     pub(crate) ids: WriteIds,
     /// The transactions that were committed; all if it is not known.
@@ -75,7 +75,7 @@ pub(crate) async fn open(
     schema: Option<SchemaRef>,
 ) -> Result<Option<Opened>> {
     let place = Arc::new(Place::of(session, location, A_TABLE)?);
-    let snapshot = options.write_ids.clone().map(|ids| Snapshot { ids, transactions: None });
+    let snapshot = options.write_ids.clone().map(|ids| AcidSnapshot { ids, transactions: None });
     let roots = match find(&place, snapshot.as_ref()).await {
         Ok(roots) => roots,
         // The caller has an error for it.
@@ -117,7 +117,7 @@ impl Recorded {
     ///
     /// # Errors
     /// Same as [`open`].
-    pub(crate) async fn find(session: &dyn Session, locations: &[Location], snapshot: &Snapshot) -> Result<Self> {
+    pub(crate) async fn find(session: &dyn Session, locations: &[Location], snapshot: &AcidSnapshot) -> Result<Self> {
         let find = |location: Location| async move {
             let place = Arc::new(Place::of(session, &location, A_TABLE)?);
             Root::find(place, location.key().clone(), Some(snapshot)).await
@@ -133,7 +133,7 @@ impl Recorded {
     ///
     /// # Errors
     /// It has, or a directory cannot be listed.
-    pub(crate) async fn check_unchanged(&self, now: &Snapshot) -> Result<()> {
+    pub(crate) async fn check_unchanged(&self, now: &AcidSnapshot) -> Result<()> {
         let checks: Vec<BoxFuture<'_, Result<()>>> =
             self.0.iter().map(|root| root.check_unchanged(now).boxed()).collect();
         futures::stream::iter(checks).buffered(roots::REQUESTS).try_collect().await
@@ -149,7 +149,7 @@ pub(crate) async fn open_recorded(
     locations: &[Location],
     Recorded(roots): Recorded,
     (fields, values): (&[FieldRef], Vec<Vec<ScalarValue>>),
-    snapshot: &Snapshot,
+    snapshot: &AcidSnapshot,
     options: &InputOptions,
     schema: &SchemaRef,
 ) -> Result<Option<Opened>> {
@@ -173,7 +173,7 @@ pub(crate) async fn open_recorded(
 }
 
 /// Finds the directories of a table. `None` if their rows need write ids, and there are none.
-async fn find(place: &Arc<Place>, snapshot: Option<&Snapshot>) -> Result<Option<Vec<Root>>> {
+async fn find(place: &Arc<Place>, snapshot: Option<&AcidSnapshot>) -> Result<Option<Vec<Root>>> {
     let root = place.location().key();
     if root.filename().is_some_and(|name| AcidName::parse(name).is_some()) {
         let reason = "it is a part of a table: name the directory of the table".to_owned();
@@ -232,7 +232,7 @@ struct Source<'a> {
     session: &'a dyn Session,
     location: &'a Location,
     options: &'a InputOptions,
-    snapshot: Option<&'a Snapshot>,
+    snapshot: Option<&'a AcidSnapshot>,
 }
 
 impl Source<'_> {
@@ -248,7 +248,7 @@ impl Source<'_> {
         let mut files = Vec::new();
         for (root, values) in roots.iter().zip(values) {
             let of_root = self.footers(root).await?;
-            let deletes = Deletes { session: self.session, root, snapshot: self.snapshot };
+            let deletes = DeleteEvents { session: self.session, root, snapshot: self.snapshot };
             let deleted = deletes.of(&of_root).await?;
             files.extend(root.data.iter().zip(deleted).map(|(file, deleted)| TableFile {
                 meta: file.meta.clone(),

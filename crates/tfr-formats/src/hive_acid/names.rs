@@ -3,14 +3,14 @@
 /// What a directory in a table or a partition is, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AcidName {
-    pub(super) kind: Kind,
+    pub(super) kind: DirectoryKind,
     /// The transaction of the compaction that has made the directory.
     pub(super) visibility: Option<i64>,
 }
 
 /// Which changes a directory has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DirectoryKind {
     /// All rows up to a write id: those of a compaction, or of a statement that replaced all rows.
     Base(i64),
     /// The changes of some write ids.
@@ -53,7 +53,7 @@ impl AcidName {
         let Some(is_delete) = is_delete else {
             // A base of the files from before the table became transactional has the smallest number.
             let id = if numbers == i64::MIN.to_string() { i64::MIN } else { number(numbers)? };
-            return Some(Self { kind: Kind::Base(id), visibility });
+            return Some(Self { kind: DirectoryKind::Base(id), visibility });
         };
         let numbers: Vec<_> = numbers.split('_').collect();
         let (first, last, statement) = match numbers.as_slice() {
@@ -62,7 +62,7 @@ impl AcidName {
             _ => return None,
         };
         let (first, last) = (number(first)?, number(last)?);
-        let kind = Kind::Delta(Delta { is_delete, first, last, statement });
+        let kind = DirectoryKind::Delta(Delta { is_delete, first, last, statement });
         (first <= last).then_some(Self { kind, visibility })
     }
 
@@ -70,8 +70,8 @@ impl AcidName {
     pub(super) fn write_ids(self) -> (i64, i64) {
         match self.kind {
             // Rows from before the table became transactional have write id 0.
-            Kind::Base(last) => (0, last.max(0)),
-            Kind::Delta(Delta { first, last, .. }) => (first, last),
+            DirectoryKind::Base(last) => (0, last.max(0)),
+            DirectoryKind::Delta(Delta { first, last, .. }) => (first, last),
         }
     }
 }
@@ -146,12 +146,12 @@ mod tests {
     use super::*;
 
     fn delta(is_delete: bool, first: i64, last: i64, statement: Option<u16>, visibility: Option<i64>) -> AcidName {
-        AcidName { kind: Kind::Delta(Delta { is_delete, first, last, statement }), visibility }
+        AcidName { kind: DirectoryKind::Delta(Delta { is_delete, first, last, statement }), visibility }
     }
 
     #[test]
     fn acid_directories_have_write_ids_statements_and_compactions() {
-        let base = |id, visibility| AcidName { kind: Kind::Base(id), visibility };
+        let base = |id, visibility| AcidName { kind: DirectoryKind::Base(id), visibility };
         for (name, expected) in [
             ("base_0000002", base(2, None)),
             ("base_10000002_v0000040", base(10_000_002, Some(40))),

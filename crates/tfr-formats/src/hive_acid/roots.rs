@@ -10,9 +10,9 @@ use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
 use serde::Deserialize;
 
-use super::names::{AcidName, FileName, Kind};
-use super::state::{self, Chosen, Directory, State};
-use super::{Snapshot, damaged, unsupported};
+use super::names::{AcidName, DirectoryKind, FileName};
+use super::state::{self, AcidDirectory, AcidState, Chosen};
+use super::{AcidSnapshot, damaged, unsupported};
 use crate::error::{Error, TableError};
 use crate::table::Place;
 
@@ -36,7 +36,7 @@ pub(super) struct Root {
     /// Its files with deleted rows.
     pub(super) deletes: Vec<AcidFile>,
     /// Where these files are.
-    state: State,
+    state: AcidState,
 }
 
 /// A file of a transactional table.
@@ -116,7 +116,11 @@ impl Root {
     /// - A directory cannot be listed.
     /// - A name, or the form of a directory, is not known.
     /// - The snapshot lacks what a directory needs.
-    pub(super) async fn find(place: Arc<Place>, directory: Path, snapshot: Option<&Snapshot>) -> Result<Option<Self>> {
+    pub(super) async fn find(
+        place: Arc<Place>,
+        directory: Path,
+        snapshot: Option<&AcidSnapshot>,
+    ) -> Result<Option<Self>> {
         let listed = place.list(&directory).await?;
         let directories = directories(&place, &listed).await?;
         let state = match snapshot {
@@ -151,7 +155,7 @@ impl Root {
     ///
     /// # Errors
     /// One was replaced, or a directory cannot be listed.
-    pub(super) async fn check_unchanged(&self, now: &Snapshot) -> Result<()> {
+    pub(super) async fn check_unchanged(&self, now: &AcidSnapshot) -> Result<()> {
         let listed = self.place.list(&self.directory).await?;
         let directories = directories(&self.place, &listed).await?;
         let newer = committed(&self.place, &self.directory, directories, now)?;
@@ -210,13 +214,13 @@ impl Root {
     }
 
     /// Adds the files of a directory of changes.
-    async fn add(&mut self, chosen: Chosen, snapshot: Option<&Snapshot>) -> Result<()> {
+    async fn add(&mut self, chosen: Chosen, snapshot: Option<&AcidSnapshot>) -> Result<()> {
         let path = self.directory.clone().join(chosen.directory.text.as_str());
         let listed = self.place.list(&path).await?;
         if let Some(file) = listed.objects.iter().find(|file| file.location.filename() == Some("_orc_acid_version")) {
             self.check_version(file).await?;
         }
-        let is_delete = matches!(chosen.directory.name.kind, Kind::Delta(delta) if delta.is_delete);
+        let is_delete = matches!(chosen.directory.name.kind, DirectoryKind::Delta(delta) if delta.is_delete);
         let below: Vec<_> = listed.common_prefixes.into_iter().filter(|path| !is_hidden(path)).collect();
         let mut files = listed.objects;
         files.extend(self.files_below(below).await?);
@@ -298,7 +302,7 @@ impl Root {
 }
 
 /// Returns the directories of changes in a directory.
-async fn directories(place: &Place, listed: &ListResult) -> Result<Vec<Directory>> {
+async fn directories(place: &Place, listed: &ListResult) -> Result<Vec<AcidDirectory>> {
     let mut directories = Vec::new();
     for path in listed.common_prefixes.iter().filter(|path| !is_hidden(path)) {
         let text = path.filename().unwrap_or_default();
@@ -306,15 +310,20 @@ async fn directories(place: &Place, listed: &ListResult) -> Result<Vec<Directory
         let name = name.map_err(|reason| damaged(place.name(path), reason))?;
         let is_compacted = match (name.kind, name.visibility) {
             (_, Some(_)) => true,
-            (Kind::Base(_), None) => is_compacted(place, path).await?,
-            (Kind::Delta(_), None) => false,
+            (DirectoryKind::Base(_), None) => is_compacted(place, path).await?,
+            (DirectoryKind::Delta(_), None) => false,
         };
-        directories.push(Directory { text: text.to_owned(), name, is_compacted });
+        directories.push(AcidDirectory { text: text.to_owned(), name, is_compacted });
     }
     Ok(directories)
 }
 
-fn committed(place: &Place, root: &Path, directories: Vec<Directory>, snapshot: &Snapshot) -> Result<State, Error> {
+fn committed(
+    place: &Place,
+    root: &Path,
+    directories: Vec<AcidDirectory>,
+    snapshot: &AcidSnapshot,
+) -> Result<AcidState, Error> {
     let state = state::committed(directories, &snapshot.ids, snapshot.transactions.as_ref());
     state.map_err(|(text, reason)| damaged(place.name(&root.clone().join(text)), reason))
 }
@@ -334,11 +343,11 @@ async fn is_compacted(place: &Place, base: &Path) -> Result<bool> {
 }
 
 /// Warns of compactions that have not been followed by the removal of what they cover: they may have failed.
-fn warn_of_compactions(place: &Place, root: &Path, all: &[Directory], state: &State) {
+fn warn_of_compactions(place: &Place, root: &Path, all: &[AcidDirectory], state: &AcidState) {
     for Chosen { directory, .. } in &state.chosen {
         let Some(transaction) = directory.name.visibility else { continue };
         let (first, last) = directory.name.write_ids();
-        let covers = |other: &&Directory| {
+        let covers = |other: &&AcidDirectory| {
             let (other_first, other_last) = other.name.write_ids();
             !state.chosen.iter().any(|chosen| chosen.directory == **other) && first <= other_first && other_last <= last
         };

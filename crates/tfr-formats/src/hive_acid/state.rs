@@ -3,12 +3,12 @@
 //! The rules are those of Hive. A base has all rows up to its write id; deltas have the changes after that. A compaction
 //! joins several of them in one directory, and what it covers is not read, whether it is still there or not.
 
-use super::names::{AcidName, Delta, Kind};
+use super::names::{AcidName, Delta, DirectoryKind};
 use super::write_ids::{Committed, Transactions, WriteIds};
 
 /// A directory with changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(super) struct AcidDirectory {
     /// Its name.
     pub(super) text: String,
     pub(super) name: AcidName,
@@ -19,7 +19,7 @@ pub(super) struct Directory {
 /// A directory whose rows or deleted rows are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chosen {
-    pub(super) directory: Directory,
+    pub(super) directory: AcidDirectory,
     /// Rows of write ids up to this one are in other directories.
     pub(super) floor: i64,
     /// Whether some rows in it are not read: those up to the floor, and those that were not committed.
@@ -28,7 +28,7 @@ pub(super) struct Chosen {
 
 /// The directories that are read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct AcidState {
     pub(super) chosen: Vec<Chosen>,
     /// Whether the files are read that are in none of these directories: those from before the table became transactional.
     pub(super) has_originals: bool,
@@ -36,10 +36,10 @@ pub(super) struct State {
 
 /// Returns the directories that have the rows that were committed. The error is the directory, and what is wrong with it.
 pub(super) fn committed(
-    mut directories: Vec<Directory>,
+    mut directories: Vec<AcidDirectory>,
     ids: &WriteIds,
     transactions: Option<&Transactions>,
-) -> Result<State, (String, String)> {
+) -> Result<AcidState, (String, String)> {
     directories.retain(|directory| {
         let visibility = directory.name.visibility.zip(transactions);
         visibility.is_none_or(|(id, transactions)| transactions.is_committed(id))
@@ -52,8 +52,8 @@ pub(super) fn committed(
     };
     let bases = || {
         directories.iter().filter_map(|directory| match directory.name.kind {
-            Kind::Base(id) => Some((id, directory)),
-            Kind::Delta(_) => None,
+            DirectoryKind::Base(id) => Some((id, directory)),
+            DirectoryKind::Delta(_) => None,
         })
     };
     let base = newest(bases().filter(|(id, directory)| is_valid(*id, directory.is_compacted)));
@@ -65,9 +65,9 @@ pub(super) fn committed(
         let reason = "a compaction has joined write ids in it that are open or unknown in the committed write ids";
         return Err((newer.text.clone(), reason.to_owned()));
     }
-    let mut state = State { chosen: Vec::new(), has_originals: base.is_none() };
+    let mut state = AcidState { chosen: Vec::new(), has_originals: base.is_none() };
     state.chosen.extend(base.map(|(_, directory)| unfiltered(directory)));
-    let mut last: Option<(Delta, &Directory)> = None;
+    let mut last: Option<(Delta, &AcidDirectory)> = None;
     let mut floor = current;
     for (delta, directory) in sorted(&directories) {
         let committed = ids.committed(delta.first, delta.last);
@@ -100,11 +100,11 @@ pub(super) fn committed(
 
 /// Returns the directories that have the rows of a table about whose write ids nothing is known: a compaction that covers all
 /// others. The error is a directory that it does not cover.
-pub(super) fn compacted(directories: &[Directory]) -> Result<State, String> {
-    let is_compaction = |directory: &&Directory| directory.is_compacted;
+pub(super) fn compacted(directories: &[AcidDirectory]) -> Result<AcidState, String> {
+    let is_compaction = |directory: &&AcidDirectory| directory.is_compacted;
     let bases = directories.iter().filter(is_compaction).filter_map(|directory| match directory.name.kind {
-        Kind::Base(id) => Some((id, directory)),
-        Kind::Delta(_) => None,
+        DirectoryKind::Base(id) => Some((id, directory)),
+        DirectoryKind::Delta(_) => None,
     });
     let base = newest(bases);
     let covered = base.map_or(0, |(id, _)| id.max(0));
@@ -114,27 +114,27 @@ pub(super) fn compacted(directories: &[Directory]) -> Result<State, String> {
     // Without directories of transactions, the table has none.
     match base {
         None if !directories.is_empty() => Err(directories[0].text.clone()),
-        _ => Ok(State {
+        _ => Ok(AcidState {
             chosen: base.map(|(_, base)| unfiltered(base)).into_iter().collect(),
             has_originals: base.is_none(),
         }),
     }
 }
 
-fn unfiltered(directory: &Directory) -> Chosen {
+fn unfiltered(directory: &AcidDirectory) -> Chosen {
     Chosen { directory: directory.clone(), floor: i64::MIN, is_filtered: false }
 }
 
 /// Returns the base with the highest write id, of several with it the newest compaction.
-fn newest<'a>(bases: impl Iterator<Item = (i64, &'a Directory)>) -> Option<(i64, &'a Directory)> {
+fn newest<'a>(bases: impl Iterator<Item = (i64, &'a AcidDirectory)>) -> Option<(i64, &'a AcidDirectory)> {
     bases.max_by_key(|(id, directory)| (*id, directory.is_compacted, directory.name.visibility))
 }
 
 /// Returns the deltas in the order in which they are looked at: those with more write ids before those that they cover.
-fn sorted(directories: &[Directory]) -> Vec<(Delta, &Directory)> {
+fn sorted(directories: &[AcidDirectory]) -> Vec<(Delta, &AcidDirectory)> {
     let deltas = directories.iter().filter_map(|directory| match directory.name.kind {
-        Kind::Delta(delta) => Some((delta, directory)),
-        Kind::Base(_) => None,
+        DirectoryKind::Delta(delta) => Some((delta, directory)),
+        DirectoryKind::Base(_) => None,
     });
     let mut deltas: Vec<_> = deltas.collect();
     deltas.sort_by_key(|(delta, directory)| {
@@ -148,16 +148,16 @@ fn sorted(directories: &[Directory]) -> Vec<(Delta, &Directory)> {
 mod tests {
     use super::*;
 
-    fn directories(names: &str) -> Vec<Directory> {
+    fn directories(names: &str) -> Vec<AcidDirectory> {
         let directory = |text: &str| {
             let name = AcidName::parse(text).unwrap().unwrap();
-            Directory { text: text.to_owned(), name, is_compacted: name.visibility.is_some() }
+            AcidDirectory { text: text.to_owned(), name, is_compacted: name.visibility.is_some() }
         };
         names.split_whitespace().map(directory).collect()
     }
 
     /// The names of the directories, `+` before those that are filtered, and `originals`.
-    fn shown(state: State) -> String {
+    fn shown(state: AcidState) -> String {
         let shown = |chosen: &Chosen| format!("{}{}", if chosen.is_filtered { "+" } else { "" }, chosen.directory.text);
         let mut names: Vec<_> = state.chosen.iter().map(shown).collect();
         names.extend(state.has_originals.then(|| "originals".to_owned()));

@@ -14,7 +14,7 @@ use crate::hive_text::HiveColumns;
 use crate::input_format::InputFormat;
 use crate::options::InputOptions;
 use classes::Class;
-use properties::{Meaning, Source};
+use properties::{Meaning, PropertySource};
 
 pub use classes::input_format_of;
 
@@ -165,9 +165,9 @@ impl HiveTable {
 
     fn with_properties(&self, class: Class) -> Result<HiveReader> {
         let (mut options, mut ignored) = (Vec::new(), Vec::new());
-        let of_table = self.parameters.iter().map(|property| (Source::Table, property));
+        let of_table = self.parameters.iter().map(|property| (PropertySource::Table, property));
         let of_serde = self.serde_parameters.iter().filter(|(key, _)| !self.parameters.contains_key(*key));
-        for (source, (key, value)) in of_serde.map(|property| (Source::Serde, property)).chain(of_table) {
+        for (source, (key, value)) in of_serde.map(|property| (PropertySource::Serde, property)).chain(of_table) {
             match properties::meaning(class, source, key, value)? {
                 Meaning::Option(key, value) => options.push((key, value)),
                 Meaning::None => {}

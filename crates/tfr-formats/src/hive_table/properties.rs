@@ -6,7 +6,7 @@ use crate::input_format::InputFormat;
 
 /// Where a property is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum PropertySource {
     /// It is one of the SerDe, for which it has a meaning.
     Serde,
     /// It is one of the table. Users and other systems keep anything there.
@@ -184,7 +184,7 @@ const OF_READERS: [&str; 13] = [
 ];
 
 /// Returns what a property means.
-pub(super) fn meaning(class: Class, source: Source, key: &str, value: &str) -> Result<Meaning, HiveRefusal> {
+pub(super) fn meaning(class: Class, source: PropertySource, key: &str, value: &str) -> Result<Meaning, HiveRefusal> {
     let refused = |reason| HiveRefusal::Property { key: key.to_owned(), value: value.to_owned(), reason };
     let is_false = value.is_empty() || value.eq_ignore_ascii_case("false");
     // Names differ by case, in Hive, too.
@@ -201,8 +201,8 @@ pub(super) fn meaning(class: Class, source: Source, key: &str, value: &str) -> R
         Some(_) => Meaning::None,
         // Properties of other readers.
         None if PROPERTIES.iter().any(|(known, ..)| *known == key) || is_harmless(key) => Meaning::None,
-        None if source == Source::Serde && OF_SPARK.contains(&key) => Meaning::None,
-        None if source == Source::Serde || is_of_readers(key) => {
+        None if source == PropertySource::Serde && OF_SPARK.contains(&key) => Meaning::None,
+        None if source == PropertySource::Serde || is_of_readers(key) => {
             return Err(HiveRefusal::UnknownProperty { key: key.to_owned() });
         }
         None => Meaning::Unknown,

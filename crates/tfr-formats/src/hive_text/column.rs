@@ -139,7 +139,7 @@ impl Context<'_> {
 }
 
 /// Builds a column, or a part of a nested one.
-pub(super) struct Column {
+pub(super) struct HiveColumnBuilder {
     pub(super) data_type: DataType,
     /// The number of values that a null takes.
     pub(super) width: usize,
@@ -156,15 +156,15 @@ pub(super) enum Values {
     Binary(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimeUnit, Int64Builder),
-    List(Lists, Box<Column>),
-    Map(Lists, Box<(Column, Column)>),
-    Struct(NullBufferBuilder, Vec<Column>),
-    Union(NullBufferBuilder, Int8Builder, Vec<Column>),
+    List(Lists, Box<HiveColumnBuilder>),
+    Map(Lists, Box<(HiveColumnBuilder, HiveColumnBuilder)>),
+    Struct(NullBufferBuilder, Vec<HiveColumnBuilder>),
+    Union(NullBufferBuilder, Int8Builder, Vec<HiveColumnBuilder>),
 }
 
 /// The value of a map's key.
 #[derive(PartialEq, Eq, Hash)]
-enum Key<'a> {
+enum MapKey<'a> {
     /// A number, a date, or the bits of a float.
     Number(i128),
     Bytes(Cow<'a, [u8]>),
@@ -204,7 +204,7 @@ impl Lists {
     }
 }
 
-impl Column {
+impl HiveColumnBuilder {
     pub(super) fn new(hive_type: &HiveType) -> Self {
         let of_each = |types: &[HiveType]| types.iter().map(Self::new).collect::<Vec<_>>();
         let nulls = || NullBufferBuilder::new(0);
@@ -295,7 +295,7 @@ impl Column {
                     for part in context.dialect.split(cell, level) {
                         let (key, value) = context.dialect.split_once(part, level + 1);
                         let found = keys.key(key, context.dialect);
-                        match found.map(|found| found == Key::Unequal || seen.insert(found)) {
+                        match found.map(|found| found == MapKey::Unequal || seen.insert(found)) {
                             None => context.odd(Oddity::Unfit, key, &keys.data_type)?,
                             Some(false) => context.odd(Oddity::RepeatedKey, key, &keys.data_type)?,
                             Some(true) => {
@@ -335,11 +335,11 @@ impl Column {
 
     /// Returns the value of a map's key, in which equal keys are equal however they are written; `None` if the cell is
     /// null or not a value of the type.
-    fn key<'a>(&self, cell: &'a [u8], dialect: &Dialect) -> Option<Key<'a>> {
+    fn key<'a>(&self, cell: &'a [u8], dialect: &Dialect) -> Option<MapKey<'a>> {
         if cell == dialect.null {
             return None;
         }
-        let number = |value: i128| Some(Key::Number(value));
+        let number = |value: i128| Some(MapKey::Number(value));
         match &self.values {
             Values::Boolean(_) => number(value::boolean(cell)?.into()),
             Values::Integer(min, max, _) => {
@@ -347,21 +347,21 @@ impl Column {
             }
             // As in Hive, a double is equal to one that compares as equal, and a float to one of the same bits.
             Values::Float64(_) => match value::float64(cell)?.value {
-                value if value.is_nan() => Some(Key::Unequal),
+                value if value.is_nan() => Some(MapKey::Unequal),
                 value => number((value + 0.0).to_bits().into()),
             },
             Values::Float32(_) => match value::float32(cell)?.value {
-                value if value.is_nan() => Some(Key::Unequal),
+                value if value.is_nan() => Some(MapKey::Unequal),
                 value => number(value.to_bits().into()),
             },
             Values::Decimal(precision, scale, _) => number(value::decimal(cell, *precision, *scale)?.value),
             Values::Date(_) => number(value::date(cell)?.value.into()),
             Values::Timestamp(unit, _) => number(value::timestamp(cell, *unit)?.value.into()),
-            Values::Binary(_) => Some(Key::Bytes(value::binary(cell))),
-            Values::Text(max, _) => Some(Key::Bytes(text_key(dialect.unescaped(cell), *max))),
+            Values::Binary(_) => Some(MapKey::Bytes(value::binary(cell))),
+            Values::Text(max, _) => Some(MapKey::Bytes(text_key(dialect.unescaped(cell), *max))),
             // Not types of keys.
             Values::List(..) | Values::Map(..) | Values::Struct(..) | Values::Union(..) => {
-                Some(Key::Bytes(Cow::Borrowed(cell)))
+                Some(MapKey::Bytes(Cow::Borrowed(cell)))
             }
         }
     }

@@ -18,7 +18,7 @@ use super::tally::Tally;
 use super::types::{HiveType, separators};
 use crate::error::{Error, ErrorKind, Line};
 use crate::input_format::InputFormat;
-use crate::text::Layout;
+use crate::text::TextLayout;
 use crate::text::rows::{Inference, LineFormat, Margins, Rows};
 
 /// Number of lines of a file from which the number of columns is inferred.
@@ -61,8 +61,8 @@ impl HiveText {
 }
 
 impl LineFormat for HiveText {
-    fn layout(&self) -> Layout {
-        Layout {
+    fn layout(&self) -> TextLayout {
+        TextLayout {
             format: InputFormat::HiveText,
             compression: self.options.compression,
             encoding: self.options.encoding,

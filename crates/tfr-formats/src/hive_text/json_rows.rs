@@ -7,8 +7,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use datafusion_common::DataFusionError;
 
-use super::column::{Column, Context, Dialect};
-use super::json_values::{Values, append};
+use super::column::{Context, Dialect, HiveColumnBuilder};
+use super::json_values::{JsonValues, append};
 use super::serdes::JsonBinary;
 use super::tally::Tally;
 use super::types::HiveType;
@@ -27,7 +27,7 @@ pub(super) struct JsonRows {
     tally: Tally,
     /// The requested columns.
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<HiveColumnBuilder>,
     /// The columns of the table by their names in lower case, with their indices among the requested ones.
     names: HashMap<String, Option<usize>>,
     /// The same in the order of the table: Hive writes `_col0`, `_col1` and so on.
@@ -51,7 +51,7 @@ impl JsonRows {
     ) -> Self {
         let index = |column: usize| wanted.iter().position(|(wanted, _)| *wanted == column);
         let names: Vec<_> = names.enumerate().map(|(column, name)| (name.to_lowercase(), index(column))).collect();
-        let columns: Vec<_> = wanted.iter().map(|(_, hive_type)| Column::new(hive_type)).collect();
+        let columns: Vec<_> = wanted.iter().map(|(_, hive_type)| HiveColumnBuilder::new(hive_type)).collect();
         Self {
             parser: LineParser::new(Arc::clone(tally.file())),
             binary,
@@ -93,7 +93,7 @@ impl Rows for JsonRows {
         }
         for ((column, value), field) in columns.iter_mut().zip(found).zip(schema.fields()) {
             let mut context = Context { dialect, tally, line: at, column: field.name(), values };
-            append(column, &Values { tape, binary: *binary }, *value, &mut context)?;
+            append(column, &JsonValues { tape, binary: *binary }, *value, &mut context)?;
         }
         self.rows += 1;
         self.text_len += line.len();
@@ -109,7 +109,7 @@ impl Rows for JsonRows {
     }
 
     fn take(&mut self) -> Result<RecordBatch, DataFusionError> {
-        let arrays = self.columns.iter_mut().map(Column::take).collect::<Result<Vec<_>, _>>()?;
+        let arrays = self.columns.iter_mut().map(HiveColumnBuilder::take).collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         (self.rows, self.text_len, self.values) = (0, 0, 0);
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)

@@ -8,23 +8,23 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tfr_arrow::nested::struct_fields;
 
-use super::column::{Column, Context, Values as Builders};
+use super::column::{Context, HiveColumnBuilder, Values as Builders};
 use super::serdes::JsonBinary;
 use super::tally::Oddity;
 use super::value::{self, Read};
 use crate::csv::is_float;
 use crate::error::{ErrorKind, Result};
-use crate::json::{Kind, Node, Tape};
+use crate::json::{Node, NodeKind, Tape};
 
 /// The values of a line.
-pub(super) struct Values<'a> {
+pub(super) struct JsonValues<'a> {
     pub(super) tape: &'a Tape,
     pub(super) binary: JsonBinary,
 }
 
 /// A value that is not nested.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Leaf<'a> {
+enum Scalar<'a> {
     Boolean(bool),
     /// As written.
     Number(&'a str),
@@ -63,13 +63,14 @@ impl<T> Made<T> {
 
 /// Appends a value to a column, or to a part of one. A key that is missing is null.
 pub(super) fn append(
-    column: &mut Column,
-    values: &Values<'_>,
+    column: &mut HiveColumnBuilder,
+    values: &JsonValues<'_>,
     value: Option<u32>,
     context: &mut Context<'_>,
 ) -> Result<()> {
     let tape = values.tape;
-    let Some((value, node)) = value.map(|value| (value, tape.node(value))).filter(|(_, node)| node.kind != Kind::Null)
+    let Some((value, node)) =
+        value.map(|value| (value, tape.node(value))).filter(|(_, node)| node.kind != NodeKind::Null)
     else {
         context.count(column.width)?;
         column.append_null();
@@ -81,7 +82,7 @@ pub(super) fn append(
     context.count(1)?;
     let data_type = &column.data_type;
     match (&mut column.values, node.kind) {
-        (Builders::List(lists, item), Kind::Array) => {
+        (Builders::List(lists, item), NodeKind::Array) => {
             let mut len = 0;
             for element in tape.elements(value) {
                 append(item, values, Some(element), context)?;
@@ -89,7 +90,7 @@ pub(super) fn append(
             }
             lists.push(len, true);
         }
-        (Builders::Map(lists, entry), Kind::Object) => {
+        (Builders::Map(lists, entry), NodeKind::Object) => {
             let (keys, items) = entry.as_mut();
             // The last value of a key counts, at the place of the first.
             let mut found: Vec<(&str, u32)> = Vec::new();
@@ -115,12 +116,12 @@ pub(super) fn append(
                 }
             }
             for (key, item) in &found {
-                append_leaf(keys, values.binary, Leaf::Text(key), context)?;
+                append_leaf(keys, values.binary, Scalar::Text(key), context)?;
                 append(items, values, Some(*item), context)?;
             }
             lists.push(found.len(), true);
         }
-        (Builders::Struct(valid, fields), Kind::Object) => {
+        (Builders::Struct(valid, fields), NodeKind::Object) => {
             let names = struct_fields(data_type).map(|names| names.as_ref()).unwrap_or_default();
             let mut found = vec![None; fields.len()];
             for (key, part) in tape.entries(value) {
@@ -146,7 +147,7 @@ pub(super) fn append(
 }
 
 /// Returns the error of a value that Hive cannot read either.
-fn unfit(values: &Values<'_>, value: u32, expected: &DataType, context: &Context<'_>) -> crate::Error {
+fn unfit(values: &JsonValues<'_>, value: u32, expected: &DataType, context: &Context<'_>) -> crate::Error {
     let mut text = String::new();
     write_json(values.tape, value, &mut text);
     no_value(&text, expected, context)
@@ -162,7 +163,12 @@ fn no_value(text: &str, expected: &DataType, context: &Context<'_>) -> crate::Er
     ErrorKind::Cell { file, line: context.line, column, expected, cell, declared: true }.into()
 }
 
-fn append_leaf(column: &mut Column, binary: JsonBinary, leaf: Leaf<'_>, context: &mut Context<'_>) -> Result<()> {
+fn append_leaf(
+    column: &mut HiveColumnBuilder,
+    binary: JsonBinary,
+    leaf: Scalar<'_>,
+    context: &mut Context<'_>,
+) -> Result<()> {
     context.count(1)?;
     let data_type = &column.data_type;
     let text = leaf.text();
@@ -203,7 +209,7 @@ fn append_leaf(column: &mut Column, binary: JsonBinary, leaf: Leaf<'_>, context:
         Builders::Decimal(precision, scale, builder) => {
             let mut read = value::decimal(text.as_bytes(), *precision, *scale);
             // Numbers with a point are doubles first.
-            if let (Some(read), Leaf::Number(written)) = (&mut read, leaf) {
+            if let (Some(read), Scalar::Number(written)) = (&mut read, leaf) {
                 let exact = value::decimal(written.as_bytes(), *precision, *scale);
                 read.is_cut |= exact.is_none_or(|exact| exact.value != read.value || exact.is_cut);
             }
@@ -216,17 +222,17 @@ fn append_leaf(column: &mut Column, binary: JsonBinary, leaf: Leaf<'_>, context:
         Builders::Timestamp(unit, builder) => read!(builder, value::timestamp(text.as_bytes(), *unit)),
         Builders::Text(max, builder) => {
             let read = value::text(&text, *max);
-            let is_changed = matches!(leaf, Leaf::Number(written) if written != text);
+            let is_changed = matches!(leaf, Scalar::Number(written) if written != text);
             let oddity = if read.is_cut { Some(Oddity::Cut) } else { is_changed.then_some(Oddity::Changed) };
             if let Some(oddity) = oddity {
-                let written = if let Leaf::Number(written) = leaf { written } else { &text };
+                let written = if let Scalar::Number(written) = leaf { written } else { &text };
                 context.odd(oddity, written.as_bytes(), data_type)?;
             }
             builder.append_value(read.value);
         }
         Builders::Binary(builder) => match (binary, leaf) {
-            (JsonBinary::RawString, Leaf::Text(text)) => builder.append_value(text),
-            (JsonBinary::Base64, Leaf::Text(text)) => match decoded(text) {
+            (JsonBinary::RawString, Scalar::Text(text)) => builder.append_value(text),
+            (JsonBinary::Base64, Scalar::Text(text)) => match decoded(text) {
                 Some(bytes) => builder.append_value(bytes),
                 None => return Err(no_value(text, data_type, context)),
             },
@@ -243,20 +249,20 @@ fn append_leaf(column: &mut Column, binary: JsonBinary, leaf: Leaf<'_>, context:
     Ok(())
 }
 
-impl<'a> Values<'a> {
+impl<'a> JsonValues<'a> {
     /// Returns a value that is not nested.
-    fn leaf(&self, node: Node) -> Option<Leaf<'a>> {
+    fn leaf(&self, node: Node) -> Option<Scalar<'a>> {
         Some(match node.kind {
-            Kind::True => Leaf::Boolean(true),
-            Kind::False => Leaf::Boolean(false),
-            Kind::Number => Leaf::Number(self.tape.text(node)),
-            Kind::String => Leaf::Text(self.tape.text(node)),
+            NodeKind::True => Scalar::Boolean(true),
+            NodeKind::False => Scalar::Boolean(false),
+            NodeKind::Number => Scalar::Number(self.tape.text(node)),
+            NodeKind::String => Scalar::Text(self.tape.text(node)),
             _ => return None,
         })
     }
 }
 
-impl<'a> Leaf<'a> {
+impl<'a> Scalar<'a> {
     /// Returns the value as a text, with numbers as Java prints them.
     fn text(self) -> Cow<'a, str> {
         match self {
@@ -297,7 +303,7 @@ fn trimmed(text: &str) -> &str {
 
 /// Returns an integer within the bounds of its type: of a number its lowest bits, as long as it has no fraction. `None` if
 /// the type is not one of Hive.
-fn integer(leaf: Leaf<'_>, min: i64, max: i64) -> Option<Made<i64>> {
+fn integer(leaf: Scalar<'_>, min: i64, max: i64) -> Option<Made<i64>> {
     let is_long = min == i64::MIN;
     // A double in the range of the type, which is 64 or 32 bits.
     let cut = |number: f64| if is_long { number as i64 } else { i64::from(number as i32) };
@@ -307,9 +313,9 @@ fn integer(leaf: Leaf<'_>, min: i64, max: i64) -> Option<Made<i64>> {
         value => Made::Other(value),
     };
     let made = match leaf {
-        Leaf::Boolean(value) => Made::Other(i64::from(value)),
-        Leaf::Number(number) if is_fraction(number) => of_double(number.parse().ok()?, Made::Cut),
-        Leaf::Number(number) => match number.parse::<i64>() {
+        Scalar::Boolean(value) => Made::Other(i64::from(value)),
+        Scalar::Number(number) if is_fraction(number) => of_double(number.parse().ok()?, Made::Cut),
+        Scalar::Number(number) => match number.parse::<i64>() {
             Ok(value) if is_long || i32::try_from(value).is_ok() => Made::Same(value),
             Ok(value) => Made::Other(i64::from(value as i32)),
             Err(_) => {
@@ -317,7 +323,7 @@ fn integer(leaf: Leaf<'_>, min: i64, max: i64) -> Option<Made<i64>> {
                 Made::Other(if is_long { lowest } else { i64::from(lowest as i32) })
             }
         },
-        Leaf::Text(text) => {
+        Scalar::Text(text) => {
             let text = trimmed(text);
             let unsigned = text.strip_prefix('+').unwrap_or(text);
             let digits = unsigned.strip_prefix('-').filter(|_| unsigned.len() == text.len()).unwrap_or(unsigned);
@@ -354,11 +360,11 @@ fn lowest_bits(number: &str) -> i64 {
 }
 
 /// Returns a double. `None` for a hexadecimal number, which Java reads.
-fn float64(leaf: Leaf<'_>) -> Option<Made<f64>> {
+fn float64(leaf: Scalar<'_>) -> Option<Made<f64>> {
     Some(match leaf {
-        Leaf::Boolean(value) => Made::Other(f64::from(u8::from(value))),
-        Leaf::Number(number) => Made::of(value::float64(number.as_bytes())?),
-        Leaf::Text(text) => match value::float64(text.as_bytes()) {
+        Scalar::Boolean(value) => Made::Other(f64::from(u8::from(value))),
+        Scalar::Number(number) => Made::of(value::float64(number.as_bytes())?),
+        Scalar::Text(text) => match value::float64(text.as_bytes()) {
             Some(read) => Made::of(read),
             None if text.contains(['x', 'X']) && text.contains(['p', 'P']) => return None,
             None => Made::Other(0.0),
@@ -367,13 +373,13 @@ fn float64(leaf: Leaf<'_>) -> Option<Made<f64>> {
 }
 
 /// Returns a float, which is a double first.
-fn float32(leaf: Leaf<'_>) -> Option<Made<f32>> {
+fn float32(leaf: Scalar<'_>) -> Option<Made<f32>> {
     let made = float64(leaf)?;
     let double = made.value();
     let float = double as f32;
     let is_lost = float.is_infinite() && double.is_finite() || float == 0.0 && double != 0.0;
     let is_exact = match leaf {
-        Leaf::Number(number) if !is_fraction(number) => is_float(number, f64::from(float)),
+        Scalar::Number(number) if !is_fraction(number) => is_float(number, f64::from(float)),
         _ => true,
     };
     Some(match made {
@@ -385,8 +391,8 @@ fn float32(leaf: Leaf<'_>) -> Option<Made<f32>> {
 }
 
 /// Returns what is equal for equal keys of a map. `None` if the key is null.
-fn key_of(column: &Column, text: &str) -> Option<String> {
-    let leaf = Leaf::Text(text);
+fn key_of(column: &HiveColumnBuilder, text: &str) -> Option<String> {
+    let leaf = Scalar::Text(text);
     Some(match &column.values {
         Builders::Boolean(_) => leaf.boolean().value().to_string(),
         Builders::Integer(min, max, _) => integer(leaf, *min, *max)?.value().to_string(),
@@ -450,7 +456,7 @@ fn java_double(value: f64) -> String {
 fn write_json(tape: &Tape, value: u32, out: &mut String) {
     let node = tape.node(value);
     match node.kind {
-        Kind::Array => {
+        NodeKind::Array => {
             out.push('[');
             for (index, element) in tape.elements(value).enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
@@ -458,7 +464,7 @@ fn write_json(tape: &Tape, value: u32, out: &mut String) {
             }
             out.push(']');
         }
-        Kind::Object => {
+        NodeKind::Object => {
             // The last value of a key counts, at the place of the first.
             let mut entries: Vec<(&str, u32)> = Vec::new();
             let mut places = HashMap::new();
@@ -484,14 +490,14 @@ fn write_json(tape: &Tape, value: u32, out: &mut String) {
             }
             out.push('}');
         }
-        Kind::String => write_string(tape.text(node), out),
-        Kind::Number => match printed(tape.text(node)).as_ref() {
+        NodeKind::String => write_string(tape.text(node), out),
+        NodeKind::Number => match printed(tape.text(node)).as_ref() {
             infinite @ ("Infinity" | "-Infinity") => write_string(infinite, out),
             number => out.push_str(number),
         },
-        Kind::True => out.push_str("true"),
-        Kind::False => out.push_str("false"),
-        Kind::Null | Kind::Column => out.push_str("null"),
+        NodeKind::True => out.push_str("true"),
+        NodeKind::False => out.push_str("false"),
+        NodeKind::Null | NodeKind::Column => out.push_str("null"),
     }
 }
 

@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use datafusion_common::DataFusionError;
 
-use super::column::{Column, Values};
+use super::column::{HiveColumnBuilder, Values};
 use super::serdes::OpenCsvOptions;
 use super::tally::Tally;
 use super::types::HiveType;
@@ -23,8 +23,8 @@ pub(super) struct OpenCsvRows {
     /// The expected number of cells per line.
     width: usize,
     /// The requested columns, each with the index of its cell in a line.
-    columns: Vec<(usize, Column)>,
-    cells: Cells,
+    columns: Vec<(usize, HiveColumnBuilder)>,
+    cells: LineCells,
     rows: usize,
     /// Bytes of the lines since the last batch.
     text_len: usize,
@@ -32,7 +32,7 @@ pub(super) struct OpenCsvRows {
 
 /// The cells of a line.
 #[derive(Debug, Default)]
-struct Cells {
+struct LineCells {
     text: String,
     cells: Vec<Range<usize>>,
 }
@@ -46,8 +46,8 @@ impl OpenCsvRows {
         width: usize,
         cells: &[(usize, HiveType)],
     ) -> Self {
-        let columns = cells.iter().map(|(cell, hive_type)| (*cell, Column::new(hive_type))).collect();
-        Self { options, tally, schema, width, columns, cells: Cells::default(), rows: 0, text_len: 0 }
+        let columns = cells.iter().map(|(cell, hive_type)| (*cell, HiveColumnBuilder::new(hive_type))).collect();
+        Self { options, tally, schema, width, columns, cells: LineCells::default(), rows: 0, text_len: 0 }
     }
 }
 
@@ -93,13 +93,13 @@ impl Rows for OpenCsvRows {
 impl OpenCsvOptions {
     /// Returns the number of cells in a line.
     pub(super) fn cells(self, line: &[u8]) -> usize {
-        let mut cells = Cells::default();
+        let mut cells = LineCells::default();
         cells.split(&String::from_utf8_lossy(line), self);
         cells.cells.len()
     }
 }
 
-impl Cells {
+impl LineCells {
     fn get(&self, cell: usize) -> Option<&str> {
         self.text.get(self.cells.get(cell)?.clone())
     }

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use datafusion_common::DataFusionError;
 
-use super::column::{Column, Context, Dialect};
+use super::column::{Context, Dialect, HiveColumnBuilder};
 use super::tally::Tally;
 use super::types::HiveType;
 use crate::error::{Line, Result};
@@ -37,7 +37,7 @@ struct Wanted {
     cell: usize,
     /// The index of its column in the batch.
     index: usize,
-    values: Column,
+    values: HiveColumnBuilder,
 }
 
 impl HiveRows {
@@ -50,8 +50,11 @@ impl HiveRows {
         cells: &[(usize, HiveType)],
     ) -> Self {
         let cells = cells.iter().enumerate();
-        let wanted =
-            cells.map(|(index, (cell, hive_type))| Wanted { cell: *cell, index, values: Column::new(hive_type) });
+        let wanted = cells.map(|(index, (cell, hive_type))| Wanted {
+            cell: *cell,
+            index,
+            values: HiveColumnBuilder::new(hive_type),
+        });
         let mut columns: Vec<_> = wanted.collect();
         columns.sort_by_key(|wanted| wanted.cell);
         Self { dialect, tally, schema, width, columns, rows: 0, text_len: 0, values: 0 }

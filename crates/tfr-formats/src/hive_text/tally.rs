@@ -36,22 +36,22 @@ pub(super) struct Tally {
     odd_cells: Count,
     /// The number of warnings so far, over all files of the table.
     warnings: Arc<AtomicUsize>,
-    unfit: Kind,
-    cut: Kind,
-    repeated: Kind,
-    changed: Kind,
-    short: Kind,
-    long: Kind,
+    unfit: CellCount,
+    cut: CellCount,
+    repeated: CellCount,
+    changed: CellCount,
+    short: CellCount,
+    long: CellCount,
 }
 
 /// The number of cells of a kind, and the position of the first.
 #[derive(Default)]
-struct Kind {
+struct CellCount {
     count: u64,
     first: Option<(Line, Option<String>)>,
 }
 
-impl Kind {
+impl CellCount {
     fn add(&mut self, line: Line, column: Option<&str>) {
         self.count += 1;
         if self.first.is_none() {

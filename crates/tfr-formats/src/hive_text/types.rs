@@ -33,10 +33,10 @@ pub(super) fn separators(first: [u8; 2]) -> Vec<u8> {
 /// # Ok::<(), tfr_formats::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct HiveColumns(Vec<HiveColumn>);
+pub struct HiveColumns(Vec<DeclaredColumn>);
 
 #[derive(Debug, Clone, PartialEq)]
-struct HiveColumn {
+struct DeclaredColumn {
     name: String,
     hive_type: HiveType,
     /// The type as it was written.
@@ -52,7 +52,7 @@ impl HiveColumns {
 
     /// Returns the columns as types of partition columns, with the lengths of CHAR and VARCHAR.
     pub(crate) fn path_schema(&self) -> Schema {
-        let fields = self.0.iter().map(|HiveColumn { name, hive_type, .. }| {
+        let fields = self.0.iter().map(|DeclaredColumn { name, hive_type, .. }| {
             let field = Field::new(name, hive_type.data_type.clone(), true);
             match &hive_type.form {
                 Form::Text(Some(MaxChars { count, padded })) => text_of_length(field, *count, *padded),
@@ -93,7 +93,7 @@ impl HiveColumns {
             let expected = format!("columns as Hive declares them, 'id BIGINT, tags ARRAY<STRING>': {reason}");
             ErrorKind::OptionValue { key: key.to_owned(), value: text.to_owned(), expected }
         };
-        Parser { text, at: 0 }.columns().map(Self).map_err(|reason| wrong(reason).into())
+        DdlParser { text, at: 0 }.columns().map(Self).map_err(|reason| wrong(reason).into())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&HiveType> {
@@ -264,14 +264,14 @@ impl FromStr for HiveColumns {
 }
 
 /// Parses Hive's DDL from left to right.
-struct Parser<'a> {
+struct DdlParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Parser<'_> {
-    fn columns(&mut self) -> Result<Vec<HiveColumn>, String> {
-        let mut columns: Vec<HiveColumn> = Vec::new();
+impl DdlParser<'_> {
+    fn columns(&mut self) -> Result<Vec<DeclaredColumn>, String> {
+        let mut columns: Vec<DeclaredColumn> = Vec::new();
         loop {
             let name = self.name()?;
             self.takes(":");
@@ -283,7 +283,7 @@ impl Parser<'_> {
             if columns.iter().any(|column| column.name == name) {
                 return Err(format!("two columns are named {name:?}"));
             }
-            columns.push(HiveColumn { name, hive_type, text });
+            columns.push(DeclaredColumn { name, hive_type, text });
             if self.is_at_end() {
                 return Ok(columns);
             }

@@ -19,7 +19,7 @@ use object_store::path::Path;
 use tfr_files::{ColumnInFiles, DeletedRows, FilesWithoutIds};
 
 use super::keys::{DeletedKeys, KeyColumns};
-use super::manifest::{Content, Entry, FILE_PATH, PartitionKey};
+use super::manifest::{DataContent, Entry, FILE_PATH, PartitionKey};
 use super::metadata::Metadata;
 use super::paths::Paths;
 use super::schema::NameMapping;
@@ -140,29 +140,29 @@ impl Deletes<'_> {
                 return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
             }
             match (delete.content, delete.format.as_str(), referenced) {
-                (Content::PositionDeletes, PUFFIN, Some(file)) => {
+                (DataContent::PositionDeletes, PUFFIN, Some(file)) => {
                     if index.vectors.insert(file, delete).is_some() {
                         let reason = "the table has two deletion vectors of it".to_owned();
                         return Err(self.place.damaged(self.place.name(file), reason).into());
                     }
                 }
-                (Content::PositionDeletes, PUFFIN, None) => {
+                (DataContent::PositionDeletes, PUFFIN, None) => {
                     let reason = "its manifest does not record which file its deletion vector is of".to_owned();
                     return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
                 }
-                (Content::PositionDeletes, _, Some(file)) => index.of_file.entry(file).or_default().push(delete),
-                (Content::PositionDeletes, _, None) => {
+                (DataContent::PositionDeletes, _, Some(file)) => index.of_file.entry(file).or_default().push(delete),
+                (DataContent::PositionDeletes, _, None) => {
                     index.of_partition.entry(&delete.partition.key).or_default().push(delete);
                 }
-                (Content::EqualityDeletes, ..) if delete.equality_ids.is_empty() => {
+                (DataContent::EqualityDeletes, ..) if delete.equality_ids.is_empty() => {
                     let reason = "its manifest does not record the columns of its keys".to_owned();
                     return Err(self.place.damaged(self.place.name(&delete.path), reason).into());
                 }
-                (Content::EqualityDeletes, ..) => {
+                (DataContent::EqualityDeletes, ..) => {
                     let partition = (!delete.partition.spec.is_unpartitioned()).then_some(&delete.partition.key);
                     index.keys.entry((&delete.equality_ids, partition)).or_default().push(delete);
                 }
-                (Content::Data, ..) => {}
+                (DataContent::Data, ..) => {}
             }
         }
         Ok(index)

@@ -17,7 +17,7 @@ use super::records::Record;
 use super::values;
 use crate::avro::{Whole, read_whole};
 use crate::error::{Error, TableError};
-use crate::forward::Input;
+use crate::forward::InputFile;
 use crate::table::Place;
 
 /// Manifests that are fetched at a time.
@@ -31,7 +31,7 @@ const NEWEST: u32 = 3;
 
 /// What a file of a table contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum DataContent {
     Data,
     PositionDeletes,
     EqualityDeletes,
@@ -40,7 +40,7 @@ pub(super) enum Content {
 /// A file of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub(super) content: Content,
+    pub(super) content: DataContent,
     pub(super) path: Path,
     pub(super) format: String,
     pub(super) partition: Partition,
@@ -199,7 +199,7 @@ impl<'a> Manifests<'a> {
             let reason = format!("it has {} bytes, but its list records {length}", meta.size);
             return Err(self.place.damaged(name, reason).into());
         }
-        let input = Input { store: Arc::clone(self.place.store()), meta, name: name.into() };
+        let input = InputFile { store: Arc::clone(self.place.store()), meta, name: name.into() };
         read_whole(input, self.bounds).await
     }
 
@@ -278,18 +278,18 @@ impl<'a> Manifests<'a> {
             return Err(self.place.unsupported("encryption".to_owned()));
         }
         let content = match record.optional_long("content").map_err(damage)? {
-            None | Some(0) => Content::Data,
-            Some(1) => Content::PositionDeletes,
-            Some(2) => Content::EqualityDeletes,
+            None | Some(0) => DataContent::Data,
+            Some(1) => DataContent::PositionDeletes,
+            Some(2) => DataContent::EqualityDeletes,
             Some(other) => return Err(self.place.unsupported(format!("files of the content {other}"))),
         };
-        if (content != Content::Data) != has_deletes {
+        if (content != DataContent::Data) != has_deletes {
             return Err(damage("it has a file of other content than its list records".to_owned()));
         }
         let path = self.paths.resolve(record.text("file_path").map_err(damage)?)?;
         let referenced = record.optional_text("referenced_data_file").map_err(damage)?;
         let bounded = match content {
-            Content::PositionDeletes => only_path(record),
+            DataContent::PositionDeletes => only_path(record),
             _ => None,
         };
         let offset = record.optional_count("content_offset").map_err(damage)?;

@@ -39,7 +39,7 @@ use crate::calendar::CalendarOption;
 use crate::error::{Error, TableError};
 use crate::table::{self, Place};
 use deletes::Deletes;
-use manifest::{Content, Entry, Manifests};
+use manifest::{DataContent, Entry, Manifests};
 use metadata::{Metadata, Unread};
 use paths::Paths;
 use schema::{NameMapping, Schema};
@@ -153,7 +153,7 @@ pub(crate) async fn open(
     let mapping = mapping.map_err(|reason| place.damaged(name.clone(), reason))?;
     let without_ids = if mapping.is_some() { FilesWithoutIds::ByNames } else { FilesWithoutIds::Refuse };
     let mapping = &mapping.unwrap_or_default();
-    let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == Content::Data);
+    let (data, deletes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.content == DataContent::Data);
     let resolver = Deletes { session, place, paths, metadata, mapping, without_ids, calendar: &calendar };
     let deleted = resolver.of(&data, &deletes).await?;
     let (fields, columns) =

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::number::number_len;
 use super::stop::{Parsed, Stop, describe, shortened};
-use super::tape::Place;
+use super::tape::TextPlace;
 
 const TEXT: &str = "a character or \"";
 const ESCAPE: &str = "one of \" \\ / b f n r t u";
@@ -26,7 +26,7 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Creates a cursor at the start of a text, which is at `start` in the file. `valid` is the start of the text that
     /// is valid UTF-8.
-    pub(super) fn new(bytes: &'a [u8], valid: &'a str, start: Place) -> Self {
+    pub(super) fn new(bytes: &'a [u8], valid: &'a str, start: TextPlace) -> Self {
         Self { bytes, valid, at: 0, inner: 0, line: start.line, first_character: start.character as i64 }
     }
 
@@ -35,9 +35,9 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> TextPlace {
         let character = (self.at - self.inner) as i64 + self.first_character;
-        Place { line: self.line, character: character as u64 }
+        TextPlace { line: self.line, character: character as u64 }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the string at the cursor, which is at `begun`, without quotes and escapes.
-    pub(super) fn string(&mut self, begun: Place) -> Parsed<Cow<'a, str>> {
+    pub(super) fn string(&mut self, begun: TextPlace) -> Parsed<Cow<'a, str>> {
         self.at += 1;
         let first = self.unescaped()?;
         let text = match self.peek() {

@@ -11,16 +11,14 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
-use datafusion_common::DataFusionError;
+use datafusion_common::Result;
 
 use super::infer::number_type;
 use super::parse::Parser;
 use super::stop::shortened;
-use super::tape::{Kind, Tape};
+use super::tape::{NodeKind, Tape};
 use crate::csv::{EXACT_DIGITS, holds, parse_float};
 use crate::error::{Error, ErrorKind};
-
-type Result<T, E = DataFusionError> = std::result::Result<T, E>;
 
 /// Marks a missing value: the key is absent, or its object is null.
 const ABSENT: u32 = u32::MAX;
@@ -41,7 +39,7 @@ pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Resu
             }
         }
     }
-    let values = Values { parser, tape, declared };
+    let values = TapeValues { parser, tape, declared };
     let columns = schema.fields().iter().zip(&columns).map(|(field, column)| {
         if !field.is_nullable()
             && let Some(row) = column.iter().position(|value| values.is_null(*value))
@@ -56,15 +54,15 @@ pub(super) fn batch(parser: &Parser, schema: &SchemaRef, declared: bool) -> Resu
 }
 
 /// The values of a tape.
-struct Values<'a> {
+struct TapeValues<'a> {
     parser: &'a Parser,
     tape: &'a Tape,
     declared: bool,
 }
 
-impl<'a> Values<'a> {
+impl<'a> TapeValues<'a> {
     fn is_null(&self, value: u32) -> bool {
-        value == ABSENT || self.tape.node(value).kind == Kind::Null
+        value == ABSENT || self.tape.node(value).kind == NodeKind::Null
     }
 
     /// Converts the values at `column` to an array; `path` is the column's name in messages.
@@ -76,8 +74,8 @@ impl<'a> Values<'a> {
             DataType::Boolean => {
                 let values = column.iter().map(|value| match self.kind(*value) {
                     None => Ok(None),
-                    Some(Kind::True) => Ok(Some(true)),
-                    Some(Kind::False) => Ok(Some(false)),
+                    Some(NodeKind::True) => Ok(Some(true)),
+                    Some(NodeKind::False) => Ok(Some(false)),
                     Some(_) => Err(unfit(*value)),
                 });
                 Arc::new(values.collect::<Result<BooleanArray, Error>>()?)
@@ -102,7 +100,7 @@ impl<'a> Values<'a> {
     }
 
     /// Returns the kind of `value`; `None` for null.
-    fn kind(&self, value: u32) -> Option<Kind> {
+    fn kind(&self, value: u32) -> Option<NodeKind> {
         (!self.is_null(value)).then(|| self.tape.node(value).kind)
     }
 
@@ -113,7 +111,9 @@ impl<'a> Values<'a> {
         for value in column {
             match self.kind(*value) {
                 None => builder.append_null(),
-                Some(Kind::String | Kind::Number) => builder.append_value(self.tape.text(self.tape.node(*value))),
+                Some(NodeKind::String | NodeKind::Number) => {
+                    builder.append_value(self.tape.text(self.tape.node(*value)))
+                }
                 Some(_) => {
                     json.clear();
                     self.tape.write_json(*value, &mut json);
@@ -133,10 +133,10 @@ impl<'a> Values<'a> {
     ) -> Result<ArrayRef> {
         let values = column.iter().map(|value| match self.kind(*value) {
             None => Ok(None),
-            Some(Kind::Number) => parse(self.tape.text(self.tape.node(*value))).map(Some).ok_or(*value),
+            Some(NodeKind::Number) => parse(self.tape.text(self.tape.node(*value))).map(Some).ok_or(*value),
             Some(_) => Err(*value),
         });
-        match values.collect::<std::result::Result<PrimitiveArray<T>, u32>>() {
+        match values.collect::<Result<PrimitiveArray<T>, u32>>() {
             Ok(array) => Ok(Arc::new(array)),
             // Values of a declared type may be written in other ways.
             Err(_) if self.declared => self.cast(data_type, column, path),
@@ -148,7 +148,7 @@ impl<'a> Values<'a> {
     fn cast(&self, data_type: &DataType, column: &[u32], path: &str) -> Result<ArrayRef> {
         let texts = column.iter().map(|value| match self.kind(*value) {
             None => Ok(None),
-            Some(Kind::Number | Kind::String) => Ok(Some(self.tape.text(self.tape.node(*value)))),
+            Some(NodeKind::Number | NodeKind::String) => Ok(Some(self.tape.text(self.tape.node(*value)))),
             Some(_) => Err(self.unfit_value(*value, path, data_type)),
         });
         let texts = texts.collect::<Result<StringArray, Error>>()?;
@@ -169,7 +169,7 @@ impl<'a> Values<'a> {
             valid.push(!self.is_null(*value));
             match self.kind(*value) {
                 None => {}
-                Some(Kind::Object) => {
+                Some(NodeKind::Object) => {
                     for (guess, (key, value)) in self.tape.entries(*value).enumerate() {
                         let name = self.tape.text(self.tape.node(key));
                         let position = match fields.get(guess) {
@@ -213,7 +213,7 @@ impl<'a> Values<'a> {
             let before = elements.len();
             match self.kind(*value) {
                 None => {}
-                Some(Kind::Array) => elements.extend(self.tape.elements(*value)),
+                Some(NodeKind::Array) => elements.extend(self.tape.elements(*value)),
                 Some(_) => return Err(self.unfit_value(*value, path, data_type).into()),
             }
             lengths.push(elements.len() - before);
@@ -240,7 +240,7 @@ impl<'a> Values<'a> {
             let end = elements.len() + wanted;
             match self.kind(*value) {
                 None => elements.resize(end, ABSENT),
-                Some(Kind::Array) => elements.extend(self.tape.elements(*value)),
+                Some(NodeKind::Array) => elements.extend(self.tape.elements(*value)),
                 Some(_) => {}
             }
             if elements.len() != end {

@@ -15,7 +15,7 @@ use tfr_stores::FileNames;
 
 use super::infer::Members;
 use super::options::JsonOptions;
-use super::rows::Rows;
+use super::rows::JsonObjects;
 use super::source::JsonOpener;
 use crate::csv::Types;
 use crate::error::Error;
@@ -83,12 +83,12 @@ impl JsonFormat {
         let options = &self.options;
         let bytes = text::bytes(store, file, &name, 0..file.size).await?;
         let mut text = text::text(&name, InputFormat::Json, bytes, options.compression, options.encoding).await?;
-        let mut rows = Rows::new(name, None, None).within(bounds);
+        let mut rows = JsonObjects::new(name, None, None).within(bounds);
         let mut members = Members::default();
         // If types are declared, a few objects show the spelling of the keys.
         let mut wanted = if self.declared { options.infer_rows.min(DECLARED_ROWS) } else { options.infer_rows };
         let mut columns = 0;
-        let mut observe = |rows: &mut Rows, wanted: &mut usize| {
+        let mut observe = |rows: &mut JsonObjects, wanted: &mut usize| {
             for object in &rows.tape().rows {
                 columns += members.observe(rows.tape(), *object);
                 if columns > MAX_COLUMNS {

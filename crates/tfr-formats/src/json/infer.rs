@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-use super::tape::{Kind, Node, Tape};
+use super::tape::{Node, NodeKind, Tape};
 use crate::csv::CellType;
 
 /// The type of all values of a key seen so far.
@@ -109,14 +109,16 @@ impl Shape {
     fn observe(&mut self, tape: &Tape, value: u32) -> usize {
         let node = tape.node(value);
         match (&mut *self, node.kind) {
-            (_, Kind::Null | Kind::Column) | (Self::Text, _) => 0,
-            (Self::Array(item), Kind::Array) => tape.elements(value).map(|element| item.observe(tape, element)).sum(),
-            (Self::Object(members), Kind::Object) => members.observe(tape, value),
-            (Self::Unknown, Kind::Array) => {
+            (_, NodeKind::Null | NodeKind::Column) | (Self::Text, _) => 0,
+            (Self::Array(item), NodeKind::Array) => {
+                tape.elements(value).map(|element| item.observe(tape, element)).sum()
+            }
+            (Self::Object(members), NodeKind::Object) => members.observe(tape, value),
+            (Self::Unknown, NodeKind::Array) => {
                 *self = Self::Array(Box::default());
                 self.observe(tape, value)
             }
-            (Self::Unknown, Kind::Object) => {
+            (Self::Unknown, NodeKind::Object) => {
                 *self = Self::Object(Members::default());
                 self.observe(tape, value)
             }
@@ -129,8 +131,8 @@ impl Shape {
 
     fn of_scalar(tape: &Tape, node: Node) -> Self {
         match node.kind {
-            Kind::True | Kind::False => Self::Scalar(CellType::Boolean),
-            Kind::Number => match number_type(tape.text(node)) {
+            NodeKind::True | NodeKind::False => Self::Scalar(CellType::Boolean),
+            NodeKind::Number => match number_type(tape.text(node)) {
                 CellType::Text => Self::Text,
                 number => Self::Scalar(number),
             },

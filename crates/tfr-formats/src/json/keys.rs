@@ -21,7 +21,7 @@ pub(super) struct Keys {
 
 /// The result of looking up a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum FoundKey {
     /// A requested column.
     Column(u32),
     Unwanted,
@@ -47,9 +47,9 @@ impl Keys {
     }
 
     /// Looks up a key; `guess` is the column that probably matches.
-    pub(super) fn find(&self, key: &str, guess: u32) -> Key {
+    pub(super) fn find(&self, key: &str, guess: u32) -> FoundKey {
         if self.wanted.get(guess as usize).is_some_and(|wanted| wanted == key) {
-            return Key::Column(guess);
+            return FoundKey::Column(guess);
         }
         let folded;
         let key = match self.names.is_exact() {
@@ -60,11 +60,11 @@ impl Keys {
             }
         };
         match self.columns.get(key) {
-            Some(Some(column)) => Key::Column(*column),
-            Some(None) => Key::Unwanted,
-            None if self.in_path.iter().any(|column| column == key) => Key::InPath,
-            None if self.open => Key::Unwanted,
-            None => Key::Unknown,
+            Some(Some(column)) => FoundKey::Column(*column),
+            Some(None) => FoundKey::Unwanted,
+            None if self.in_path.iter().any(|column| column == key) => FoundKey::InPath,
+            None if self.open => FoundKey::Unwanted,
+            None => FoundKey::Unknown,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::parse::Parser;
-use super::stop::{Source, Stop, describe};
-use super::tape::{Kind, Place, Tape};
+use super::stop::{SourceText, Stop, describe};
+use super::tape::{NodeKind, Tape, TextPlace};
 use crate::error::{Line, Result};
 
 /// Parses lines, each of which is one object, as Jackson does: whatever follows the object is ignored, and `NaN` is no
@@ -15,7 +15,7 @@ pub(crate) struct LineParser {
 
 impl LineParser {
     pub(crate) fn new(file: Arc<str>) -> Self {
-        let source = Source { file, after_byte: None, row_bound: u64::MAX };
+        let source = SourceText { file, after_byte: None, row_bound: u64::MAX };
         Self { parser: Parser::new(source, None) }
     }
 
@@ -32,7 +32,7 @@ impl LineParser {
         let blanks = line[marked..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         let start = marked + blanks;
         let text = &line[start..];
-        let place = Place { line: at.number, character: start as u64 + 1 };
+        let place = TextPlace { line: at.number, character: start as u64 + 1 };
         match text.first() {
             Some(b'{') => {}
             Some(b'n') if text.trim_ascii_end() == b"null" => return Ok(&parser.tape),
@@ -52,9 +52,10 @@ impl LineParser {
             });
         }
         let tape = &parser.tape;
-        let is_word = |node: &super::tape::Node| node.kind == Kind::Number && tape.text(*node).ends_with(['N', 'y']);
+        let is_word =
+            |node: &super::tape::Node| node.kind == NodeKind::Number && tape.text(*node).ends_with(['N', 'y']);
         if let Some(node) = tape.nodes.iter().position(is_word) {
-            let place = Place { character: tape.positions[node].character.into(), ..place };
+            let place = TextPlace { character: tape.positions[node].character.into(), ..place };
             return Err(parser.source.unexpected(place, "a number", tape.text(tape.nodes[node])));
         }
         Ok(&parser.tape)

@@ -35,7 +35,7 @@ use tfr_stores::FileNames;
 use format::JsonFormat;
 pub(crate) use line::LineParser;
 pub use options::JsonOptions;
-pub(crate) use tape::{Kind, Node, Tape};
+pub(crate) use tape::{Node, NodeKind, Tape};
 
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;

@@ -2,7 +2,7 @@
 
 use crate::csv::Types;
 use crate::input_format::InputFormat;
-use crate::text::{Compression, Encoding, Layout};
+use crate::text::{Compression, Encoding, TextLayout};
 
 /// Options for JSON files and for the conversion of their values to columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl Default for JsonOptions {
 }
 
 impl JsonOptions {
-    pub(super) fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> TextLayout {
         let Self { compression, encoding, .. } = *self;
-        Layout { format: InputFormat::Json, compression, encoding, terminator: b'\n' }
+        TextLayout { format: InputFormat::Json, compression, encoding, terminator: b'\n' }
     }
 }

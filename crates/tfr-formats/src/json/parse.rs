@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::cursor::Cursor;
-use super::keys::{Key, Keys};
-use super::stop::{MAX_ROW_LEN, Parsed, Source, Stop};
-use super::tape::{Kind, Node, Place, Position, Tape};
+use super::keys::{FoundKey, Keys};
+use super::stop::{MAX_ROW_LEN, Parsed, SourceText, Stop};
+use super::tape::{Node, NodeKind, Position, Tape, TextPlace};
 use crate::error::Line;
 
 /// Maximum nesting depth; the same limit as serde_json's.
@@ -18,7 +18,7 @@ const VALUE: &str = "a value";
 
 /// Parses rows, each as a whole.
 pub(super) struct Parser {
-    pub(super) source: Source,
+    pub(super) source: SourceText,
     pub(super) keys: Option<Arc<Keys>>,
     pub(super) tape: Tape,
     /// The first line of the tape.
@@ -31,13 +31,13 @@ pub(super) struct Parser {
 
 impl Parser {
     /// Creates a parser for a text. `keys` are given if the columns are known.
-    pub(super) fn new(source: Source, keys: Option<Arc<Keys>>) -> Self {
+    pub(super) fn new(source: SourceText, keys: Option<Arc<Keys>>) -> Self {
         Self { source, keys, tape: Tape::default(), tape_line: 1, row_line: 1, guess: 0 }
     }
 
     /// Parses the object at the start of a text, which is at `start` in the file, and adds it to the tape. `valid` is
     /// the start of the text that is valid UTF-8. Returns the object's length in bytes, and the place behind it.
-    pub(super) fn parse(&mut self, text: &[u8], valid: &str, start: Place) -> Parsed<(usize, Place)> {
+    pub(super) fn parse(&mut self, text: &[u8], valid: &str, start: TextPlace) -> Parsed<(usize, TextPlace)> {
         let (nodes, len) = (self.tape.nodes.len(), self.tape.text.len());
         let mut row = Cursor::new(text, valid, start);
         (self.guess, self.row_line) = (0, start.line);
@@ -59,23 +59,23 @@ impl Parser {
         match byte {
             b'"' => {
                 let text = row.string(begun)?;
-                self.push_text(begun, Kind::String, &text);
+                self.push_text(begun, NodeKind::String, &text);
             }
             b'-' | b'0'..=b'9' => {
                 let number = row.number()?;
-                self.push_text(begun, Kind::Number, number);
+                self.push_text(begun, NodeKind::Number, number);
             }
             b'{' => self.object(row, depth + 1)?,
             b'[' => self.array(row, depth + 1)?,
             b'N' | b'I' => {
                 let number = row.literal(if byte == b'N' { "NaN" } else { "Infinity" })?;
-                self.push_text(begun, Kind::Number, number);
+                self.push_text(begun, NodeKind::Number, number);
             }
             _ => {
                 let (kind, word) = match byte {
-                    b'n' => (Kind::Null, "null"),
-                    b't' => (Kind::True, "true"),
-                    b'f' => (Kind::False, "false"),
+                    b'n' => (NodeKind::Null, "null"),
+                    b't' => (NodeKind::True, "true"),
+                    b'f' => (NodeKind::False, "false"),
                     _ => return Err(row.unexpected(expected, byte)),
                 };
                 row.literal(word)?;
@@ -95,7 +95,7 @@ impl Parser {
     }
 
     fn object(&mut self, row: &mut Cursor<'_>, depth: usize) -> Parsed<()> {
-        let object = self.open(row, Kind::Object, depth)?;
+        let object = self.open(row, NodeKind::Object, depth)?;
         let mut expected = FIRST_KEY;
         if row.token(expected)? != b'}' {
             loop {
@@ -122,28 +122,28 @@ impl Parser {
         let found = self.keys.as_ref().filter(|_| depth == 1).map(|keys| keys.find(&key, self.guess));
         let (nodes, len) = (self.tape.nodes.len(), self.tape.text.len());
         match found {
-            None => self.push_text(at, Kind::String, &key),
-            Some(Key::Column(column)) => {
+            None => self.push_text(at, NodeKind::String, &key),
+            Some(FoundKey::Column(column)) => {
                 self.guess = column + 1;
-                self.push(at, Kind::Column, column as usize, 0);
+                self.push(at, NodeKind::Column, column as usize, 0);
             }
-            Some(Key::Unwanted) => {}
-            Some(Key::Unknown) => return Err(Box::new(Stop::UnknownKey { at, key: key.into_owned() })),
-            Some(Key::InPath) => return Err(Box::new(Stop::KeyInPath { at, key: key.into_owned() })),
+            Some(FoundKey::Unwanted) => {}
+            Some(FoundKey::Unknown) => return Err(Box::new(Stop::UnknownKey { at, key: key.into_owned() })),
+            Some(FoundKey::InPath) => return Err(Box::new(Stop::KeyInPath { at, key: key.into_owned() })),
         }
         match row.token(":")? {
             b':' => row.skip(),
             byte => return Err(row.unexpected(":", byte)),
         }
         self.value(row, VALUE, depth)?;
-        if found == Some(Key::Unwanted) {
+        if found == Some(FoundKey::Unwanted) {
             self.tape.truncate(nodes, len);
         }
         Ok(())
     }
 
     fn array(&mut self, row: &mut Cursor<'_>, depth: usize) -> Parsed<()> {
-        let array = self.open(row, Kind::Array, depth)?;
+        let array = self.open(row, NodeKind::Array, depth)?;
         let mut expected = FIRST_ELEMENT;
         if row.token(expected)? != b']' {
             loop {
@@ -160,7 +160,7 @@ impl Parser {
         Ok(())
     }
 
-    fn open(&mut self, row: &mut Cursor<'_>, kind: Kind, depth: usize) -> Parsed<usize> {
+    fn open(&mut self, row: &mut Cursor<'_>, kind: NodeKind, depth: usize) -> Parsed<usize> {
         let at = row.place();
         if depth > MAX_DEPTH {
             let expected = "at most 128 objects and arrays in each other";
@@ -180,13 +180,13 @@ impl Parser {
         }
     }
 
-    fn push_text(&mut self, at: Place, kind: Kind, text: &str) {
+    fn push_text(&mut self, at: TextPlace, kind: NodeKind, text: &str) {
         let start = self.tape.text.len();
         self.tape.text.push_str(text);
         self.push(at, kind, start, start + text.len());
     }
 
-    fn push(&mut self, at: Place, kind: Kind, start: usize, end: usize) {
+    fn push(&mut self, at: TextPlace, kind: NodeKind, start: usize, end: usize) {
         let line = u32::try_from(at.line - self.tape_line.min(at.line)).unwrap_or(u32::MAX);
         let character = u32::try_from(at.character).unwrap_or(u32::MAX);
         // A tape holds less than 4 GiB: MAX_TAPE_LEN and one record.

@@ -1,4 +1,4 @@
-//! [`Rows`]: reads rows from pieces of a text.
+//! [`JsonObjects`]: reads rows from pieces of a text.
 //!
 //! A row that is completely in a piece is parsed there. Otherwise its bytes are collected until [`RowEnd`] finds its
 //! end, and then parsed. So the parser's state need not survive the end of a piece.
@@ -12,8 +12,8 @@ use tfr_files::memory::ReadBounds;
 use super::keys::Keys;
 use super::parse::Parser;
 use super::row_end::RowEnd;
-use super::stop::{MAX_ROW_LEN, Parsed, Source, Stop, describe};
-use super::tape::{Place, Tape};
+use super::stop::{MAX_ROW_LEN, Parsed, SourceText, Stop, describe};
+use super::tape::{Tape, TextPlace};
 use crate::error::{Error, Result};
 use crate::text::TextStream;
 
@@ -36,14 +36,14 @@ enum Next {
 }
 
 /// Reads objects: concatenated, or as the elements of one array.
-pub(super) struct Rows {
+pub(super) struct JsonObjects {
     pub(super) parser: Parser,
     next: Next,
     /// The start of a row whose end is in a later piece, and the search for that end.
     cut: Vec<u8>,
     end: RowEnd,
     /// The place after the rows and blanks that were read.
-    place: Place,
+    place: TextPlace,
     /// Bytes of text at which a batch ends.
     batch_len: usize,
     rows_read: u64,
@@ -55,16 +55,16 @@ pub(super) struct Rows {
     row_line: u64,
 }
 
-impl Rows {
+impl JsonObjects {
     /// Creates a reader for a text that starts at `after_byte` of the file, if it is only a part. `keys` are given if
     /// the columns are known.
     pub(super) fn new(file: Arc<str>, keys: Option<Arc<Keys>>, after_byte: Option<u64>) -> Self {
         Self {
-            parser: Parser::new(Source { file, after_byte, row_bound: u64::MAX }, keys),
+            parser: Parser::new(SourceText { file, after_byte, row_bound: u64::MAX }, keys),
             next: Next::Row,
             cut: Vec::new(),
             end: RowEnd::default(),
-            place: Place { line: 1, character: 1 },
+            place: TextPlace { line: 1, character: 1 },
             batch_len: MAX_TAPE_LEN,
             rows_read: 0,
             is_array: false,
@@ -202,8 +202,8 @@ impl Rows {
             _ => return Err(self.parser.source.unexpected(self.place, self.expected(), &describe(byte))),
         }
         self.place = match byte {
-            b'\n' => Place { line: self.place.line + 1, character: 1 },
-            _ => Place { character: self.place.character + 1, ..self.place },
+            b'\n' => TextPlace { line: self.place.line + 1, character: 1 },
+            _ => TextPlace { character: self.place.character + 1, ..self.place },
         };
         Ok(1)
     }

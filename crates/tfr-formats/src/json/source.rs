@@ -18,7 +18,7 @@ use tfr_stores::FileNames;
 use super::decode;
 use super::keys::Keys;
 use super::options::JsonOptions;
-use super::rows::Rows;
+use super::rows::JsonObjects;
 use crate::names::ColumnNames;
 use crate::text::{self, TextStream};
 use tfr_files::scan::Scan;
@@ -94,8 +94,8 @@ impl FileOpener for JsonOpener {
             // The first of several parts must also end at the end of an object.
             let is_first = file.range.as_ref().is_some_and(|range| (range.end as u64) < file.object_meta.size);
             let after_byte = part.after_byte.or(is_first.then_some(0));
-            let rows = Rows::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
-            let batches = Batches { opener, rows, text: part.text, piece: Bytes::new() };
+            let rows = JsonObjects::new(name, Some(Arc::clone(&opener.keys)), after_byte).within(opener.bounds);
+            let batches = JsonBatches { opener, rows, text: part.text, piece: Bytes::new() };
             let batches = futures::stream::try_unfold(Some(batches), |batches| async {
                 let Some(mut batches) = batches else { return Ok(None) };
                 let (batch, more) = batches.next().await?;
@@ -108,14 +108,14 @@ impl FileOpener for JsonOpener {
 }
 
 /// The batches of one file or part.
-struct Batches {
+struct JsonBatches {
     opener: JsonOpener,
-    rows: Rows,
+    rows: JsonObjects,
     text: TextStream,
     piece: Bytes,
 }
 
-impl Batches {
+impl JsonBatches {
     /// Returns the next batch, if rows are left, and whether more may follow.
     async fn next(&mut self) -> Result<(Option<RecordBatch>, bool)> {
         let batch_size = self.opener.batch_size;

@@ -1,6 +1,6 @@
 //! [`Stop`]: why the parser stops within a row.
 
-use super::tape::Place;
+use super::tape::TextPlace;
 use crate::error::{Error, ErrorKind, Line};
 
 /// Maximum bytes of an object; a longer one is assumed to lack its end.
@@ -13,22 +13,22 @@ pub(super) type Parsed<T> = Result<T, Box<Stop>>;
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The text ends within the row.
-    End { at: Place, expected: &'static str },
+    End { at: TextPlace, expected: &'static str },
     /// The text is not valid JSON.
-    Syntax { at: Place, expected: &'static str, found: String },
+    Syntax { at: TextPlace, expected: &'static str, found: String },
     /// A string is not valid UTF-8.
-    Encoding { at: Place },
+    Encoding { at: TextPlace },
     /// The key is not a column.
-    UnknownKey { at: Place, key: String },
+    UnknownKey { at: TextPlace, key: String },
     /// The key is a partition column.
-    KeyInPath { at: Place, key: String },
+    KeyInPath { at: TextPlace, key: String },
     /// The row, or its values on the tape, exceed their limit. `row` is the line in which it starts.
-    TooLong { at: Place, row: u64, len: u64 },
+    TooLong { at: TextPlace, row: u64, len: u64 },
 }
 
 /// The text that a parser reads, for messages.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceText {
     pub(super) file: std::sync::Arc<str>,
     /// The byte from which lines are counted, if this is a part of the file.
     pub(super) after_byte: Option<u64>,
@@ -36,7 +36,7 @@ pub(super) struct Source {
     pub(super) row_bound: u64,
 }
 
-impl Source {
+impl SourceText {
     pub(super) fn line(&self, number: u64) -> Line {
         Line { number, after_byte: self.after_byte }
     }
@@ -65,7 +65,7 @@ impl Source {
         kind.into()
     }
 
-    pub(super) fn unexpected(&self, at: Place, expected: &str, found: &str) -> Error {
+    pub(super) fn unexpected(&self, at: TextPlace, expected: &str, found: &str) -> Error {
         let (file, line) = (self.file.to_string(), self.line(at.line));
         let (expected, found) = (expected.to_owned(), found.to_owned());
         ErrorKind::JsonSyntax { file, line, character: at.character, expected, found }.into()

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The kind of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Null,
     True,
     False,
@@ -23,14 +23,14 @@ pub(crate) enum Kind {
 /// A value, or the key of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
 /// A place in the file, or in a part of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TextPlace {
     pub(super) line: u64,
     /// The character in the line, counted from 1.
     pub(super) character: u64,
@@ -95,7 +95,7 @@ impl Tape {
     /// Returns the node after a value.
     pub(super) fn after(&self, index: u32) -> u32 {
         match self.node(index) {
-            Node { kind: Kind::Array | Kind::Object, end, .. } => end,
+            Node { kind: NodeKind::Array | NodeKind::Object, end, .. } => end,
             _ => index + 1,
         }
     }
@@ -123,12 +123,12 @@ impl Tape {
     pub(super) fn write_json(&self, index: u32, out: &mut String) {
         let node = self.node(index);
         match node.kind {
-            Kind::Null | Kind::Column => out.push_str("null"),
-            Kind::True => out.push_str("true"),
-            Kind::False => out.push_str("false"),
-            Kind::Number => out.push_str(self.text(node)),
-            Kind::String => write_string(self.text(node), out),
-            Kind::Array => {
+            NodeKind::Null | NodeKind::Column => out.push_str("null"),
+            NodeKind::True => out.push_str("true"),
+            NodeKind::False => out.push_str("false"),
+            NodeKind::Number => out.push_str(self.text(node)),
+            NodeKind::String => write_string(self.text(node), out),
+            NodeKind::Array => {
                 out.push('[');
                 for (position, element) in self.elements(index).enumerate() {
                     if position > 0 {
@@ -138,7 +138,7 @@ impl Tape {
                 }
                 out.push(']');
             }
-            Kind::Object => {
+            NodeKind::Object => {
                 out.push('{');
                 for (position, (key, value)) in self.entries(index).enumerate() {
                     if position > 0 {

@@ -12,7 +12,7 @@ use super::options::LibSvmOptions;
 use super::rows::{LibSvmColumn, LibSvmRows};
 use crate::error::{Error, ErrorKind, Line};
 use crate::input_format::InputFormat;
-use crate::text::Layout;
+use crate::text::TextLayout;
 use crate::text::rows::{Inference, LineFormat, Rows};
 
 /// Number of rows of a file examined for queries.
@@ -40,8 +40,8 @@ impl LibSvm {
 }
 
 impl LineFormat for LibSvm {
-    fn layout(&self) -> Layout {
-        Layout {
+    fn layout(&self) -> TextLayout {
+        TextLayout {
             format: InputFormat::LibSvm,
             compression: self.options.compression,
             encoding: self.options.encoding,

@@ -62,7 +62,7 @@ pub(super) struct LibSvmRows {
     options: Arc<LibSvmOptions>,
     /// The requested columns; a file has no others.
     schema: SchemaRef,
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuilder>,
     /// Whether the table has a query column, or was declared without one.
     may_have_qid: bool,
     example: Example,
@@ -70,7 +70,7 @@ pub(super) struct LibSvmRows {
     text_len: usize,
 }
 
-enum Column {
+enum ColumnBuilder {
     /// The file lacks this column.
     Null,
     Label(Float64Builder),
@@ -93,21 +93,25 @@ impl LibSvmRows {
         whole_labels: bool,
     ) -> Self {
         let column = |field: &Arc<Field>| match LibSvmColumn::ALL.into_iter().find(|part| part.name() == field.name()) {
-            Some(LibSvmColumn::Label) if !options.multilabel && whole_labels => Column::WholeLabel(Int64Builder::new()),
-            Some(LibSvmColumn::Labels) if options.multilabel && whole_labels => {
-                Column::WholeLabels(ListBuilder::new(Int64Builder::new()))
+            Some(LibSvmColumn::Label) if !options.multilabel && whole_labels => {
+                ColumnBuilder::WholeLabel(Int64Builder::new())
             }
-            Some(LibSvmColumn::Label) if !options.multilabel => Column::Label(Float64Builder::new()),
-            Some(LibSvmColumn::Labels) if options.multilabel => Column::Labels(ListBuilder::new(Float64Builder::new())),
-            Some(LibSvmColumn::Qid) => Column::Qid(Int64Builder::new()),
+            Some(LibSvmColumn::Labels) if options.multilabel && whole_labels => {
+                ColumnBuilder::WholeLabels(ListBuilder::new(Int64Builder::new()))
+            }
+            Some(LibSvmColumn::Label) if !options.multilabel => ColumnBuilder::Label(Float64Builder::new()),
+            Some(LibSvmColumn::Labels) if options.multilabel => {
+                ColumnBuilder::Labels(ListBuilder::new(Float64Builder::new()))
+            }
+            Some(LibSvmColumn::Qid) => ColumnBuilder::Qid(Int64Builder::new()),
             Some(LibSvmColumn::Indices) if options.features.is_none() => {
-                Column::Indices(ListBuilder::new(Int64Builder::new()))
+                ColumnBuilder::Indices(ListBuilder::new(Int64Builder::new()))
             }
             Some(LibSvmColumn::Values) if options.features.is_none() => {
-                Column::Values(ListBuilder::new(Float64Builder::new()))
+                ColumnBuilder::Values(ListBuilder::new(Float64Builder::new()))
             }
-            Some(LibSvmColumn::Features) if options.features.is_some() => Column::Features(Vec::new()),
-            _ => Column::Null,
+            Some(LibSvmColumn::Features) if options.features.is_some() => ColumnBuilder::Features(Vec::new()),
+            _ => ColumnBuilder::Null,
         };
         let columns = schema.fields().iter().map(column).collect();
         let example = Example::new(whole_labels);
@@ -136,15 +140,15 @@ impl Rows for LibSvmRows {
         }
         for column in columns {
             match column {
-                Column::Null => {}
-                Column::Label(labels) => labels.append_option(example.labels.first().copied()),
-                Column::Labels(labels) => labels.append_value(example.labels.iter().copied().map(Some)),
-                Column::WholeLabel(labels) => labels.append_option(example.integers.first().copied()),
-                Column::WholeLabels(labels) => labels.append_value(example.integers.iter().copied().map(Some)),
-                Column::Qid(qids) => qids.append_option(example.qid),
-                Column::Indices(indices) => indices.append_value(example.indices.iter().copied().map(Some)),
-                Column::Values(values) => values.append_value(example.values.iter().copied().map(Some)),
-                Column::Features(features) => {
+                ColumnBuilder::Null => {}
+                ColumnBuilder::Label(labels) => labels.append_option(example.labels.first().copied()),
+                ColumnBuilder::Labels(labels) => labels.append_value(example.labels.iter().copied().map(Some)),
+                ColumnBuilder::WholeLabel(labels) => labels.append_option(example.integers.first().copied()),
+                ColumnBuilder::WholeLabels(labels) => labels.append_value(example.integers.iter().copied().map(Some)),
+                ColumnBuilder::Qid(qids) => qids.append_option(example.qid),
+                ColumnBuilder::Indices(indices) => indices.append_value(example.indices.iter().copied().map(Some)),
+                ColumnBuilder::Values(values) => values.append_value(example.values.iter().copied().map(Some)),
+                ColumnBuilder::Features(features) => {
                     let count = self.options.features.unwrap_or_default();
                     if let Err(wrong) = append_dense(features, count, example) {
                         return Err(self.wrong(at, wrong));
@@ -171,12 +175,12 @@ impl Rows for LibSvmRows {
         let mut arrays = Vec::with_capacity(self.columns.len());
         for (field, column) in self.schema.fields().iter().zip(&mut self.columns) {
             let array: ArrayRef = match column {
-                Column::Null => new_null_array(field.data_type(), rows),
-                Column::Label(builder) => Arc::new(builder.finish()),
-                Column::Labels(builder) | Column::Values(builder) => Arc::new(builder.finish()),
-                Column::Qid(builder) | Column::WholeLabel(builder) => Arc::new(builder.finish()),
-                Column::Indices(builder) | Column::WholeLabels(builder) => Arc::new(builder.finish()),
-                Column::Features(values) => {
+                ColumnBuilder::Null => new_null_array(field.data_type(), rows),
+                ColumnBuilder::Label(builder) => Arc::new(builder.finish()),
+                ColumnBuilder::Labels(builder) | ColumnBuilder::Values(builder) => Arc::new(builder.finish()),
+                ColumnBuilder::Qid(builder) | ColumnBuilder::WholeLabel(builder) => Arc::new(builder.finish()),
+                ColumnBuilder::Indices(builder) | ColumnBuilder::WholeLabels(builder) => Arc::new(builder.finish()),
+                ColumnBuilder::Features(values) => {
                     let item = Arc::new(Field::new_list_field(DataType::Float64, true));
                     let count = self.options.features.and_then(|count| i32::try_from(count).ok()).unwrap_or_default();
                     let values = Float64Array::from(std::mem::take(values));

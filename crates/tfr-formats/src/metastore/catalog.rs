@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::client::{Client, first_line};
 use super::thrift::{Struct, Value};
 use crate::error::{Error, MetastoreError, Result};
-use crate::hive_acid::{Snapshot, Transactions, WriteIds};
+use crate::hive_acid::{AcidSnapshot, Transactions, WriteIds};
 
 /// The name of the catalog in queries: `hive.database.table`.
 pub(super) const CATALOG: &str = "hive";
@@ -182,7 +182,7 @@ impl Client {
     ///
     /// # Errors
     /// The server is older than Hive 4, or its answer is not valid.
-    pub(crate) async fn snapshot(&self, table: &RecordedTable) -> Result<Snapshot> {
+    pub(crate) async fn snapshot(&self, table: &RecordedTable) -> Result<AcidSnapshot> {
         let version = self.call("getVersion", Struct::default()).await?.text(0).unwrap_or_default();
         let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major.is_none_or(|major| major < TRANSACTIONS_SINCE) {
@@ -224,7 +224,7 @@ impl Client {
         let only = |ids: Vec<(usize, i64)>| ids.into_iter().map(|(_, id)| id).collect();
         let ids = WriteIds::new(name.clone(), high, lowest_open, only(open), only(aborted));
         let ids = ids.map_err(|expected| self.damaged(format!("write ids of {name} without {expected}")))?;
-        Ok(Snapshot { ids, transactions: Some(transactions) })
+        Ok(AcidSnapshot { ids, transactions: Some(transactions) })
     }
 
     fn number(&self, answer: &mut Struct, number: i16) -> Result<i64> {

@@ -96,7 +96,7 @@ struct Connection {
 }
 
 /// Why a call has failed at a server.
-enum Failure {
+enum CallFailure {
     /// Another server, or another try, may succeed.
     Connection(IoError),
     /// The server has not answered in time.
@@ -128,10 +128,10 @@ impl Client {
                 let server = &self.servers[index];
                 match connection.call(server, self.patience, method, arguments.clone()).await {
                     Ok(result) => return Ok(result),
-                    Err(Failure::Final(error)) => return Err(error),
+                    Err(CallFailure::Final(error)) => return Err(error),
                     Err(failure) => {
                         let problem = match failure {
-                            Failure::Connection(error) => error.to_string(),
+                            CallFailure::Connection(error) => error.to_string(),
                             _ => {
                                 is_silent = true;
                                 format!("no answer to {method} within {} s", self.patience.answering.as_secs())
@@ -167,7 +167,7 @@ impl Connection {
         patience: Patience,
         method: &'static str,
         arguments: Struct,
-    ) -> Result<Struct, Failure> {
+    ) -> Result<Struct, CallFailure> {
         self.calls = self.calls.wrapping_add(1);
         let message = thrift::call(method, self.calls, arguments);
         let stream = match &mut self.stream {
@@ -180,19 +180,19 @@ impl Connection {
             thrift::answer(stream, method, self.calls).await
         };
         let garbage =
-            |found: String| Failure::Final(MetastoreError::Answer { server: server.to_string(), found }.into());
+            |found: String| CallFailure::Final(MetastoreError::Answer { server: server.to_string(), found }.into());
         match timeout(patience.answering, answer).await {
-            Err(_) => Err(Failure::Silence),
+            Err(_) => Err(CallFailure::Silence),
             Ok(Err(error)) if error.kind() == IoKind::InvalidData => Err(garbage(error.to_string())),
-            Ok(Err(error)) => Err(Failure::Connection(error)),
+            Ok(Err(error)) => Err(CallFailure::Connection(error)),
             Ok(Ok(Answer::Reply(result))) => Ok(result),
             Ok(Ok(Answer::Exception(message))) => {
                 let (server, message) = (server.to_string(), first_line(&message));
-                Err(Failure::Final(MetastoreError::Exception { server, method, message }.into()))
+                Err(CallFailure::Final(MetastoreError::Exception { server, method, message }.into()))
             }
             Ok(Ok(Answer::Other(bytes))) => Err(match protocol(bytes) {
                 Some(protocol) => {
-                    Failure::Final(MetastoreError::Protocol { server: server.to_string(), protocol }.into())
+                    CallFailure::Final(MetastoreError::Protocol { server: server.to_string(), protocol }.into())
                 }
                 None => garbage(format!("bytes {bytes:02x?}")),
             }),
@@ -200,11 +200,11 @@ impl Connection {
     }
 }
 
-async fn connect(server: &Server, limit: Duration) -> Result<BufReader<TcpStream>, Failure> {
+async fn connect(server: &Server, limit: Duration) -> Result<BufReader<TcpStream>, CallFailure> {
     let connecting = TcpStream::connect((server.host.as_str(), server.port));
     let late = || IoError::new(IoKind::TimedOut, format!("no connection within {} s", limit.as_secs()));
     let connected = timeout(limit, connecting).await.unwrap_or_else(|_| Err(late()));
-    let stream = connected.map_err(Failure::Connection)?;
+    let stream = connected.map_err(CallFailure::Connection)?;
     log::info!("{server}: connected");
     Ok(BufReader::new(stream))
 }

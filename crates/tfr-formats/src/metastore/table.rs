@@ -23,7 +23,7 @@ use super::client::Client;
 use super::filter;
 use super::partitions::{Group, groups};
 use super::reader::{Reader, described, hive_columns, name, reader_of, wrong};
-use crate::hive_acid::{self, Opened, Recorded, Snapshot};
+use crate::hive_acid::{self, AcidSnapshot, Opened, Recorded};
 use crate::hive_table::HiveReader;
 use crate::hive_text::HiveColumns;
 use crate::input_format::InputFormat;
@@ -41,7 +41,7 @@ pub struct MetastoreTable {
     /// The columns in the path of the files, to compare filters with.
     path_columns: PartitionColumns,
     /// What of a transactional table is read.
-    snapshot: Option<Snapshot>,
+    snapshot: Option<AcidSnapshot>,
     used: Mutex<Used>,
 }
 

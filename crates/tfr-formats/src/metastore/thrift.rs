@@ -219,7 +219,7 @@ pub(super) enum Answer {
 /// - The connection fails or ends.
 /// - [`InvalidData`](ErrorKind::InvalidData): the answer is not valid, is that to another call, or is too large.
 pub(super) async fn answer<R: AsyncRead + Unpin + Send>(reader: R, method: &str, sequence: i32) -> Result<Answer> {
-    let mut reader = Reader { inner: reader, left: LARGEST_ANSWER };
+    let mut reader = BinaryReader { inner: reader, left: LARGEST_ANSWER };
     let first: [u8; 4] = reader.array().await?;
     let kind = match u32::from_be_bytes(first) {
         word if word & 0xffff_0000 == VERSION => first[3],
@@ -241,12 +241,12 @@ fn invalid(found: String) -> Error {
 }
 
 /// Reads values, at most as many bytes as are left.
-struct Reader<R> {
+struct BinaryReader<R> {
     inner: R,
     left: u64,
 }
 
-impl<R: AsyncRead + Unpin + Send> Reader<R> {
+impl<R: AsyncRead + Unpin + Send> BinaryReader<R> {
     fn charge(&mut self, bytes: u64) -> Result<()> {
         let left = self.left.checked_sub(bytes);
         self.left = left.ok_or_else(|| invalid(format!("an answer of more than {} MiB", LARGEST_ANSWER >> 20)))?;

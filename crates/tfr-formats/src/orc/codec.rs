@@ -1,4 +1,4 @@
-//! [`Codec`]: the compression of ORC files. Bounds the unpacked length of a section before unpacking it.
+//! [`SectionCodec`]: the compression of ORC files. Bounds the unpacked length of a section before unpacking it.
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,15 +31,15 @@ const ZSTD_BLOCK_LEN: u64 = 128 << 10;
 
 /// The compression of one file's sections.
 #[derive(Debug, Clone)]
-pub(super) struct Codec {
-    kind: Kind,
+pub(super) struct SectionCodec {
+    kind: CompressionKind,
     block_len: u64,
     /// The library's type, which can only be created from a postscript.
     compression: Option<Compression>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CompressionKind {
     None,
     Zlib,
     Snappy,
@@ -48,24 +48,24 @@ enum Kind {
     Zstd,
 }
 
-impl Codec {
+impl SectionCodec {
     /// Returns the compression that a postscript specifies. The error describes what is invalid.
     pub(super) fn try_new(postscript: &PostScript) -> Result<Self, String> {
         let kind = match postscript.compression {
-            0 => Kind::None,
-            1 => Kind::Zlib,
-            2 => Kind::Snappy,
-            3 => Kind::Lzo,
-            4 => Kind::Lz4,
-            5 => Kind::Zstd,
+            0 => CompressionKind::None,
+            1 => CompressionKind::Zlib,
+            2 => CompressionKind::Snappy,
+            3 => CompressionKind::Lzo,
+            4 => CompressionKind::Lz4,
+            5 => CompressionKind::Zstd,
             other => return Err(format!("compression {other} is unknown")),
         };
         let block_len = postscript.compression_block_size.unwrap_or(DEFAULT_BLOCK_LEN);
-        if kind != Kind::None && !(1..=MAX_BLOCK_LEN).contains(&block_len) {
+        if kind != CompressionKind::None && !(1..=MAX_BLOCK_LEN).contains(&block_len) {
             return Err(format!("its compression blocks have {block_len} bytes"));
         }
         let mut codec = Self { kind, block_len, compression: None };
-        if kind != Kind::None {
+        if kind != CompressionKind::None {
             let root = Type { kind: kind::STRUCT, ..Type::default() };
             let footer = Footer { types: vec![root], ..Footer::default() };
             let empty = ArrowReaderBuilder::try_new(Bytes::from(codec.tail(&footer)));
@@ -94,7 +94,7 @@ impl Codec {
 
     /// Stores the bytes uncompressed as a section, in blocks if sections have blocks.
     pub(super) fn stored(&self, section: &[u8]) -> Vec<u8> {
-        if self.kind == Kind::None {
+        if self.kind == CompressionKind::None {
             return section.to_vec();
         }
         let mut stored = Vec::with_capacity(section.len() + 3);
@@ -129,7 +129,7 @@ impl Codec {
 
     /// Returns the maximum unpacked length of a section in bytes, after checking all of its blocks.
     pub(super) fn expanded_len(&self, section: &Bytes) -> Result<u64, String> {
-        if self.kind == Kind::None {
+        if self.kind == CompressionKind::None {
             return Ok(section.len() as u64);
         }
         let mut expanded = 0_u64;
@@ -153,14 +153,16 @@ impl Codec {
     fn expanded_block_len(&self, block: &[u8]) -> Result<u64, String> {
         let len = block.len() as u64;
         let expanded = match self.kind {
-            Kind::None => Some(len),
-            Kind::Zlib if len * DEFLATE_RATIO <= MAX_EXPANDED => Some((len * DEFLATE_RATIO).min(MAX_EXPANDED)),
-            Kind::Zlib => inflated_len(block),
-            Kind::Snappy => snappy_len(block),
-            Kind::Lzo => Some(len * LZO_RATIO),
+            CompressionKind::None => Some(len),
+            CompressionKind::Zlib if len * DEFLATE_RATIO <= MAX_EXPANDED => {
+                Some((len * DEFLATE_RATIO).min(MAX_EXPANDED))
+            }
+            CompressionKind::Zlib => inflated_len(block),
+            CompressionKind::Snappy => snappy_len(block),
+            CompressionKind::Lzo => Some(len * LZO_RATIO),
             // The decompressor gets a buffer of the block length.
-            Kind::Lz4 => Some(self.block_len),
-            Kind::Zstd => zstd_len(block),
+            CompressionKind::Lz4 => Some(self.block_len),
+            CompressionKind::Zstd => zstd_len(block),
         };
         match expanded {
             // No writer makes longer blocks, and the bound need not be sharp.

@@ -74,7 +74,7 @@ pub(crate) async fn acid_footer(
 ) -> Result<AcidFooter> {
     let rules = TypeRules { unit: options.timestamps, acid: AcidColumns::Row, ..TypeRules::default() };
     let tail = tail::Tail::fetch(store, meta, name, rules, calendar).await?;
-    let field = |column: &types::Column| match &column.unreadable {
+    let field = |column: &types::OrcColumn| match &column.unreadable {
         Some(reason) => unreadable_field(&column.name, name, reason),
         None => column.field(),
     };

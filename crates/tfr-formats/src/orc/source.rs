@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::stripe::{Stripe, StripePosition};
 use super::tail::Tail;
 use super::tails::Tails;
-use super::types::{CUT_TIMESTAMPS, Column, Failure, Mismatch, finished, finished_cut};
+use super::types::{CUT_TIMESTAMPS, FinishFailure, OrcColumn, OutOfRange, finished, finished_cut};
 use crate::calendar::{count, rebased};
 use crate::error::{Error, ErrorKind};
 use crate::mapped::MappedBatches;
@@ -87,13 +87,13 @@ impl FileOpener for OrcOpener {
                 Some(columns) => {
                     let deleted = file.extensions.get_arc::<DeletedRows>();
                     let mapped = MappedBatches::new(columns, &opener.wanted, &tail.schema(), deleted)?;
-                    (mapped.read().to_vec(), Columns::Mapped(mapped))
+                    (mapped.read().to_vec(), ColumnSource::Mapped(mapped))
                 }
                 None => columns_by_name(&names, &opener.wanted),
             };
             let file_name = opener.tails.name(&file.object_meta).into();
             let part = OrcPart { file: file_name, meta: file.object_meta, columns, read, opener, tail };
-            let batches = Batches { part: Arc::new(part), stripes, ahead: None, current: None };
+            let batches = OrcBatches { part: Arc::new(part), stripes, ahead: None, current: None };
             let batches = futures::stream::try_unfold(batches, |mut batches| async {
                 Ok(batches.next().await?.map(|batch| (batch, batches)))
             });
@@ -104,7 +104,7 @@ impl FileOpener for OrcOpener {
 }
 
 /// How the columns of the batches are made from those that are read.
-enum Columns {
+enum ColumnSource {
     /// For each of them its index among those that are read, if the file has it.
     Named(Vec<Option<usize>>),
     /// As the metadata of a table determines.
@@ -112,23 +112,23 @@ enum Columns {
 }
 
 /// Returns the columns `wanted` that a file has, by its names in the table.
-fn columns_by_name(names: &[String], wanted: &SchemaRef) -> (Vec<usize>, Columns) {
+fn columns_by_name(names: &[String], wanted: &SchemaRef) -> (Vec<usize>, ColumnSource) {
     let known: HashMap<_, _> = names.iter().enumerate().map(|(index, name)| (name, index)).collect();
     let found: Vec<_> = wanted.fields().iter().map(|field| known.get(field.name()).copied()).collect();
     let read: BTreeSet<_> = found.iter().copied().flatten().collect();
     let read: Vec<_> = read.into_iter().collect();
     let columns = found.into_iter().map(|index| index.and_then(|index| read.binary_search(&index).ok())).collect();
-    (read, Columns::Named(columns))
+    (read, ColumnSource::Named(columns))
 }
 
 /// The batches of one file or part.
-struct Batches {
+struct OrcBatches {
     part: Arc<OrcPart>,
     /// The remaining stripes, each with the number of rows of the file before it.
     stripes: VecDeque<(usize, u64)>,
     /// The next stripe of a remote file, which is fetched while the previous one is decoded.
-    ahead: Option<SpawnedTask<Result<Rows>>>,
-    current: Option<Rows>,
+    ahead: Option<SpawnedTask<Result<StripeRows>>>,
+    current: Option<StripeRows>,
 }
 
 /// The part of a file to read.
@@ -139,11 +139,11 @@ struct OrcPart {
     tail: Arc<Tail>,
     /// The requested columns of the file, in file order.
     read: Vec<usize>,
-    columns: Columns,
+    columns: ColumnSource,
 }
 
 /// The remaining rows of a stripe.
-struct Rows {
+struct StripeRows {
     /// Batches of the columns that the file has; `None` if it has none of them.
     batches: Option<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>>,
     position: StripePosition,
@@ -153,7 +153,7 @@ struct Rows {
     left: u64,
 }
 
-impl Batches {
+impl OrcBatches {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Self { part, current, .. } = self;
@@ -200,11 +200,11 @@ impl Batches {
 }
 
 impl OrcPart {
-    async fn rows(&self, stripe: usize, row: u64) -> Result<Rows> {
-        let columns: Vec<&Column> = self.read.iter().map(|index| &self.tail.columns[*index]).collect();
+    async fn rows(&self, stripe: usize, row: u64) -> Result<StripeRows> {
+        let columns: Vec<&OrcColumn> = self.read.iter().map(|index| &self.tail.columns[*index]).collect();
         let found = self.tail.stripes[stripe];
         let position = StripePosition { file: Arc::clone(&self.file), stripe, offset: found.offset };
-        let mut rows = Rows { batches: None, position, clock: None, row, left: found.number_of_rows };
+        let mut rows = StripeRows { batches: None, position, clock: None, row, left: found.number_of_rows };
         if !columns.is_empty() && rows.left > 0 {
             let opener = &self.opener;
             let fetched =
@@ -221,17 +221,17 @@ impl OrcPart {
     }
 
     /// Builds a batch of the requested columns from a batch of those that were read.
-    fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &Rows) -> Result<RecordBatch> {
+    fn adapt(&self, batch: Option<&RecordBatch>, len: usize, rows: &StripeRows) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(len));
         let columns = match &self.columns {
-            Columns::Mapped(mapped) => {
+            ColumnSource::Mapped(mapped) => {
                 let read = batch.into_iter().flat_map(RecordBatch::columns).enumerate();
                 let read = read.map(|(at, column)| self.finished(at, column, rows)).collect::<Result<Vec<_>>>()?;
                 let schema = Arc::new(self.tail.schema().project(&self.read)?);
                 let batch = RecordBatch::try_new_with_options(schema, read, &options)?;
                 return mapped.adapt(&batch, rows.row);
             }
-            Columns::Named(columns) => columns,
+            ColumnSource::Named(columns) => columns,
         };
         let adapted = columns.iter().zip(self.opener.wanted.fields()).map(|(at, field)| {
             let (Some(at), Some(batch)) = (*at, batch) else {
@@ -253,10 +253,10 @@ impl OrcPart {
     }
 
     /// Converts a column that was read, the one at `at`, to its type.
-    fn finished(&self, at: usize, decoded: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
+    fn finished(&self, at: usize, decoded: &ArrayRef, rows: &StripeRows) -> Result<ArrayRef> {
         let column = &self.tail.columns[self.read[at]];
         let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
-        let located = |mismatch: Mismatch| ErrorKind::Timestamp {
+        let located = |mismatch: OutOfRange| ErrorKind::Timestamp {
             file: self.file.to_string(),
             row: first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at),
             column: column.name.clone(),
@@ -265,15 +265,15 @@ impl OrcPart {
         };
         let array = match finish(decoded) {
             Ok(array) => array,
-            Err(Failure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
-            Err(Failure::Mismatch(mismatch)) if !self.cuts_timestamps() => {
+            Err(FinishFailure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
+            Err(FinishFailure::Mismatch(mismatch)) if !self.cuts_timestamps() => {
                 return Err(Error::from(located(mismatch)).into());
             }
-            Err(Failure::Mismatch(mismatch)) => {
+            Err(FinishFailure::Mismatch(mismatch)) => {
                 let (array, count) = match finished_cut(decoded, &column.data_type, rows.clock.as_ref()) {
                     Ok(cut) => cut,
-                    Err(Failure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
-                    Err(Failure::Mismatch(beyond)) => return Err(Error::from(located(beyond)).into()),
+                    Err(FinishFailure::Arrow(error)) => return Err(undecoded(&rows.position, error).into()),
+                    Err(FinishFailure::Mismatch(beyond)) => return Err(Error::from(located(beyond)).into()),
                 };
                 self.report_cut(&column.name, rows.row, decoded, |row| finish(row).is_err(), mismatch.value, count);
                 array

@@ -21,7 +21,7 @@ use super::lengths::{Lengths, Sums, byte_count};
 use super::nanos;
 use super::proto::{Footer, Stream, StripeFooter, StripeInformation, Type, encoding, kind, stream};
 use super::tail::{Tail, fetch};
-use super::types::{Column, decoded_types};
+use super::types::{OrcColumn, decoded_types};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum unpacked length of a stripe footer in bytes.
@@ -74,7 +74,7 @@ impl Stripe {
         store: &Arc<dyn ObjectStore>,
         meta: &ObjectMeta,
         tail: &Tail,
-        columns: &[&Column],
+        columns: &[&OrcColumn],
         position: &StripePosition,
         batch_size: usize,
     ) -> Result<Self> {
@@ -148,7 +148,7 @@ fn check_rows(footer: &StripeFooter, tail: &Tail) -> Result<(), String> {
 }
 
 /// Requires a valid encoding for every type.
-fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> Result<(), String> {
+fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&OrcColumn]) -> Result<(), String> {
     let (found, expected) = (footer.columns.len(), tail.types.len());
     if found != expected {
         return Err(format!("its footer has {found} encodings for {expected} types"));
@@ -178,7 +178,7 @@ fn check_encodings(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> R
 fn wanted(
     footer: &StripeFooter,
     stripe: &StripeInformation,
-    columns: &[&Column],
+    columns: &[&OrcColumn],
 ) -> Result<(Vec<Stream>, Vec<Range<u64>>), String> {
     const KINDS: [i32; 5] = [stream::PRESENT, stream::DATA, stream::LENGTH, stream::DICTIONARY_DATA, stream::SECONDARY];
     let end = stripe.offset + stripe.index_length + stripe.data_length;
@@ -226,7 +226,7 @@ impl Streams<'_> {
     }
 
     /// Rewrites columns of timestamps that the library would decode incorrectly.
-    fn mend_timestamps(&mut self, columns: &[&Column], has_zone: bool) -> Result<(), String> {
+    fn mend_timestamps(&mut self, columns: &[&OrcColumn], has_zone: bool) -> Result<(), String> {
         for id in columns.iter().flat_map(|column| column.types.clone()) {
             if !matches!(self.tail.types[id].kind, kind::TIMESTAMP | kind::TIMESTAMP_INSTANT) {
                 continue;
@@ -253,7 +253,7 @@ impl Streams<'_> {
     }
 
     /// Requires that each column has null flags for all rows or for none.
-    fn check_nulls(&self, columns: &[&Column], rows: u64) -> Result<(), String> {
+    fn check_nulls(&self, columns: &[&OrcColumn], rows: u64) -> Result<(), String> {
         for id in columns.iter().map(|column| column.types.start) {
             let Some(nulls) = self.get(id, stream::PRESENT) else { continue };
             let bytes = byte_count(BufReader::new(self.tail.codec.reader(nulls.clone())), rows.div_ceil(8));
@@ -265,7 +265,7 @@ impl Streams<'_> {
     }
 
     /// Returns the requested number of rows, or fewer if rows are large.
-    fn rows_per_batch(&self, columns: &[&Column], rows: u64, batch_size: usize) -> Result<usize, String> {
+    fn rows_per_batch(&self, columns: &[&OrcColumn], rows: u64, batch_size: usize) -> Result<usize, String> {
         let mut rows_per_batch = batch_size.max(1);
         loop {
             let mut fits = true;
@@ -325,7 +325,7 @@ impl Streams<'_> {
     }
 
     /// Creates a file of only this stripe and the requested columns.
-    fn into_file(self, stripe: &StripeInformation, columns: &[&Column]) -> StripeReader {
+    fn into_file(self, stripe: &StripeInformation, columns: &[&OrcColumn]) -> StripeReader {
         let mut types = decoded_types(&self.tail.types, &self.tail.columns);
         let mut encodings = self.footer.columns.clone();
         let kinds = self.tail.types.iter().zip(&types);
@@ -363,7 +363,7 @@ impl Streams<'_> {
 }
 
 /// Returns the clock by which timestamps were written, unless it is UTC.
-fn clock(footer: &StripeFooter, tail: &Tail, columns: &[&Column]) -> Result<Option<Clock>, String> {
+fn clock(footer: &StripeFooter, tail: &Tail, columns: &[&OrcColumn]) -> Result<Option<Clock>, String> {
     let mut types = columns.iter().flat_map(|column| column.types.clone());
     if !types.any(|id| tail.types[id].kind == kind::TIMESTAMP) {
         return Ok(None);

@@ -8,9 +8,9 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use prost::Message;
 
 use super::calendar::FileCalendar;
-use super::codec::Codec;
+use super::codec::SectionCodec;
 use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInformation, StripeStatistics, Type, kind};
-use super::types::{Column, TimestampUnit, TypeRules, acid_row, columns_of_table};
+use super::types::{OrcColumn, TimestampUnit, TypeRules, acid_row, columns_of_table};
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,11 +35,11 @@ const MAX_ROWS_PER_BYTE: u64 = 1 << 24;
 /// The metadata at the end of a file.
 #[derive(Debug)]
 pub(super) struct Tail {
-    pub(super) codec: Codec,
+    pub(super) codec: SectionCodec,
     /// Types in pre-order; the root comes first.
     pub(super) types: Vec<Type>,
     /// The columns of the table in the file.
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<OrcColumn>,
     /// In file order, without overlap.
     pub(super) stripes: Vec<StripeInformation>,
     pub(super) rows: u64,
@@ -100,7 +100,7 @@ impl Tail {
             false => fetch(store, meta, name, meta.size - tail_len..meta.size).await?,
         };
         let body_len = meta.size - tail_len;
-        let codec = Codec::try_new(&postscript).map_err(damaged)?;
+        let codec = SectionCodec::try_new(&postscript).map_err(damaged)?;
         // In a tail, the footer precedes the postscript and its length.
         let footer_end = end.len() - 1 - usize::from(end[end.len() - 1]);
         let footer_len = postscript.footer_length.unwrap_or_default() as usize;
@@ -151,7 +151,7 @@ impl Tail {
 
     /// Returns the columns with their names and ids in the file.
     pub(super) fn schema(&self) -> SchemaRef {
-        Arc::new(Schema::new(self.columns.iter().map(Column::field).collect::<Vec<_>>()))
+        Arc::new(Schema::new(self.columns.iter().map(OrcColumn::field).collect::<Vec<_>>()))
     }
 
     /// Returns the statistics of each stripe; `None` if they cannot be read, since they are optional.

@@ -8,7 +8,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use prost::Message;
 
-use super::codec::Codec;
+use super::codec::SectionCodec;
 use super::proto::{
     ColumnEncoding, Footer, PostScript, Stream, StringPair, StripeFooter, StripeInformation, Type, calendar_kind,
     encoding, kind, stream,
@@ -54,7 +54,7 @@ fn file_of(
     let stripe = StripeInformation { offset: 3, index_length: 0, data_length, footer_length, number_of_rows: rows };
     let mut footer = Footer { stripes: vec![stripe], types, number_of_rows: Some(rows), ..Footer::default() };
     change(&mut footer);
-    bytes.extend(Codec::try_new(&PostScript::default()).map(|codec| codec.tail(&footer)).unwrap_or_default());
+    bytes.extend(SectionCodec::try_new(&PostScript::default()).map(|codec| codec.tail(&footer)).unwrap_or_default());
     bytes
 }
 
@@ -234,7 +234,7 @@ async fn orc_rejects_dictionary_sizes_beyond_memory() {
 fn orc_checks_blocks_before_decompression() {
     let codec = |compression| {
         let postscript = PostScript { compression, ..PostScript::default() };
-        Codec::try_new(&postscript).expect("a codec")
+        SectionCodec::try_new(&postscript).expect("a codec")
     };
     let block = |content: &[u8]| {
         let header = (content.len() as u32) << 1;
@@ -260,5 +260,5 @@ fn orc_checks_blocks_before_decompression() {
     assert_eq!(codec(5).unpack(&stored, 8), Ok(b"as it is".to_vec()));
     assert!(codec(5).unpack(&stored, 7).is_err());
     let huge = PostScript { compression: 4, compression_block_size: Some(1 << 40), ..PostScript::default() };
-    assert!(Codec::try_new(&huge).is_err());
+    assert!(SectionCodec::try_new(&huge).is_err());
 }

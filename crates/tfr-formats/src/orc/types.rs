@@ -1,4 +1,4 @@
-//! [`Column`]: the columns of a file, in Arrow's types and in the types to which the library decodes them.
+//! [`OrcColumn`]: the columns of a file, in Arrow's types and in the types to which the library decodes them.
 //!
 //! The two differ where the library would lose data. Timestamps are decoded as decimals, which represent all of them,
 //! and moved to the writer's local time by [`Clock`]. Short integers are decoded as long ones: the library sums runs in
@@ -58,7 +58,7 @@ impl From<TimestampUnit> for TimeUnit {
 
 /// A column of a file.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct OrcColumn {
     pub(super) name: String,
     /// The id of the column, if attributes count.
     pub(super) id: Option<i32>,
@@ -75,7 +75,7 @@ pub(super) struct Column {
     pub(super) watched: Watched,
 }
 
-impl Column {
+impl OrcColumn {
     /// Returns the column as a field with its name and id in the file.
     pub(super) fn field(&self) -> Field {
         with_field_id(Field::new(&self.name, self.data_type.clone(), true), self.id)
@@ -165,7 +165,7 @@ pub(super) fn columns_of_table(
     rules: TypeRules,
     unit_of: impl Fn(usize) -> TimestampUnit,
     file: &str,
-) -> Result<(Vec<Column>, Option<usize>)> {
+) -> Result<(Vec<OrcColumn>, Option<usize>)> {
     let row = acid_row(types);
     match (rules.acid, row) {
         (AcidColumns::Row, Some(row)) => {
@@ -192,7 +192,7 @@ fn columns(
     attributes: bool,
     unit_of: impl Fn(usize) -> TimestampUnit,
     file: &str,
-) -> Result<Vec<Column>> {
+) -> Result<Vec<OrcColumn>> {
     let root = &types[root];
     if root.kind != kind::STRUCT {
         let format = UnsupportedFormat::Named("ORC files of single values, not of rows,");
@@ -203,7 +203,7 @@ fn columns(
         return Err(ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: None, reason }.into());
     }
     let mut names = HashSet::new();
-    let mut columns: Vec<Column> = Vec::with_capacity(root.subtypes.len());
+    let mut columns: Vec<OrcColumn> = Vec::with_capacity(root.subtypes.len());
     for (name, id) in root.field_names.iter().zip(&root.subtypes) {
         if !names.insert(name) {
             return Err(ErrorKind::DuplicateColumn { file: file.to_owned(), column: name.clone() }.into());
@@ -217,7 +217,7 @@ fn columns(
             before.types.end = id;
         }
         let watched = Watched { column: name.clone(), leaves: Vec::new() };
-        columns.push(Column {
+        columns.push(OrcColumn {
             name: name.clone(),
             id: part.id(id),
             types: id..end,
@@ -232,7 +232,7 @@ fn columns(
 }
 
 /// Returns the types with which the library decodes a file.
-pub(super) fn decoded_types(types: &[Type], columns: &[Column]) -> Vec<Type> {
+pub(super) fn decoded_types(types: &[Type], columns: &[OrcColumn]) -> Vec<Type> {
     let mut types = types.to_vec();
     for column in columns {
         mark_integers(&column.decoded, &mut types, column.types.start);
@@ -341,26 +341,30 @@ fn decimal(found: &Type) -> Result<DataType, String> {
 
 /// A value that is out of range for its column.
 #[derive(Debug)]
-pub(super) struct Mismatch {
+pub(super) struct OutOfRange {
     pub(super) value: String,
     pub(super) expected: DataType,
 }
 
 /// Why a decoded array cannot be converted to the column's type.
 #[derive(Debug)]
-pub(super) enum Failure {
-    Mismatch(Mismatch),
+pub(super) enum FinishFailure {
+    Mismatch(OutOfRange),
     Arrow(ArrowError),
 }
 
-impl From<ArrowError> for Failure {
+impl From<ArrowError> for FinishFailure {
     fn from(error: ArrowError) -> Self {
         Self::Arrow(error)
     }
 }
 
 /// Converts what the library decoded to the column's type.
-pub(super) fn finished(array: &ArrayRef, data_type: &DataType, clock: Option<&Clock>) -> Result<ArrayRef, Failure> {
+pub(super) fn finished(
+    array: &ArrayRef,
+    data_type: &DataType,
+    clock: Option<&Clock>,
+) -> Result<ArrayRef, FinishFailure> {
     finished_within(array, data_type, clock, None)
 }
 
@@ -369,7 +373,7 @@ pub(super) fn finished_cut(
     array: &ArrayRef,
     data_type: &DataType,
     clock: Option<&Clock>,
-) -> Result<(ArrayRef, u64), Failure> {
+) -> Result<(ArrayRef, u64), FinishFailure> {
     let cut = Cell::new(0);
     let array = finished_within(array, data_type, clock, Some(&cut))?;
     Ok((array, cut.get()))
@@ -380,7 +384,7 @@ fn finished_within(
     data_type: &DataType,
     clock: Option<&Clock>,
     cut: Option<&Cell<u64>>,
-) -> Result<ArrayRef, Failure> {
+) -> Result<ArrayRef, FinishFailure> {
     match (array.data_type(), data_type) {
         // The library rescales decimals without checking their number of digits.
         (found @ DataType::Decimal128(precision, _), wanted) if found == wanted => {
@@ -440,7 +444,7 @@ fn timestamps<T: ArrowTimestampType>(
     data_type: &DataType,
     clock: Option<&Clock>,
     cut: Option<&Cell<u64>>,
-) -> Result<ArrayRef, Failure> {
+) -> Result<ArrayRef, FinishFailure> {
     let seconds = array.as_primitive::<Decimal128Type>();
     let fit = |value: i128| {
         if value % nanoseconds != 0 {
@@ -462,7 +466,7 @@ fn timestamps<T: ArrowTimestampType>(
                 Some(moment) => moment.naive_utc().format("%FT%T%.f").to_string(),
                 None => format!("{seconds}.{nanoseconds:09} seconds since 1970"),
             };
-            Err(Failure::Mismatch(Mismatch { value, expected: data_type.clone() }))
+            Err(FinishFailure::Mismatch(OutOfRange { value, expected: data_type.clone() }))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`FileCalendar`]: the calendar of the dates and timestamps in a Parquet file.
+//! [`ColumnCalendars`]: the calendar of the dates and timestamps in a Parquet file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::footer::Footer;
+use super::footer::CorrectedFooter;
 use super::metadata::key_values;
-use super::schema::Leaf;
+use super::schema::LeafKind;
 use crate::calendar::{Calendar, CalendarOption, Calendars, Reason, Rule, Watch, Watched};
 
 /// A key written by Iceberg, whose specification requires the proleptic Gregorian calendar.
@@ -48,9 +48,9 @@ fn calendars(metadata: &ParquetMetaData, option: &CalendarOption) -> Calendars {
 }
 
 /// Returns how values of a column are read, and which of them are ambiguous.
-fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&Leaf>) -> (Rule, Watch) {
+fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&LeafKind>) -> (Rule, Watch) {
     let is_instant = match (column.logical_type_ref(), column.converted_type()) {
-        _ if matches!(leaf, Some(Leaf::Int96)) => return calendars.int96.of_instants(),
+        _ if matches!(leaf, Some(LeafKind::Int96)) => return calendars.int96.of_instants(),
         (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return calendars.dates.of_local(),
         (Some(LogicalType::Timestamp(timestamp)), _) => timestamp.is_adjusted_to_u_t_c,
         (None, ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS) => true,
@@ -61,7 +61,7 @@ fn of_column(calendars: &Calendars, column: &ColumnDescriptor, leaf: Option<&Lea
 
 /// How the columns of a file are read. It omits columns whose row group bounds show that they have no old values.
 #[derive(Debug, Default)]
-pub(super) struct FileCalendar {
+pub(super) struct ColumnCalendars {
     /// The rules for the leaves of a column, by its name in the file.
     pub(super) rules: BTreeMap<String, Arc<[Rule]>>,
     /// The columns that may have ambiguous values, by name in the file.
@@ -70,9 +70,9 @@ pub(super) struct FileCalendar {
     pub(super) cut: Vec<String>,
 }
 
-impl FileCalendar {
+impl ColumnCalendars {
     /// Determines how a file is read; with `cuts`, finer timestamps are cut.
-    pub(super) fn of(footer: &Footer, option: &CalendarOption, cuts: bool) -> Self {
+    pub(super) fn of(footer: &CorrectedFooter, option: &CalendarOption, cuts: bool) -> Self {
         let metadata = footer.metadata.as_ref();
         let calendars = calendars(metadata, option);
         let schema = metadata.file_metadata().schema_descr();
@@ -103,7 +103,7 @@ impl FileCalendar {
                 calendar.watched.insert(column.clone(), Arc::new(Watched { column, leaves }));
             }
         }
-        let int96 = footer.leaves.iter().enumerate().filter(|(_, leaf)| cuts && **leaf == Leaf::Int96);
+        let int96 = footer.leaves.iter().enumerate().filter(|(_, leaf)| cuts && **leaf == LeafKind::Int96);
         let roots: BTreeSet<_> = int96.map(|(index, _)| schema.get_column_root_idx(index)).collect();
         let names = roots.into_iter().map(|root| schema.root_schema().get_fields()[root].name().to_owned());
         calendar.cut = names.collect();

@@ -27,7 +27,7 @@ use super::index::with_index;
 use super::metadata::{key_values, with_file_metadata};
 use super::old::{with_dictionary_headers, with_possible_dictionaries};
 use super::pages::Pages;
-use super::schema::{Layout, Leaf};
+use super::schema::{CorrectedSchema, LeafKind};
 use super::statistics::without_meaningless;
 use super::thrift;
 use crate::calendar::unknown_hive_zone;
@@ -37,12 +37,12 @@ const TAIL: usize = 64 << 10;
 
 /// The corrected footer of a file.
 #[derive(Debug)]
-pub(super) struct Footer {
+pub(super) struct CorrectedFooter {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// The columns in the types to which the library decodes them.
     pub(super) schema: Schema,
     /// The content of each leaf.
-    pub(super) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<LeafKind>,
     /// The unreadable columns, with the reasons.
     pub(super) unreadable: HashMap<String, String>,
     /// The names of all columns in order, including those without leaves.
@@ -51,7 +51,7 @@ pub(super) struct Footer {
     pub(super) pages: Pages,
 }
 
-impl Footer {
+impl CorrectedFooter {
     /// Returns bytes that were fetched from `start` on as the library reads them, unless they contain a page that is too
     /// long.
     pub(super) fn checked(&self, start: u64, bytes: Bytes) -> Result<Bytes> {
@@ -59,7 +59,7 @@ impl Footer {
     }
 }
 
-impl FileMetadata for Footer {
+impl FileMetadata for CorrectedFooter {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -87,7 +87,7 @@ pub(super) struct Footers {
 }
 
 /// A cached footer.
-struct Cached(Arc<Footer>);
+struct Cached(Arc<CorrectedFooter>);
 
 impl FileMetadata for Cached {
     fn as_any(&self) -> &dyn Any {
@@ -124,7 +124,7 @@ impl Footers {
     }
 
     /// Returns the footer of a file.
-    pub(super) async fn get(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Arc<Footer>> {
+    pub(super) async fn get(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Arc<CorrectedFooter>> {
         let key = self.key(file);
         if let Some(cached) = self.cache.get(&key).filter(|cached| cached.is_valid_for(file))
             && let Some(Cached(footer)) = cached.file_metadata.as_any().downcast_ref()
@@ -144,12 +144,12 @@ impl Footers {
         Path::from(format!("{}#{:x}", file.location, hasher.finish()))
     }
 
-    async fn fetch(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<Footer> {
+    async fn fetch(&self, store: &dyn ObjectStore, file: &ObjectMeta) -> Result<CorrectedFooter> {
         let bytes = footer_bytes(store, file, self.size_hint).await?;
         let footer = file.size.saturating_sub((bytes.len() + FOOTER_SIZE) as u64);
         let (layout, metadata) = match thrift::schema(&bytes) {
             Some(elements) => {
-                let layout = Layout::new(&elements, |column| self.as_bytes.contains(column))?;
+                let layout = CorrectedSchema::new(&elements, |column| self.as_bytes.contains(column))?;
                 let options = ParquetMetaDataOptions::new().with_schema(Arc::clone(&layout.schema));
                 (layout, decoded(&bytes, options)?)
             }
@@ -166,7 +166,7 @@ impl Footers {
         let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
         unreadable.extend(without_zone(&metadata, &layout.leaves));
         let schema = with_logical_types(schema, metadata.file_metadata().schema_descr());
-        Ok(Footer {
+        Ok(CorrectedFooter {
             pages: Pages::new(&metadata, self.page_bound, self.skip_crc),
             metadata: Arc::new(metadata),
             schema,
@@ -178,11 +178,11 @@ impl Footers {
 }
 
 /// Returns the columns whose INT96 timestamps Hive wrote in a time zone that is unknown, with the reason.
-fn without_zone(metadata: &ParquetMetaData, leaves: &[Leaf]) -> Vec<(String, String)> {
+fn without_zone(metadata: &ParquetMetaData, leaves: &[LeafKind]) -> Vec<(String, String)> {
     let keys = key_values(metadata);
     let Some(zone) = unknown_hive_zone(|key| keys.get(key).copied()) else { return Vec::new() };
     let schema = metadata.file_metadata().schema_descr();
-    let int96 = leaves.iter().enumerate().filter(|(_, leaf)| **leaf == Leaf::Int96);
+    let int96 = leaves.iter().enumerate().filter(|(_, leaf)| **leaf == LeafKind::Int96);
     let column = |index| schema.get_column_root(index).name().to_owned();
     int96.map(|(index, _)| (column(index), format!("an INT96 timestamp of Hive in the time zone {zone:?}"))).collect()
 }

@@ -19,7 +19,7 @@ use super::footer::Footers;
 use super::hint::bytes_type;
 use super::pages::wrong_crc;
 use super::reader::{Projection, column};
-use super::values::{Failure, Mismatch, Reason, convert};
+use super::values::{Failure, Mismatch, MismatchReason, convert};
 use crate::error::{Error, ErrorKind};
 use crate::names::ColumnNames;
 
@@ -77,7 +77,7 @@ impl Locator {
                     let (file, row) = (self.names.name(&file.location), before + row as u64);
                     let column = self.columns.in_table(&unlocated.column);
                     match reason {
-                        Reason::Malformed => ErrorKind::Int96 { file, row, column, value },
+                        MismatchReason::Malformed => ErrorKind::Int96 { file, row, column, value },
                         _ => ErrorKind::Timestamp { file, row: Some(row), column, value, expected },
                     }
                 }));

@@ -65,8 +65,8 @@ use crate::names::ColumnNames;
 use crate::orc::TimestampUnit;
 
 use adapter::ConvertingFactory;
-use calendar::FileCalendar;
-use footer::{Footer, Footers};
+use calendar::ColumnCalendars;
+use footer::{CorrectedFooter, Footers};
 use hint::bytes_type;
 use scan::{ScanCalendars, ScanFiles};
 use units::Units;
@@ -162,7 +162,7 @@ pub(crate) async fn format(
     format.footers = format.footers.with_bytes(as_bytes.clone());
     let used = session.config().get_extension::<UsedColumns>();
     let is_used = |column: &str| used.as_ref().is_none_or(|used| used.contains(column));
-    let of_footers = footers.iter().map(|footer| FileCalendar::of(footer, &format.calendar, format.cuts));
+    let of_footers = footers.iter().map(|footer| ColumnCalendars::of(footer, &format.calendar, format.cuts));
     let has_plain_dates =
         PlannedTables::of(session.config()).is_some() && of_footers.into_iter().all(|calendar| calendar.is_empty());
     let undecided = listing.files().iter().zip(footers).filter_map(|(file, footer)| {
@@ -177,7 +177,7 @@ pub(crate) async fn format(
 
 /// Returns the columns, by their names in the files, whose texts are read as bytes: by option or by declaration.
 fn texts_as_bytes(
-    footers: &[Arc<Footer>],
+    footers: &[Arc<CorrectedFooter>],
     columns: &ColumnNames,
     options: &ParquetOptions,
     declared: Option<&Schema>,
@@ -227,7 +227,7 @@ struct CheckedParquet {
 
 impl CheckedParquet {
     /// Returns the footer of a file after validating it.
-    async fn footer(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<Footer>> {
+    async fn footer(&self, store: &Arc<dyn ObjectStore>, file: &ObjectMeta) -> Result<Arc<CorrectedFooter>> {
         let name = || self.names.name(&file.location);
         let footer = match self.footers.get(store.as_ref(), file).await {
             Ok(footer) => footer,
@@ -253,7 +253,7 @@ impl CheckedParquet {
     }
 
     /// Returns the columns of a file in the types of the table, with unreadable ones marked.
-    fn schema(&self, file: &ObjectMeta, footer: &Footer) -> Schema {
+    fn schema(&self, file: &ObjectMeta, footer: &CorrectedFooter) -> Schema {
         let mut schema = self.units.schema(footer, &self.columns);
         let options = &self.inner.options().global;
         if options.binary_as_string {
@@ -284,7 +284,7 @@ impl CheckedParquet {
         let groups = if self.planned.is_some() { &[] } else { config.file_groups.as_slice() };
         for file in groups.iter().flat_map(|group| group.files()) {
             let footer = self.footer(store, &file.object_meta).await?;
-            let calendar = FileCalendar::of(&footer, &self.calendar, self.cuts);
+            let calendar = ColumnCalendars::of(&footer, &self.calendar, self.cuts);
             files.insert(file.object_meta.location.clone(), Arc::new(calendar));
         }
         let (names, columns, findings) = (self.names.clone(), self.columns.clone(), self.findings.clone());
@@ -293,7 +293,7 @@ impl CheckedParquet {
 }
 
 /// Returns a name that two columns have. The engine would silently use one of them.
-fn duplicate_column(footer: &Footer) -> Option<String> {
+fn duplicate_column(footer: &CorrectedFooter) -> Option<String> {
     let mut names = HashSet::new();
     footer.columns.iter().find(|column| !names.insert(*column)).cloned()
 }

@@ -19,7 +19,7 @@ use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuil
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::footer::{Footer, Footers};
+use super::footer::{CorrectedFooter, Footers};
 
 /// Creates the readers of a scan.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl AsyncFileReader for ScanReader {
 struct FileReader {
     store: Arc<dyn ObjectStore>,
     meta: ObjectMeta,
-    footer: Arc<Footer>,
+    footer: Arc<CorrectedFooter>,
 }
 
 impl AsyncFileReader for FileReader {
@@ -120,7 +120,7 @@ impl AsyncFileReader for FileReader {
 pub(super) fn column(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
-    footer: &Arc<Footer>,
+    footer: &Arc<CorrectedFooter>,
     projection: Projection,
 ) -> ParquetResult<BoxStream<'static, ParquetResult<ArrayRef>>> {
     let metadata = ArrowReaderMetadata::try_new(Arc::clone(&footer.metadata), ArrowReaderOptions::new())?;

@@ -19,7 +19,7 @@ use datafusion_physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterF
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use tfr_files::{Finding, Findings};
 
-use super::calendar::FileCalendar;
+use super::calendar::ColumnCalendars;
 use super::values::{Failure, Mismatch, convert, convert_cut};
 use crate::calendar::{Rule, Watched, count, rebased};
 use crate::orc::CUT_TIMESTAMPS;
@@ -49,7 +49,7 @@ enum Counted {
 #[derive(Debug)]
 pub(super) struct CalendarAdapterFactory {
     pub(super) inner: Arc<dyn PhysicalExprAdapterFactory>,
-    pub(super) calendar: Arc<FileCalendar>,
+    pub(super) calendar: Arc<ColumnCalendars>,
     pub(super) count: Option<Count>,
 }
 
@@ -73,7 +73,7 @@ impl PhysicalExprAdapterFactory for CalendarAdapterFactory {
 struct CalendarAdapter {
     inner: Arc<dyn PhysicalExprAdapter>,
     file_schema: SchemaRef,
-    calendar: Arc<FileCalendar>,
+    calendar: Arc<ColumnCalendars>,
     count: Option<Count>,
 }
 

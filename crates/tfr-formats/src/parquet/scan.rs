@@ -32,7 +32,7 @@ use tfr_files::scan::{ScanHooks, store_of_scan};
 use tfr_stores::FileNames;
 
 use super::adapter::ConvertingFactory;
-use super::calendar::FileCalendar;
+use super::calendar::ColumnCalendars;
 use super::footer::Footers;
 use super::locate::Locator;
 use super::reader::ReaderFactory;
@@ -45,7 +45,7 @@ use crate::names::ColumnNames;
 /// The calendars of a scan's files, if some have columns that are not read unchanged.
 #[derive(Debug)]
 pub(super) struct ScanCalendars {
-    pub(super) files: HashMap<Path, Arc<FileCalendar>>,
+    pub(super) files: HashMap<Path, Arc<ColumnCalendars>>,
     pub(super) names: FileNames,
     pub(super) columns: ColumnNames,
     /// Adapts expressions to a file whose columns are converted to their values' types.
@@ -90,7 +90,7 @@ impl ScanCalendars {
 
     /// Returns what is counted in a file: the columns with ambiguous values, or with timestamps that may be cut, among those
     /// that `source` reads.
-    fn count(&self, source: &Arc<dyn FileSource>, path: &Path, calendar: &FileCalendar) -> Option<Count> {
+    fn count(&self, source: &Arc<dyn FileSource>, path: &Path, calendar: &ColumnCalendars) -> Option<Count> {
         let read = columns_read(source);
         let is_read = |watched: &&Arc<Watched>| read.contains(&self.columns.in_table(&watched.column));
         let watched: Vec<_> = calendar.watched.values().filter(is_read).cloned().collect();

@@ -1,4 +1,4 @@
-//! [`Layout`]: the schema of a file, corrected for the library.
+//! [`CorrectedSchema`]: the schema of a file, corrected for the library.
 //!
 //! The library changes the values of some types, and rejects whole files because of one column. The annotations of such
 //! columns are removed here, so that it returns their bytes. For each leaf the layout records how these are converted.
@@ -59,7 +59,7 @@ const MAX_DEPTH: usize = 100;
 
 /// How the values of a leaf, as the library returns them, are to be interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaf {
+pub(super) enum LeafKind {
     /// By their type.
     Plain,
     /// The 12 bytes of a timestamp.
@@ -75,17 +75,17 @@ pub(super) enum Leaf {
 
 /// A schema that the library accepts.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct CorrectedSchema {
     pub(super) schema: Arc<SchemaDescriptor>,
     /// The content of each leaf.
-    pub(super) leaves: Vec<Leaf>,
+    pub(super) leaves: Vec<LeafKind>,
     /// The unreadable columns by name, with the reasons.
     pub(super) unreadable: Vec<(String, String)>,
     /// The names of all columns in order, including those without leaves.
     pub(super) columns: Vec<String>,
 }
 
-impl Layout {
+impl CorrectedSchema {
     /// Creates the layout of a file with these elements. Texts in columns for which `as_bytes` returns true are bytes.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Layout {
         while !rest.is_empty() {
             let name = String::from_utf8_lossy(&rest[0].name).into_owned();
             let mut column =
-                Column { as_bytes: as_bytes(&name), name, elements: vec![], leaves: vec![], refusal: None };
+                ColumnElements { as_bytes: as_bytes(&name), name, elements: vec![], leaves: vec![], refusal: None };
             column.add(&mut rest, None, 0).ok_or_else(malformed)?;
             if column.leaves.is_empty() {
                 column.refuse("a group without columns");
@@ -113,7 +113,7 @@ impl Layout {
                 descriptor(root, &columns)?
             }
         };
-        let refused = |column: &Column| Some((column.name.clone(), column.refusal.clone()?));
+        let refused = |column: &ColumnElements| Some((column.name.clone(), column.refusal.clone()?));
         Ok(Self {
             schema: Arc::new(schema),
             unreadable: columns.iter().filter_map(refused).collect(),
@@ -124,7 +124,7 @@ impl Layout {
 }
 
 /// Returns the schema of these columns, if Arrow supports all of their types.
-fn descriptor(root: &Element, columns: &[Column]) -> Result<SchemaDescriptor, ParquetError> {
+fn descriptor(root: &Element, columns: &[ColumnElements]) -> Result<SchemaDescriptor, ParquetError> {
     let elements = columns.iter().flat_map(|column| column.elements.iter().cloned());
     // Some writers gave the root a repetition or an annotation, which have no meaning there.
     let (name, children) = (root.name.clone(), i32::try_from(columns.len()).ok());
@@ -138,15 +138,15 @@ fn descriptor(root: &Element, columns: &[Column]) -> Result<SchemaDescriptor, Pa
 
 /// A column with its nested elements.
 #[derive(Debug)]
-struct Column {
+struct ColumnElements {
     name: String,
     as_bytes: bool,
     elements: Vec<Element>,
-    leaves: Vec<Leaf>,
+    leaves: Vec<LeafKind>,
     refusal: Option<String>,
 }
 
-impl Column {
+impl ColumnElements {
     /// Consumes the next element and all below it.
     fn add(&mut self, rest: &mut &[Element], parent: Option<&Element>, depth: usize) -> Option<()> {
         let (element, after) = rest.split_first().filter(|_| depth < MAX_DEPTH)?;
@@ -169,19 +169,19 @@ impl Column {
         self.refusal.get_or_insert_with(|| reason.to_owned());
     }
 
-    fn leaf(&mut self, mut element: Element) -> (Element, Leaf) {
+    fn leaf(&mut self, mut element: Element) -> (Element, LeafKind) {
         drop_unknown(&mut element);
         let is_wide = element.physical == Some(FIXED) && element.length == Some(WIDE);
         match (element.converted, element.logical.as_ref().map(|logical| logical.id)) {
             _ if element.physical == Some(INT96) => {
                 (element.physical, element.length) = (Some(FIXED), Some(WIDE));
                 strip(&mut element);
-                return (element, Leaf::Int96);
+                return (element, LeafKind::Int96);
             }
             // parquet-mr 1.12.0 also wrote the logical type UNKNOWN here.
             (Some(converted::INTERVAL), _) if is_wide => {
                 strip(&mut element);
-                return (element, Leaf::Interval);
+                return (element, LeafKind::Interval);
             }
             (Some(converted::NULL), None) => {
                 strip(&mut element);
@@ -213,25 +213,25 @@ impl Column {
 
     /// Lowers the precision of a decimal to the maximum of its physical type. The library rejects a higher one,
     /// although writers have always left that to readers.
-    fn decimal(&mut self, element: &mut Element) -> Leaf {
+    fn decimal(&mut self, element: &mut Element) -> LeafKind {
         let is_decimal = element.converted == Some(converted::DECIMAL)
             || element.logical.as_ref().is_some_and(|found| found.id == logical::DECIMAL);
-        let Some(precision) = element.precision.filter(|_| is_decimal) else { return Leaf::Plain };
+        let Some(precision) = element.precision.filter(|_| is_decimal) else { return LeafKind::Plain };
         element.scale.get_or_insert(0);
         let most = match (element.physical, element.length) {
             (Some(INT32), _) => 9,
             (Some(INT64), _) => 18,
             // The greatest number of digits for which every value fits the bytes.
             (Some(FIXED), Some(length @ 1..=32)) => (f64::from(8 * length - 1) * std::f64::consts::LOG10_2) as i32,
-            _ => return Leaf::Plain,
+            _ => return LeafKind::Plain,
         };
         match u8::try_from(precision).ok().filter(|precision| *precision <= DECIMAL256_MAX_PRECISION) {
             Some(wanted) if precision > most && element.scale.is_some_and(|scale| (0..=most).contains(&scale)) => {
                 (element.precision, element.logical) = (Some(most), None);
                 element.converted = Some(converted::DECIMAL);
-                Leaf::Decimal { precision: wanted }
+                LeafKind::Decimal { precision: wanted }
             }
-            _ => Leaf::Plain,
+            _ => LeafKind::Plain,
         }
     }
 

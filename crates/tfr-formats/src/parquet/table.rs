@@ -21,7 +21,7 @@ use tfr_files::{
 };
 use tfr_stores::Location;
 
-use super::footer::Footer;
+use super::footer::CorrectedFooter;
 use super::values::converted_type;
 use super::{CheckedParquet, ParquetOptions, PlannedParquet, format};
 use crate::calendar::CalendarOption;
@@ -160,7 +160,7 @@ fn selection(deleted: &DeletedRows, rows: u64) -> Result<RowSelection> {
 
 /// Checks the ids of a file, which identify its columns. The library takes them from the writer's Arrow schema if the
 /// file has one, and that schema may lack them.
-fn check_ids(columns: &ColumnsInFiles, footer: &Footer, name: &str) -> Result<(), Error> {
+fn check_ids(columns: &ColumnsInFiles, footer: &CorrectedFooter, name: &str) -> Result<(), Error> {
     let (mut wanted, mut recorded, mut found) = (HashSet::new(), HashSet::new(), HashSet::new());
     columns.columns.iter().for_each(|column| wanted_ids(column, &mut wanted));
     recorded_ids(footer.metadata.file_metadata().schema_descr().root_schema(), &mut recorded);

@@ -10,10 +10,10 @@ use object_store::{ObjectMeta, ObjectStore};
 use parquet::errors::Result;
 use tfr_arrow::nested::{any_type, children, item, map_children};
 
-use super::footer::Footer;
+use super::footer::CorrectedFooter;
 use super::reader::{Projection, column};
-use super::schema::Leaf;
-use super::values::{Failure, Reason, convert, converted_type};
+use super::schema::LeafKind;
+use super::values::{Failure, MismatchReason, convert, converted_type};
 use crate::names::ColumnNames;
 
 /// The units of INT96 timestamps, which the format does not specify.
@@ -33,7 +33,7 @@ impl Units {
     }
 
     /// Returns the columns of a file in the types of the table, under their names in the file.
-    pub(super) fn schema(&self, footer: &Footer, columns: &ColumnNames) -> Schema {
+    pub(super) fn schema(&self, footer: &CorrectedFooter, columns: &ColumnNames) -> Schema {
         let mut leaves = Leaves { footer, next: 0, columns };
         let fields = footer.schema.fields().iter().map(|field| {
             let name = columns.in_table(field.name());
@@ -55,12 +55,12 @@ impl Units {
     /// Returns the used INT96 leaves of a file whose unit is neither declared nor specified, with indices and paths.
     pub(super) fn undecided(
         &self,
-        footer: &Footer,
+        footer: &CorrectedFooter,
         columns: &ColumnNames,
         is_used: impl Fn(&str) -> bool,
     ) -> BTreeMap<usize, String> {
         let found = Mutex::new(BTreeMap::new());
-        if self.asked.is_none() && footer.leaves.contains(&Leaf::Int96) {
+        if self.asked.is_none() && footer.leaves.contains(&LeafKind::Int96) {
             let mut leaves = Leaves { footer, next: 0, columns };
             for field in footer.schema.fields() {
                 let name = columns.in_table(field.name());
@@ -82,11 +82,11 @@ impl Units {
     pub(super) async fn decide(
         &mut self,
         store: &Arc<dyn ObjectStore>,
-        files: Vec<(ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)>,
+        files: Vec<(ObjectMeta, Arc<CorrectedFooter>, BTreeMap<usize, String>)>,
         concurrency: usize,
     ) {
         let far = &Mutex::new(BTreeSet::new());
-        let read = |(meta, footer, leaves): (ObjectMeta, Arc<Footer>, BTreeMap<usize, String>)| async move {
+        let read = |(meta, footer, leaves): (ObjectMeta, Arc<CorrectedFooter>, BTreeMap<usize, String>)| async move {
             for (leaf, path) in leaves {
                 let is_known = || far.lock().unwrap_or_else(PoisonError::into_inner).contains(&path);
                 // An unreadable file is reported by the scan of the column.
@@ -105,7 +105,7 @@ impl Units {
 async fn is_far(
     store: &Arc<dyn ObjectStore>,
     meta: &ObjectMeta,
-    footer: &Arc<Footer>,
+    footer: &Arc<CorrectedFooter>,
     leaf: usize,
     is_known: impl Fn() -> bool,
 ) -> Result<bool> {
@@ -123,7 +123,7 @@ async fn is_far(
         let data_type = nanoseconds(array.data_type(), &mut Some(before));
         let converted = converted_type(array.data_type(), &data_type).map(|wanted| convert(&array, &wanted));
         match converted {
-            Some(Err(Failure::Mismatch(mismatch))) => return Ok(mismatch.reason == Reason::Beyond),
+            Some(Err(Failure::Mismatch(mismatch))) => return Ok(mismatch.reason == MismatchReason::Beyond),
             _ if is_known() => return Ok(true),
             _ => {}
         }
@@ -143,7 +143,7 @@ fn nanoseconds(data_type: &DataType, before: &mut Option<usize>) -> DataType {
 
 /// Traverses the leaves of a file in order.
 struct Leaves<'a> {
-    footer: &'a Footer,
+    footer: &'a CorrectedFooter,
     next: usize,
     columns: &'a ColumnNames,
 }
@@ -186,15 +186,15 @@ impl Leaves<'_> {
                 let index = self.next;
                 self.next += 1;
                 match self.footer.leaves.get(index) {
-                    Some(Leaf::Int96) => {
+                    Some(LeafKind::Int96) => {
                         let unit = match declared {
                             Some(DataType::Timestamp(unit, None)) => *unit,
                             _ => unit(index, &self.path(index)),
                         };
                         DataType::Timestamp(unit, None)
                     }
-                    Some(Leaf::Interval) => DataType::Interval(IntervalUnit::MonthDayNano),
-                    Some(Leaf::Decimal { precision }) => decimal(leaf, *precision),
+                    Some(LeafKind::Interval) => DataType::Interval(IntervalUnit::MonthDayNano),
+                    Some(LeafKind::Decimal { precision }) => decimal(leaf, *precision),
                     _ => leaf.clone(),
                 }
             }

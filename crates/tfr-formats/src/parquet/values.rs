@@ -26,12 +26,12 @@ const EPOCH: i128 = 2_440_588;
 pub(super) struct Mismatch {
     pub(super) value: String,
     pub(super) expected: DataType,
-    pub(super) reason: Reason,
+    pub(super) reason: MismatchReason,
 }
 
 /// Why a type cannot represent a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum MismatchReason {
     /// It is beyond the range of the type.
     Beyond,
     /// It is more precise than the type.
@@ -177,7 +177,10 @@ fn timestamps<T: ArrowTimestampType>(
         let (day, time) = split(bytes);
         // Spark counts from the end of the day in the distant past.
         if !(1 - DAY..DAY).contains(&time) {
-            return Err(mismatch(format!("an INT96 of {time} nanoseconds on Julian day {day}"), Reason::Malformed));
+            return Err(mismatch(
+                format!("an INT96 of {time} nanoseconds on Julian day {day}"),
+                MismatchReason::Malformed,
+            ));
         }
         let since_1970 = nanoseconds_since_1970(bytes);
         let is_finer = since_1970 % nanoseconds != 0;
@@ -188,7 +191,7 @@ fn timestamps<T: ArrowTimestampType>(
         whole.filter(|_| !is_finer || cut.is_some()).ok_or_else(|| {
             let (seconds, fraction) = (since_1970 / 1_000_000_000, (since_1970 % 1_000_000_000).abs());
             let sign = if since_1970 < 0 && seconds == 0 { "-" } else { "" };
-            let reason = if whole.is_none() { Reason::Beyond } else { Reason::Finer };
+            let reason = if whole.is_none() { MismatchReason::Beyond } else { MismatchReason::Finer };
             mismatch(format!("{sign}{seconds}.{fraction:09} seconds since 1970"), reason)
         })
     })?;
@@ -215,7 +218,7 @@ fn intervals(array: &ArrayRef, mask: Option<&NullBuffer>) -> Result<ArrayRef, Fa
             _ => Err(Mismatch {
                 value: format!("an interval of {months} months and {days} days"),
                 expected: DataType::Interval(IntervalUnit::MonthDayNano),
-                reason: Reason::Beyond,
+                reason: MismatchReason::Beyond,
             }),
         }
     })?;

@@ -23,7 +23,7 @@ const BITS: usize = 8192;
 
 /// Reads the positions of deleted rows. The error is a description of the defect.
 pub(crate) fn deleted_rows(bytes: &[u8]) -> Result<DeletedRows, String> {
-    let mut reader = Reader(bytes);
+    let mut reader = LittleEndianReader(bytes);
     match reader.u32()? {
         MAGIC => {}
         magic => return Err(format!("it begins with {magic}, not with {MAGIC}")),
@@ -42,7 +42,7 @@ pub(crate) fn deleted_rows(bytes: &[u8]) -> Result<DeletedRows, String> {
     }
 }
 
-fn bitmap(reader: &mut Reader<'_>, high: u64, rows: &mut DeletedRows) -> Result<(), String> {
+fn bitmap(reader: &mut LittleEndianReader<'_>, high: u64, rows: &mut DeletedRows) -> Result<(), String> {
     let cookie = reader.u32()?;
     let (count, runs) = match cookie {
         WITHOUT_RUNS => (reader.u32()? as usize, None),
@@ -55,7 +55,7 @@ fn bitmap(reader: &mut Reader<'_>, high: u64, rows: &mut DeletedRows) -> Result<
     if count > 1 << 16 {
         return Err(format!("a bitmap of {count} containers"));
     }
-    let mut headers = Reader(reader.take(count * 4)?);
+    let mut headers = LittleEndianReader(reader.take(count * 4)?);
     if runs.is_none() || count >= OFFSETS_FROM {
         reader.take(count * 4)?;
     }
@@ -96,9 +96,9 @@ fn bitmap(reader: &mut Reader<'_>, high: u64, rows: &mut DeletedRows) -> Result<
 }
 
 /// Reads numbers with the least significant byte first.
-struct Reader<'a>(&'a [u8]);
+struct LittleEndianReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> LittleEndianReader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or("it is cut off")?;
         self.0 = rest;

@@ -13,7 +13,7 @@ use tokio_util::io::StreamReader;
 use super::Bytestream;
 use super::compression::CHUNK_LEN;
 
-type Reader = StreamReader<Bytestream, Bytes>;
+type MemberReader = StreamReader<Bytestream, Bytes>;
 
 /// Decompresses concatenated gzip members. Zeros after a member, with which tapes and block devices pad files, are
 /// ignored.
@@ -26,7 +26,7 @@ pub(super) fn gunzip(bytes: Bytestream) -> Bytestream {
             if decoder.read_buf(&mut chunk).await? > 0 {
                 return Ok::<_, io::Error>(Some((chunk.freeze(), Some(decoder))));
             }
-            let mut rest: Reader = decoder.into_inner();
+            let mut rest: MemberReader = decoder.into_inner();
             if !skip_zeros(&mut rest).await? {
                 return Ok(None);
             }
@@ -37,7 +37,7 @@ pub(super) fn gunzip(bytes: Bytestream) -> Bytestream {
 }
 
 /// Whether anything but zeros is left.
-async fn skip_zeros(reader: &mut Reader) -> io::Result<bool> {
+async fn skip_zeros(reader: &mut MemberReader) -> io::Result<bool> {
     loop {
         let buffer = reader.fill_buf().await?;
         if buffer.is_empty() {

@@ -27,7 +27,7 @@ use crate::input_format::InputFormat;
 use compression::CHUNK_LEN;
 pub use compression::Compression;
 pub use encoding::Encoding;
-pub(crate) use part::{Layout, TextPart, part};
+pub(crate) use part::{TextLayout, TextPart, part};
 
 /// The bytes of a file as the store delivers them.
 pub(crate) type Bytestream = BoxStream<'static, io::Result<Bytes>>;

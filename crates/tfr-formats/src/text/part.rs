@@ -14,7 +14,7 @@ use crate::input_format::InputFormat;
 
 /// The text properties of a table's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct TextLayout {
     /// The format that the text is read as.
     pub(crate) format: InputFormat,
     /// `None`: detected from the content of each file.
@@ -40,10 +40,10 @@ pub(crate) async fn part(
     store: &Arc<dyn ObjectStore>,
     file: &PartitionedFile,
     name: &str,
-    layout: Layout,
+    layout: TextLayout,
     scanned: &Count,
 ) -> Result<Option<TextPart>> {
-    let Layout { format, compression, encoding, terminator } = layout;
+    let TextLayout { format, compression, encoding, terminator } = layout;
     let meta = &file.object_meta;
     let range = file.range.as_ref().map_or(0..meta.size, |range| range.start as u64..range.end as u64);
     let is_whole = range.start == 0 && range.end >= meta.size;

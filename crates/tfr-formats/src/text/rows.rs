@@ -19,7 +19,7 @@ use tfr_files::memory::ReadBounds;
 use tfr_stores::FileNames;
 
 use super::lines::Lines;
-use super::part::{Layout, part};
+use super::part::{TextLayout, part};
 use super::{TextStream, bytes, text};
 use crate::error::{Error, Line};
 use tfr_files::scan::{FileReader, Scan};
@@ -27,7 +27,7 @@ use tfr_files::scan::{FileReader, Scan};
 /// A text format with one row per line.
 pub(crate) trait LineFormat: fmt::Debug + Send + Sync + 'static {
     /// Returns the text properties of its files.
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> TextLayout;
 
     /// Returns how many lines at the start and the end of a file are not rows. If there are any, files are not split.
     fn margins(&self) -> Margins {
@@ -97,7 +97,7 @@ impl LineFiles {
         bound: usize,
     ) -> Result<SchemaRef, Error> {
         let name: Arc<str> = self.names.name(&file.location).into();
-        let Layout { format, compression, encoding, .. } = self.format.layout();
+        let TextLayout { format, compression, encoding, .. } = self.format.layout();
         let bytes = bytes(store, file, &name, 0..file.size).await?;
         let mut text = text(&name, format, bytes, compression, encoding).await?;
         let mut inference = self.format.inference(Arc::clone(&name));
@@ -201,8 +201,13 @@ impl FileOpener for LineOpener {
                         held: VecDeque::new(),
                         batch_len: opener.bounds.batch,
                     };
-                    let batches =
-                        Batches { text: part.text, piece: Bytes::new(), lines, feed, batch_size: opener.batch_size };
+                    let batches = LineBatches {
+                        text: part.text,
+                        piece: Bytes::new(),
+                        lines,
+                        feed,
+                        batch_size: opener.batch_size,
+                    };
                     Ok(batches.stream().boxed())
                 }
                 None => Ok(futures::stream::empty().boxed()),
@@ -213,7 +218,7 @@ impl FileOpener for LineOpener {
 }
 
 /// The batches of one file or part.
-struct Batches {
+struct LineBatches {
     text: TextStream,
     piece: Bytes,
     lines: Lines,
@@ -221,7 +226,7 @@ struct Batches {
     batch_size: usize,
 }
 
-impl Batches {
+impl LineBatches {
     fn stream(self) -> impl Stream<Item = Result<RecordBatch>> {
         futures::stream::try_unfold(Some(self), |batches| async {
             let Some(mut batches) = batches else { return Ok(None) };

@@ -8,7 +8,7 @@ use datafusion_tfrecord::options::{MAPPING, OptionDeclaration, OptionText, READI
 use datafusion_tfrecord::{ReadOptions, WriteOptions};
 
 /// A group of declared options, and the help heading that lists them.
-pub trait Table {
+pub trait OptionGroup {
     /// The struct that the options set.
     type Options: 'static;
 
@@ -39,7 +39,7 @@ pub enum Mapping {}
 /// How the columns of shards are determined.
 pub enum Inference {}
 
-impl Table for Writing {
+impl OptionGroup for Writing {
     type Options = WriteOptions;
     const HEADING: &'static str = "Output";
 
@@ -53,7 +53,7 @@ impl Table for Writing {
     }
 }
 
-impl Table for Moving {
+impl OptionGroup for Moving {
     type Options = WriteOptions;
     const HEADING: &'static str = Writing::HEADING;
 
@@ -78,7 +78,7 @@ impl Table for Moving {
     }
 }
 
-impl Table for Mapping {
+impl OptionGroup for Mapping {
     type Options = MappingOptions;
     const HEADING: &'static str = "Mapping";
 
@@ -94,7 +94,7 @@ impl Table for Mapping {
     }
 }
 
-impl Table for Inference {
+impl OptionGroup for Inference {
     type Options = ReadOptions;
     const HEADING: &'static str = "Reading";
 
@@ -108,9 +108,9 @@ impl Table for Inference {
 }
 
 /// The options of a table that the user gave.
-pub struct Declared<T: Table>(Vec<(&'static OptionDeclaration<T::Options>, String)>);
+pub struct Declared<T: OptionGroup>(Vec<(&'static OptionDeclaration<T::Options>, String)>);
 
-impl<T: Table> Declared<T> {
+impl<T: OptionGroup> Declared<T> {
     /// Applies them to `options`.
     pub fn apply(&self, options: &mut T::Options) {
         for (option, value) in &self.0 {
@@ -132,13 +132,13 @@ impl<T: Table> Declared<T> {
     }
 }
 
-impl<T: Table> fmt::Debug for Declared<T> {
+impl<T: OptionGroup> fmt::Debug for Declared<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(option, value)| (option.text.key, value))).finish()
     }
 }
 
-impl<T: Table> FromArgMatches for Declared<T> {
+impl<T: OptionGroup> FromArgMatches for Declared<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Vec::new();
         for option in T::options() {
@@ -159,7 +159,7 @@ impl<T: Table> FromArgMatches for Declared<T> {
     }
 }
 
-impl<T: Table> Args for Declared<T> {
+impl<T: OptionGroup> Args for Declared<T> {
     fn augment_args(command: Command) -> Command {
         let ids: Vec<_> = T::ids().collect();
         command.args(T::options().into_iter().map(|option| argument::<T>(option, &ids)))
@@ -171,7 +171,7 @@ impl<T: Table> Args for Declared<T> {
 }
 
 /// Returns the argument for an option. `ids` are the ids of all arguments.
-fn argument<T: Table>(option: &'static OptionDeclaration<T::Options>, ids: &[&'static str]) -> Arg {
+fn argument<T: OptionGroup>(option: &'static OptionDeclaration<T::Options>, ids: &[&'static str]) -> Arg {
     let OptionText { key, value, help, default, needs, excludes, repeats, .. } = option.text;
     let mut help = capitalized(&plain(help));
     if !default.is_empty() {

@@ -22,10 +22,10 @@ const RETRY: Duration = Duration::from_millis(20);
 
 /// The open descriptor or file that receives messages. Clones write to the same one.
 #[derive(Clone, Debug)]
-pub struct MessageTarget(Arc<Target>);
+pub struct MessageTarget(Arc<MessageFile>);
 
 #[derive(Debug)]
-struct Target {
+struct MessageFile {
     /// `None` after a message was cut short, because no other can follow on the same line.
     file: Mutex<Option<File>>,
     /// The signals of the run, once they are watched.
@@ -42,7 +42,7 @@ impl MessageTarget {
             }
             None => open_file(Path::new(target)).map_err(|error| cannot_write(&error))?,
         };
-        Ok(Self(Arc::new(Target { file: Mutex::new(Some(file)), interrupt: OnceLock::new() })))
+        Ok(Self(Arc::new(MessageFile { file: Mutex::new(Some(file)), interrupt: OnceLock::new() })))
     }
 
     /// Returns the target in arguments that could not be parsed, if it can be opened.

@@ -48,14 +48,14 @@ Values = Union[Value, Sequence[Value], Mapping[str, Value]]
 "#;
 
 /// The kind of an option, and its help.
-struct Described {
+struct OptionHelp {
     kind: &'static str,
     help: String,
 }
 
-type Options = BTreeMap<String, Described>;
+type HelpByOption = BTreeMap<String, OptionHelp>;
 
-fn of_command(command: &Command) -> Options {
+fn of_command(command: &Command) -> HelpByOption {
     let option = |argument: &Arg| {
         let long = argument.get_long().filter(|long| !OWN.contains(long))?;
         let kind = match argument.get_action() {
@@ -64,32 +64,32 @@ fn of_command(command: &Command) -> Options {
             _ => "value",
         };
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-        Some((long.replace('-', "_"), Described { kind, help }))
+        Some((long.replace('-', "_"), OptionHelp { kind, help }))
     };
     command.get_arguments().filter_map(option).collect()
 }
 
-fn of_records() -> Options {
+fn of_records() -> HelpByOption {
     let is_read = |option: &tfr_formats::InputOption| {
         option.formats.is_empty() || option.formats.contains(&InputFormat::TfRecord)
     };
     let listed = input_options().filter(|option| option.text().is_listed() && is_read(option));
     let option = |text: datafusion_tfrecord::options::OptionText| {
         let kind = if text.repeats { "repeat" } else { "value" };
-        (text.key.to_owned(), Described { kind, help: datafusion_tfrecord::options::plain(text.help) })
+        (text.key.to_owned(), OptionHelp { kind, help: datafusion_tfrecord::options::plain(text.help) })
     };
     listed.map(|found| option(found.text())).filter(|(key, _)| key != "format").collect()
 }
 
 /// Returns a dictionary of kinds, and a class with the types of these options and of others.
-fn python(name: &str, class: &str, options: &Options, others: &Options) -> String {
+fn python(name: &str, class: &str, options: &HelpByOption, others: &HelpByOption) -> String {
     let mut text = format!("\n{name}: dict[str, str] = {{\n");
-    for (key, Described { kind, .. }) in options {
+    for (key, OptionHelp { kind, .. }) in options {
         let _ = writeln!(text, "    \"{key}\": \"{kind}\",");
     }
     let _ = write!(text, "}}\n\n\nclass {class}(TypedDict, total=False):\n");
     let all: BTreeMap<_, _> = others.iter().chain(options).collect();
-    for (key, Described { kind, help }) in all {
+    for (key, OptionHelp { kind, help }) in all {
         let data_type = match (*kind, key.as_str()) {
             (_, "shuffle") => "bool | int | None",
             ("flag", _) => "bool | None",
@@ -106,16 +106,16 @@ fn python_options_match_the_command() {
     command.build();
     let writing = of_command(&command);
     let is_query = |key: &&String| QUERY.contains(&key.replace('_', "-").as_str());
-    let query: Options = of_command(&command).into_iter().filter(|(key, _)| is_query(&key)).collect();
+    let query: HelpByOption = of_command(&command).into_iter().filter(|(key, _)| is_query(&key)).collect();
     assert_eq!(query.len(), QUERY.len());
     let tool = |name: &str| of_command(command.find_subcommand(name).expect(name));
     let mut text = HEAD.to_owned();
-    text += &python("QUERY", "QueryOptions", &query, &Options::new());
-    text += &python("WRITING", "WriteOptions", &writing, &Options::new());
+    text += &python("QUERY", "QueryOptions", &query, &HelpByOption::new());
+    text += &python("WRITING", "WriteOptions", &writing, &HelpByOption::new());
     text += &python("READING", "ReadOptions", &of_records(), &query);
-    text += &python("RESHARD", "ReshardOptions", &tool("reshard"), &Options::new());
-    text += &python("SALVAGE", "SalvageOptions", &tool("salvage"), &Options::new());
-    text += &python("DESCRIBE", "DescribeOptions", &tool("describe"), &Options::new());
+    text += &python("RESHARD", "ReshardOptions", &tool("reshard"), &HelpByOption::new());
+    text += &python("SALVAGE", "SalvageOptions", &tool("salvage"), &HelpByOption::new());
+    text += &python("DESCRIBE", "DescribeOptions", &tool("describe"), &HelpByOption::new());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tfr-python/python/tfr_sql/_options.py");
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(&path, text).expect("written");

@@ -6,7 +6,7 @@ use tfrecord_framing::{Compression, FramingConflict, RecordFormat};
 use tfrecord_shards::SaveMode;
 
 use super::Misuse;
-use super::declared::{Declared, Mapping, Moving, Table as _, Writing};
+use super::declared::{Declared, Mapping, Moving, OptionGroup as _, Writing};
 
 /// Returns the ids of the options for TFRecord shards and their records. They require a target, which must not be a
 /// table.

@@ -157,7 +157,7 @@ impl FragmentExec {
     /// Encodes the operator, apart from its inputs and its schema.
     ///
     /// # Errors
-    /// None that can occur.
+    /// The operator cannot be serialized, which is a bug.
     pub fn encode(&self) -> Result<EncodedFragment> {
         let head = serde_json::to_vec(&self.head).map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(EncodedFragment { head, plan: Arc::clone(&self.plan) })

@@ -43,7 +43,7 @@ impl JobPlan {
     /// Returns the plan as JSON.
     ///
     /// # Errors
-    /// None that can occur.
+    /// The plan cannot be serialized, which is a bug.
     pub fn to_json(&self) -> Result<Arc<[u8]>> {
         let json =
             serde_json::to_vec(self).map_err(|source| Error::Start { what: "the job", source: source.into() })?;

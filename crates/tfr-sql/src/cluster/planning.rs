@@ -24,7 +24,7 @@ use crate::spill::SpillDirectory;
 
 /// A query as a worker plans it.
 #[derive(Debug)]
-pub struct Planned {
+pub struct WorkerQuery {
     /// The parts of the plan of the rows.
     pub fragments: Fragments,
     /// The context for it.
@@ -145,7 +145,7 @@ pub async fn rows(context: &SessionContext, logical: &LogicalPlan) -> Result<(Ar
 /// Returns a query for the number of rows of a query.
 ///
 /// # Errors
-/// None that can occur.
+/// The count cannot be planned, which is a bug.
 pub fn count(query: &Query) -> Result<LogicalPlan> {
     let rows = LogicalPlanBuilder::from(query.logical.clone());
     Ok(rows.aggregate(Vec::<Expr>::new(), vec![count_all()])?.build()?)
@@ -161,7 +161,7 @@ pub async fn again(
     text: &str,
     spill: &SpillDirectory,
     plan: JobPlan,
-) -> Result<Planned> {
+) -> Result<WorkerQuery> {
     prepare(context);
     let query = Query::plan(context, args, text, spill).await?;
     match plan {
@@ -173,7 +173,7 @@ pub async fn again(
             let (commit, fragments) = cut(context, &query.logical, Arc::clone(&query.physical), planned).await?;
             plan.query.check_rows(&commit.task_input()?.0, false)?;
             let task = session::task_context(context, commit.as_ref());
-            Ok(Planned { fragments, task, purpose: Purpose::Write { commit, staging: plan.staging } })
+            Ok(WorkerQuery { fragments, task, purpose: Purpose::Write { commit, staging: plan.staging } })
         }
         JobPlan::Values(stored) => {
             let schema = query.physical.schema();
@@ -181,13 +181,13 @@ pub async fn again(
             let (rows, fragments) = rows(context, &vocabularies.columns(&query.logical)?).await?;
             stored.check_rows(&rows, false)?;
             let task = session::task_context(context, rows.as_ref());
-            Ok(Planned { fragments, task, purpose: Purpose::Values(vocabularies) })
+            Ok(WorkerQuery { fragments, task, purpose: Purpose::Values(vocabularies) })
         }
         JobPlan::Count(stored) => {
             let (rows, fragments) = rows(context, &count(&query)?).await?;
             stored.check_rows(&rows, false)?;
             let task = session::task_context(context, rows.as_ref());
-            Ok(Planned { fragments, task, purpose: Purpose::Rows })
+            Ok(WorkerQuery { fragments, task, purpose: Purpose::Rows })
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::fragments::{Fragment, Fragments};
 use super::input::{ExchangeFailure, FragmentInput};
 use super::job_plan::JobPlan;
-use super::planning::{self, Planned, Purpose};
+use super::planning::{self, Purpose, WorkerQuery};
 use crate::access;
 use crate::cli::{AllowArgs, Resources};
 use crate::error::{Error, RemoteError, Result, Retry, TaskError};
@@ -68,7 +68,7 @@ pub struct Worker {
 }
 
 /// A plan, as it arrived, and what became of it.
-type KeptPlan = (Arc<[u8]>, Arc<OnceCell<Arc<Planned>>>);
+type KeptPlan = (Arc<[u8]>, Arc<OnceCell<Arc<WorkerQuery>>>);
 
 /// What a job does with a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ impl Worker {
     async fn run(self: &Arc<Self>, part: Part, rows: &mpsc::Sender<EngineResult<RecordBatch>>) -> Result<()> {
         let Part { plan, step, partition, inputs, schema, .. } = part;
         let planned = self.planned(&plan).await?;
-        let Planned { fragments, task, purpose } = planned.as_ref();
+        let WorkerQuery { fragments, task, purpose } = planned.as_ref();
         let input = |number| -> Result<_> { Ok(reset_plan_states(fragments.get(number)?.with_inputs(inputs)?)?) };
         let count = match (step, purpose) {
             (Step::Rows { fragment, .. }, _) => {
@@ -235,7 +235,7 @@ impl Worker {
     }
 
     /// Returns a plan, which is made only once.
-    async fn planned(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
+    async fn planned(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<WorkerQuery>> {
         let cell = {
             let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
             match plans.iter().find(|(known, _)| known == bytes) {
@@ -255,7 +255,7 @@ impl Worker {
     }
 
     /// Plans the query of a job, on a thread with a large stack.
-    async fn plan(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<Planned>> {
+    async fn plan(self: &Arc<Self>, bytes: &Arc<[u8]>) -> Result<Arc<WorkerQuery>> {
         let plan = JobPlan::from_json(bytes)?;
         let WorkerOptions { threads, memory_limit, temp_dir, .. } = self.options.clone();
         let limits =

@@ -306,7 +306,7 @@ fn library_hint(error: &(dyn StdError + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref::<tfrecord_shards::Error>().map(shards::hint))
         .or_else(|| error.downcast_ref::<datafusion_tfrecord::Error>().map(tables::hint))
         .or_else(|| error.downcast_ref::<tfr_files::Error>().map(files::hint))
-        .or_else(|| error.downcast_ref::<functions::Error>().map(tables::function_hint))
+        .or_else(|| error.downcast_ref::<functions::FunctionError>().map(tables::function_hint))
         .or_else(|| error.downcast_ref::<tfr_formats::Error>().map(formats::hint))
         .or_else(|| {
             (error.is::<ResultTooLarge>() || error.is::<RowTooLong>())

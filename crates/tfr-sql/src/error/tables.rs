@@ -161,18 +161,18 @@ fn columns_hint(error: &arrow_tfrecord::Error) -> Option<String> {
 }
 
 /// Returns a hint for a call of a SQL function.
-pub fn function_hint(error: &functions::Error) -> Option<String> {
+pub fn function_hint(error: &functions::FunctionError) -> Option<String> {
     match error.kind() {
-        functions::ErrorKind::Argument { function: "tf_example" | "tf_sequence_example", number: 1, .. } => {
+        functions::FunctionErrorKind::Argument { function: "tf_example" | "tf_sequence_example", number: 1, .. } => {
             Some("name the columns of the record: {label: label, 'image/width': width}".to_owned())
         }
-        functions::ErrorKind::Record { error, .. } | functions::ErrorKind::Parse { error, .. } => columns::hint(error),
-        functions::ErrorKind::Elsewhere { .. } => Some(
+        functions::FunctionErrorKind::Record { error, .. } | functions::FunctionErrorKind::Parse { error, .. } => columns::hint(error),
+        functions::FunctionErrorKind::Elsewhere { .. } => Some(
             "declare the column as it was written: as a struct or a list of lists, or parse the records as \
              tf.train.SequenceExample with tf_parse_sequence_example"
                 .to_owned(),
         ),
-        functions::ErrorKind::Image { .. } => Some(
+        functions::FunctionErrorKind::Image { .. } => Some(
             "try_image_info(...) is null for bytes that are not an image: WHERE try_image_info(content) IS NULL finds these"
                 .to_owned(),
         ),

@@ -139,10 +139,10 @@ fn columns_keep_their_hint_in_functions_sets_and_descriptions() {
 
     let error = || Error::from(ErrorKind::NoVocabulary { column: "c".to_owned() });
     let hint = "give its values, with the option vocabulary='c: cat, dog' or in a file for --map-file";
-    let function = functions::ErrorKind::Record { function: "tf_example", error: error() };
+    let function = functions::FunctionErrorKind::Record { function: "tf_example", error: error() };
     let table = datafusion_tfrecord::ErrorKind::Columns { error: error() };
     let wrapped: [Box<dyn std::error::Error + Send + Sync>; 4] = [
-        Box::new(functions::Error::from(function)),
+        Box::new(functions::FunctionError::from(function)),
         Box::new(datafusion_tfrecord::Error::from(table)),
         Box::new(tfrecord_shards::Error::from(error())),
         Box::new(tfrecord_sidecars::Error::from(error())),

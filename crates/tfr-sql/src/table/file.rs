@@ -28,7 +28,7 @@ const TEXT_BLOCK: usize = 1 << 20;
 
 /// An open file of a table.
 pub struct TableFile {
-    form: Form,
+    writer: FormatWriter,
     types: FileTypes,
     /// A handle of the same file, to sync it.
     file: File,
@@ -56,13 +56,13 @@ impl FileStats {
 /// The cause of a write error: an I/O error, or a type that the format does not support.
 type Cause = Box<dyn StdError + Send + Sync>;
 
-enum Form {
+enum FormatWriter {
     Text(Box<TextFile>),
     Arrow(Box<ArrowFile>),
     Parquet(Box<ParquetFile>),
 }
 
-impl Form {
+impl FormatWriter {
     fn create(file: File, target: &TableTarget, schema: &SchemaRef, encoder: &Arc<Encoder>) -> Result<Self, Cause> {
         let text = |file, format| {
             let rows = RowWriter::new(format, Arc::clone(schema));
@@ -105,11 +105,11 @@ impl TableFile {
     ) -> Result<Self> {
         let create = || {
             let file = File::create_new(path)?;
-            let form = Form::create(file.try_clone()?, target, types.schema(), encoder)?;
-            Ok((file, form))
+            let writer = FormatWriter::create(file.try_clone()?, target, types.schema(), encoder)?;
+            Ok((file, writer))
         };
-        let (file, form) = create().map_err(|source: Cause| Error::Write { path: shown.clone(), source })?;
-        Ok(Self { form, types, file, shown, rows: 0 })
+        let (file, writer) = create().map_err(|source: Cause| Error::Write { path: shown.clone(), source })?;
+        Ok(Self { writer, types, file, shown, rows: 0 })
     }
 
     /// Appends the rows of `batch`.
@@ -117,14 +117,14 @@ impl TableFile {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        if matches!(self.form, Form::Parquet(_)) {
+        if matches!(self.writer, FormatWriter::Parquet(_)) {
             self.refuse_long_decimals(batch)?;
         }
         self.rows += batch.num_rows() as u64;
         // Readers of the file may see the values stored under nulls.
         let mut write = || {
             let pieces = self.types.apply(&tfr_arrow::visible::visible_batch(batch)?)?;
-            pieces.into_iter().try_for_each(|piece| self.form.write(piece))
+            pieces.into_iter().try_for_each(|piece| self.writer.write(piece))
         };
         write().map_err(|source| Error::Write { path: self.shown.clone(), source })
     }
@@ -144,9 +144,9 @@ impl TableFile {
 
     /// Writes the remaining data and syncs the file.
     pub fn finish(self) -> Result<FileStats> {
-        let Self { form, file, shown, rows, .. } = self;
+        let Self { writer, file, shown, rows, .. } = self;
         let finish = || {
-            form.finish()?;
+            writer.finish()?;
             file.sync_all()?;
             Ok(FileStats { rows, bytes: file.metadata()?.len() })
         };

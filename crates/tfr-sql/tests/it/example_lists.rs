@@ -315,9 +315,9 @@ fn elwc_rules_name_the_fields_of_examples() {
 fn elwc_refuses_other_tables_before_it_writes() {
     let bench = Workbench::new();
     let refused = |query: &str, options: &[&str]| {
-        let told = bench.tell(&[&[query, "--out", "no", "--record-type", "elwc"], options].concat());
-        assert!(!bench.path().join("no").exists(), "{told}");
-        told
+        let message = bench.tell(&[&[query, "--out", "no", "--record-type", "elwc"], options].concat());
+        assert!(!bench.path().join("no").exists(), "{message}");
+        message
     };
     assert_prints!(refused("SELECT 1 AS a, [1] AS b", &["--dry-run"]), @r##"
     exit 1

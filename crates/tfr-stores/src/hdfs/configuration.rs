@@ -22,7 +22,7 @@ const NAMENODE_PORT: u16 = 8020;
 /// Maximum number of substitutions in a value, and depth of included files. Hadoop has the same limit for values.
 const DEPTH: usize = 20;
 
-type Result<T> = std::result::Result<T, SettingsProblem>;
+type SettingsResult<T> = Result<T, SettingsProblem>;
 
 /// The settings in `core-site.xml` and `hdfs-site.xml`.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,7 @@ pub(super) struct Link {
 impl Configuration {
     /// Reads the files in `HADOOP_CONF_DIR`, or else in `etc/hadoop` of `HADOOP_HOME`. Without these variables there
     /// are no settings.
-    pub(super) fn read(environment: &Environment) -> Result<Self> {
+    pub(super) fn read(environment: &Environment) -> SettingsResult<Self> {
         let directory = match (environment.get("HADOOP_CONF_DIR"), environment.get("HADOOP_HOME")) {
             (Some(directory), _) => PathBuf::from(directory),
             (None, Some(home)) => Path::new(home).join("etc/hadoop"),
@@ -81,7 +81,7 @@ impl Configuration {
         Ok(Self { values: values.collect(), last: BTreeSet::new() })
     }
 
-    fn read_file(&mut self, file: &Path, depth: usize) -> Result<()> {
+    fn read_file(&mut self, file: &Path, depth: usize) -> SettingsResult<()> {
         let problem = |reason: String| SettingsProblem::from(format!("{}: {reason}", file.display()));
         if depth > DEPTH {
             return Err(problem("files include each other".to_owned()));
@@ -172,7 +172,7 @@ impl Configuration {
     }
 
     /// Returns the URL itself, or the default file system if it has no host (`hdfs:///data`).
-    pub(super) fn with_host(&self, url: &Url) -> Result<Url> {
+    pub(super) fn with_host(&self, url: &Url) -> SettingsResult<Url> {
         if url.host_str().is_some_and(|host| !host.is_empty()) {
             return Ok(url.clone());
         }
@@ -187,7 +187,7 @@ impl Configuration {
     }
 
     /// Returns the namenodes of an `hdfs` URL.
-    pub(super) fn authority(&self, url: &Url) -> Result<Authority> {
+    pub(super) fn authority(&self, url: &Url) -> SettingsResult<Authority> {
         let host = url.host_str().unwrap_or_default();
         let namenodes: Vec<_> = match self.get(&format!("dfs.ha.namenodes.{host}")) {
             Some(names) => names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
@@ -208,14 +208,14 @@ impl Configuration {
             let address = self.get(&name).filter(|address| !address.is_empty());
             address.map(with_port).ok_or_else(|| SettingsProblem::from(format!("{name} is not set")))
         };
-        let addresses = namenodes.iter().map(address).collect::<Result<_>>()?;
+        let addresses = namenodes.iter().map(address).collect::<SettingsResult<_>>()?;
         let namenodes = namenodes.into_iter().map(str::to_owned).collect();
         let service = Some(NameService { name: host.to_owned(), namenodes });
         Ok(Authority { url: format!("hdfs://{host}"), service, addresses })
     }
 
     /// Returns the mounts of a `viewfs` file system, the longest directories first.
-    pub(super) fn mounts(&self, url: &Url) -> Result<Vec<Link>> {
+    pub(super) fn mounts(&self, url: &Url) -> SettingsResult<Vec<Link>> {
         let host = url.host_str().unwrap_or_default();
         let prefix = format!("fs.viewfs.mounttable.{host}.");
         let mut links = Vec::new();

@@ -165,7 +165,7 @@ fn resolve(path: &Path, is_dir: bool) -> io::Result<PathBuf> {
 }
 
 /// An entry of a directory.
-struct Entry {
+struct DirectoryEntry {
     path: PathBuf,
     is_dir: bool,
     len: u64,
@@ -341,7 +341,7 @@ impl Inputs {
         self.add_leftovers(staging::beside_any(dir));
         self.inside(dir, |inputs| {
             let mut files = Vec::new();
-            for Entry { path, is_dir, len } in inputs.entries(dir, true) {
+            for DirectoryEntry { path, is_dir, len } in inputs.entries(dir, true) {
                 if is_dir {
                     inputs.add_directory(&path);
                     continue;
@@ -408,7 +408,7 @@ impl Inputs {
     /// `runs` is about to append.
     fn add_unlisted(&mut self, dir: &Path, runs: &[Leftover]) {
         self.inside(dir, |inputs| {
-            for Entry { path, is_dir, .. } in inputs.entries(dir, false) {
+            for DirectoryEntry { path, is_dir, .. } in inputs.entries(dir, false) {
                 if is_dir {
                     inputs.add_unlisted(&path, runs);
                 } else if path.file_name().is_some_and(is_shard) && !inputs.is_met(&path) {
@@ -434,9 +434,9 @@ impl Inputs {
 
     /// Returns the files and directories in a directory that are not ignored, by name. Follows links. If they `are_read`,
     /// reports those that cannot be examined, such as links without a target.
-    fn entries(&mut self, dir: &Path, are_read: bool) -> Vec<Entry> {
+    fn entries(&mut self, dir: &Path, are_read: bool) -> Vec<DirectoryEntry> {
         let mut unreadable = Vec::new();
-        let mut list = || -> io::Result<Vec<Entry>> {
+        let mut list = || -> io::Result<Vec<DirectoryEntry>> {
             let mut entries = Vec::new();
             for entry in fs::read_dir(dir)? {
                 let path = entry?.path();
@@ -454,7 +454,7 @@ impl Inputs {
                     }
                 };
                 if (metadata.is_dir() || metadata.is_file()) && !is_ignored(metadata.is_dir()) {
-                    entries.push(Entry { path, is_dir: metadata.is_dir(), len: metadata.len() });
+                    entries.push(DirectoryEntry { path, is_dir: metadata.is_dir(), len: metadata.len() });
                 }
             }
             entries.sort_by(|one, other| one.path.cmp(&other.path));

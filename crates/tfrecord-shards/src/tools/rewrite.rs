@@ -279,7 +279,7 @@ impl Rewrite<'_> {
     /// Reads the files, several at a time, passes their records to `take` in order, and returns their defects.
     fn read(&self, threads: usize, mut take: impl FnMut(RecordBuffer) -> Result<RecordBuffer>) -> Result<Vec<Finding>> {
         let (tasks, receivers): (VecDeque<_>, Vec<_>) = self.files.iter().map(FileTask::new).unzip();
-        let reading = Reading { tasks: Mutex::new(tasks), free: Mutex::default(), ended: AtomicBool::new(false) };
+        let reading = ReadQueue { tasks: Mutex::new(tasks), free: Mutex::default(), ended: AtomicBool::new(false) };
         thread::scope(|scope| {
             // Whatever happens here, the threads end.
             let _end = EndOnDrop(&reading.ended);
@@ -305,7 +305,7 @@ impl Rewrite<'_> {
     }
 
     /// Runs one thread. Files are claimed in order, so that the file whose records are awaited is always being read.
-    fn read_files(&self, reading: &Reading<'_>) {
+    fn read_files(&self, reading: &ReadQueue<'_>) {
         while let Some(FileTask { file, sender }) = reading.next_task() {
             let mut sink = Batches { records: reading.take_buffer(), sender: &sender, reading };
             let read = read_through(file, self.on_damage, self.progress, &mut sink);
@@ -353,7 +353,7 @@ impl Rewrite<'_> {
 }
 
 /// State shared by the reading threads.
-struct Reading<'a> {
+struct ReadQueue<'a> {
     /// Files not yet claimed.
     tasks: Mutex<VecDeque<FileTask<'a>>>,
     /// Buffers for reuse.
@@ -389,7 +389,7 @@ impl<'a> FileTask<'a> {
     }
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ReadQueue<'a> {
     fn next_task(&self) -> Option<FileTask<'a>> {
         if self.ended.load(Ordering::Relaxed) {
             return None;
@@ -410,7 +410,7 @@ impl<'a> Reading<'a> {
 struct Batches<'a, 'f> {
     records: RecordBuffer,
     sender: &'a SyncSender<Message>,
-    reading: &'a Reading<'f>,
+    reading: &'a ReadQueue<'f>,
 }
 
 impl Batches<'_, '_> {

@@ -163,7 +163,7 @@ impl<W: Write> ShardWriter<W> {
     /// If the sink fails. The shard is then unusable.
     pub fn append(&mut self, framed: &RecordBuffer, records: Range<usize>) -> Result<()> {
         let bytes = framed.slice(records.clone());
-        let run = Run { framed, records: records.clone(), start: self.end };
+        let run = AppendedRecords { framed, records: records.clone(), start: self.end };
         match &mut self.encoding {
             Encoding::None { sink, pending, direct_len } => {
                 self.offsets.note_records(&run);
@@ -233,13 +233,13 @@ impl<W: Write> ShardWriter<W> {
 }
 
 /// Records to append at a position.
-struct Run<'a> {
+struct AppendedRecords<'a> {
     framed: &'a RecordBuffer,
     records: Range<usize>,
     start: ShardPosition,
 }
 
-impl Run<'_> {
+impl AppendedRecords<'_> {
     /// Returns the position in the shard of a record of the buffer.
     fn place(&self, record: usize) -> ShardPosition {
         let bytes = self.framed.record_start(record) - self.framed.record_start(self.records.start);
@@ -277,7 +277,7 @@ impl Offsets {
     }
 
     /// Adds records, at each of which a reader can start.
-    fn note_records(&mut self, run: &Run<'_>) {
+    fn note_records(&mut self, run: &AppendedRecords<'_>) {
         loop {
             let due = self.due();
             let first = partition_point(run.records.clone(), |record| run.place(record).framed < due);
@@ -297,10 +297,10 @@ fn append_members<W: Write>(
     pending: &mut Vec<u8>,
     pending_start: &mut ShardPosition,
     level: Level,
-    run: &Run<'_>,
+    run: &AppendedRecords<'_>,
     offsets: &mut Offsets,
 ) -> Result<()> {
-    let Run { framed, records, .. } = run;
+    let AppendedRecords { framed, records, .. } = run;
     let mut blocks = Vec::new();
     let mut starts = vec![*pending_start];
     let mut start = records.start;
@@ -341,8 +341,8 @@ fn append_members<W: Write>(
 }
 
 /// Writes the records as chunks. If these are compressed, whole ones are compressed in parallel.
-fn append_chunks<W: Write>(file: &mut ArrayRecordWriter<W>, run: &Run<'_>) -> Result<()> {
-    let Run { framed, records, .. } = run;
+fn append_chunks<W: Write>(file: &mut ArrayRecordWriter<W>, run: &AppendedRecords<'_>) -> Result<()> {
+    let AppendedRecords { framed, records, .. } = run;
     let (codec, group_size) = (file.options().codec, file.options().group_size.get() as usize);
     let mut rest = records.clone();
     if codec != ChunkCodec::None {

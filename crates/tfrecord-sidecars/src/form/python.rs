@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use arrow_schema::DataType;
 use arrow_tfrecord::{
-    Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, RecordType,
+    Choice, ColumnMapping, FeatureKind, FeatureRole, FeatureShape, Mapping, NullPolicy, NullRule, ParseSpec, ReadAs,
+    RecordType,
 };
 use tfr_arrow::nested::{element_type, key_and_value};
 
@@ -214,7 +215,7 @@ struct Entry<'a> {
     column: &'a ColumnMapping,
     key: String,
     /// The spec by which TensorFlow reads it.
-    spec: String,
+    spec: ParseSpec,
     /// The type of its values, if it contains those of the column or of a part.
     value_type: Option<&'a DataType>,
     /// The encoding of its values, if it is the column's.
@@ -260,18 +261,9 @@ fn entries<'a>(mapping: &'a Mapping, statistics: Option<&Statistics>) -> Vec<Ent
 }
 
 /// The spec of a tensor whose shape follows from the column's type.
-fn dense(feature: &TableFeature<'_>) -> Option<String> {
-    let shape = feature.shape.as_ref().filter(|_| !feature.may_be_absent() && !feature.feature.is_repeated())?;
-    Some(format!("tf.io.FixedLenFeature({shape:?}, {})", dtype(feature.kind())))
-}
-
-/// The TensorFlow type of a parsed feature.
-fn dtype(kind: FeatureKind) -> &'static str {
-    match kind {
-        FeatureKind::Bytes => "tf.string",
-        FeatureKind::Float => "tf.float32",
-        FeatureKind::Int64 => "tf.int64",
-    }
+fn dense(feature: &TableFeature<'_>) -> Option<ParseSpec> {
+    let shape = feature.shape.clone().filter(|_| !feature.may_be_absent() && !feature.feature.is_repeated())?;
+    Some(ParseSpec { kind: feature.kind(), read_as: ReadAs::FixedLen { shape } })
 }
 
 /// The conversion of a feature's tensor to the column's tensor.
@@ -299,11 +291,6 @@ impl Entry<'_> {
         literal(&self.key)
     }
 
-    fn kind(&self) -> FeatureKind {
-        let kinds = [FeatureKind::Bytes, FeatureKind::Float, FeatureKind::Int64];
-        kinds.into_iter().find(|kind| self.spec.contains(dtype(*kind))).unwrap_or(FeatureKind::Bytes)
-    }
-
     /// Whether a null can be read as a default value. TensorFlow rejects a default for features without values: in an
     /// Example only for empty lists, in the context of a SequenceExample for all of them.
     fn is_nullable_scalar(&self) -> bool {
@@ -312,16 +299,16 @@ impl Entry<'_> {
             *nulls == NullPolicy::Empty
                 || *nulls == NullPolicy::Unset && self.record_type == RecordType::SequenceExample
         };
-        self.spec.starts_with("tf.io.VarLenFeature(") && !nulls.into_iter().any(is_minded)
+        self.spec.read_as == ReadAs::VarLen && !nulls.into_iter().any(is_minded)
     }
 
     fn is_nullable_list(&self) -> bool {
-        self.column.nullable && (self.in_steps || self.spec.starts_with("tf.io.RaggedFeature("))
+        self.column.nullable && (self.in_steps || matches!(self.spec.read_as, ReadAs::Ragged { .. }))
     }
 
     /// Whether it has a varying number of steps of equal shape.
     fn is_padded(&self) -> bool {
-        self.spec.starts_with("tf.io.FixedLenSequenceFeature(")
+        matches!(self.spec.read_as, ReadAs::FixedLenSequence { .. })
     }
 
     /// Whether its steps would have equal shapes if none were null.
@@ -342,7 +329,7 @@ impl Entry<'_> {
             format!(
                 "    # As sparse vectors, of length SIZE: {}: tf.io.SparseFeature({keys_name}, {values_name}, {}, SIZE),\n",
                 literal(&self.column.column),
-                dtype(self.kind())
+                self.spec.kind.dtype()
             )
         })
     }
@@ -352,7 +339,7 @@ impl Entry<'_> {
         if !self.is_nullable_scalar() {
             return None;
         }
-        let value = match (self.cast(), self.kind()) {
+        let value = match (self.cast(), self.spec.kind) {
             (Some(Cast::Text(_)), _) => "b\"nan\",",
             (Some(Cast::Bits(_)), _) => "0x7FF8000000000000,  # NaN",
             (_, FeatureKind::Bytes) => "b\"\",",
@@ -366,8 +353,8 @@ impl Entry<'_> {
     fn spec(&self) -> String {
         let (key, column) = (self.literal(), self.column);
         let spec = match self.is_nullable_scalar() {
-            true => format!("_scalar({key}, {})", dtype(self.kind())),
-            false => self.spec.clone(),
+            true => format!("_scalar({key}, {})", self.spec.kind.dtype()),
+            false => self.spec.to_string(),
         };
         let mut comment = column.data_type.to_string();
         if !column.nullable {
@@ -392,7 +379,7 @@ impl Entry<'_> {
         use DataType as T;
         use FeatureKind::{Bytes, Float, Int64};
 
-        Some(match (self.kind(), self.value_type?, self.choice) {
+        Some(match (self.spec.kind, self.value_type?, self.choice) {
             (_, _, Some(Choice::Tensor | Choice::Index)) => return None,
             (Int64, T::Float64, Some(Choice::Bits)) => Cast::Bits("tf.float64"),
             (Bytes, T::Float64, Some(Choice::String)) => Cast::Text("tf.float64"),

@@ -124,7 +124,7 @@ struct Message<'a> {
 
 /// The value of a field.
 #[derive(Clone, Copy)]
-enum Value<'a> {
+enum WireValue<'a> {
     Varint(u64, usize),
     Fixed32([u8; 4], usize),
     Fixed64(usize),
@@ -136,7 +136,7 @@ fn malformed<T>(at: usize, reason: &'static str) -> Result<T> {
     Err(ErrorKind::Malformed { at, reason }.into())
 }
 
-impl<'a> Value<'a> {
+impl<'a> WireValue<'a> {
     fn at(self) -> usize {
         match self {
             Self::Varint(_, at) | Self::Fixed32(_, at) | Self::Fixed64(at) => at,
@@ -163,7 +163,7 @@ impl<'a> Message<'a> {
     }
 
     /// Calls `field` with the number and value of each field, except groups.
-    fn fields(mut self, mut field: impl FnMut(u64, Value<'a>) -> Result<()>) -> Result<()> {
+    fn fields(mut self, mut field: impl FnMut(u64, WireValue<'a>) -> Result<()>) -> Result<()> {
         let mut groups = Vec::new();
         while self.at < self.end {
             let at = self.at;
@@ -173,10 +173,10 @@ impl<'a> Message<'a> {
                 return malformed(at, "found no field of a message");
             }
             let value = match wire_type {
-                VARINT => Value::Varint(self.varint()?, at),
+                VARINT => WireValue::Varint(self.varint()?, at),
                 I64 => {
                     self.take::<8>()?;
-                    Value::Fixed64(at)
+                    WireValue::Fixed64(at)
                 }
                 LEN => {
                     let len = self.varint()?;
@@ -184,12 +184,12 @@ impl<'a> Message<'a> {
                     match usize::try_from(len).ok().and_then(|len| start.checked_add(len)) {
                         Some(end) if end <= self.end => {
                             self.at = end;
-                            Value::Len(Message { at: start, end, ..self })
+                            WireValue::Len(Message { at: start, end, ..self })
                         }
                         _ => return malformed(at, "a length reaches past the end"),
                     }
                 }
-                I32 => Value::Fixed32(self.take::<4>()?, at),
+                I32 => WireValue::Fixed32(self.take::<4>()?, at),
                 START_GROUP if groups.len() < MAX_GROUPS => {
                     groups.push(number);
                     continue;
@@ -319,11 +319,11 @@ impl<'a> Message<'a> {
 
     fn float_list(self, values: &mut Vec<f32>) -> Result<()> {
         self.fields(|number, value| match (number, value) {
-            (1, Value::Fixed32(bytes, _)) => {
+            (1, WireValue::Fixed32(bytes, _)) => {
                 values.push(f32::from_le_bytes(bytes));
                 Ok(())
             }
-            (1, Value::Len(mut packed)) => {
+            (1, WireValue::Len(mut packed)) => {
                 while packed.at < packed.end {
                     values.push(f32::from_le_bytes(packed.take()?));
                 }
@@ -336,11 +336,11 @@ impl<'a> Message<'a> {
 
     fn int64_list(self, values: &mut Vec<i64>) -> Result<()> {
         self.fields(|number, value| match (number, value) {
-            (1, Value::Varint(value, _)) => {
+            (1, WireValue::Varint(value, _)) => {
                 values.push(value.cast_signed());
                 Ok(())
             }
-            (1, Value::Len(mut packed)) => {
+            (1, WireValue::Len(mut packed)) => {
                 while packed.at < packed.end {
                     values.push(packed.varint()?.cast_signed());
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::bind::{BoundColumn, Steps, WireNull};
+use super::super::bind::{BoundColumn, BoundSteps, WireNull};
 use super::{BytesCells, CellValues, Cells, FEATURE_OVERHEAD, FeaturePlan};
 use crate::wire::{FIELD_1, FIELD_2, MAX_VARINT_LEN, field_len, put_bytes, put_header, put_varint, varint_len};
 
@@ -84,7 +84,7 @@ impl Cells<'_> {
 /// A column of feature lists: its features by step, and the steps of each row.
 pub(in crate::writer) struct StepCells<'a> {
     cells: Cells<'a>,
-    steps: &'a Steps,
+    steps: &'a BoundSteps,
 }
 
 impl<'a> StepCells<'a> {

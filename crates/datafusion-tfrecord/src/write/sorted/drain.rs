@@ -6,7 +6,7 @@ use datafusion_common::Result;
 use futures::future::try_join_all;
 use tfrecord_shards::{OpenShards, PlannedSet, PlannedWriter, StagedShard};
 
-use super::layout::Layout;
+use super::layout::PlannedShards;
 use crate::write::barrier::Visitor;
 use crate::write::metrics::WriteMetrics;
 use crate::write::run::Run;
@@ -19,9 +19,9 @@ const MOST_OPEN: usize = 64;
 /// Writes shards until all shards of the set are taken, as many at a time as this partition's share permits.
 pub(super) async fn write_shards(
     run: &Arc<Run>,
-    layout: &Arc<Layout>,
+    layout: &Arc<PlannedShards>,
     place: PartitionPlace,
-    visitor: &Visitor<Arc<Layout>>,
+    visitor: &Visitor<Arc<PlannedShards>>,
     metrics: &WriteMetrics,
 ) -> Result<Vec<StagedShard>> {
     let share = |partition: usize| partition * layout.lanes / place.partitions.max(1);

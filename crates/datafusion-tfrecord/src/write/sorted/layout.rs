@@ -1,4 +1,4 @@
-//! [`Layout`]: the shards of the set, once all records are known.
+//! [`PlannedShards`]: the shards of the set, once all records are known.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use crate::write::options::WriteOptions;
 
 /// All shards of the set, which the partitions write together.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct PlannedShards {
     pub(super) set: Arc<PlannedSet>,
     /// Number of shards that all partitions together write at the same time.
     pub(super) lanes: usize,
@@ -25,7 +25,7 @@ pub(super) struct Layout {
     _memory: MemoryReservation,
 }
 
-impl Layout {
+impl PlannedShards {
     /// Ends the sorter's inputs, and cuts the records into shards. CPU-bound: runs on the calling thread's pool.
     pub(super) fn new(sorting: &Sorting, metrics: &SortMetrics) -> Result<Self> {
         let (sorted, memory) = sorting.inputs.finish(sorting.reading_bytes, metrics)?;

@@ -41,7 +41,7 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use self::fill::Fill;
 use self::groups::Groups;
 use self::inputs::{Inputs, Room};
-use self::layout::Layout;
+use self::layout::PlannedShards;
 use self::spill::DiskSpill;
 use super::barrier::{Barrier, Visitor};
 use super::metrics::{SortMetrics, WriteMetrics};
@@ -74,7 +74,7 @@ pub(super) struct Sorting {
     options: Arc<WriteOptions>,
     groups: Arc<Groups>,
     inputs: Inputs,
-    barrier: Arc<Barrier<Arc<Layout>>>,
+    barrier: Arc<Barrier<Arc<PlannedShards>>>,
     /// Number of shards that all partitions together write at the same time.
     lanes: usize,
     unit_bytes: usize,
@@ -143,7 +143,7 @@ pub(super) struct SortedWrite {
     encoder: RowEncoder,
     metrics: WriteMetrics,
     sort_metrics: SortMetrics,
-    visitor: Visitor<Arc<Layout>>,
+    visitor: Visitor<Arc<PlannedShards>>,
 }
 
 impl SortedWrite {
@@ -171,7 +171,7 @@ impl SortedWrite {
             if visitor.arrive()? {
                 let job = {
                     let sorting = Arc::clone(&sorting);
-                    run.compute(move |_| Layout::new(&sorting, &sort_metrics).map(Arc::new))
+                    run.compute(move |_| PlannedShards::new(&sorting, &sort_metrics).map(Arc::new))
                 };
                 visitor.open(job.await?);
             }

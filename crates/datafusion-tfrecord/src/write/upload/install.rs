@@ -205,14 +205,14 @@ impl UploadTarget {
                     self.record_before(run, now).await?;
                 }
             }
-            let is_there = self.found(store, target).await?.is_some();
-            if is_there {
+            let has_target = self.found(store, target).await?.is_some();
+            if has_target {
                 match store.keep_permissions(target, &set).await {
                     Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
                     Err(error) => return Err(failed(error).into()),
                 }
             }
-            if mode != SaveMode::Overwrite || !is_there {
+            if mode != SaveMode::Overwrite || !has_target {
                 match self.put_in_place(store, &set, run).await {
                     Ok(()) => return Ok(()),
                     Err(object_store::Error::AlreadyExists { .. }) if mode == SaveMode::Overwrite => continue,
@@ -379,7 +379,7 @@ impl UploadTarget {
     /// A request fails.
     pub(crate) async fn clear_dead(&self) -> Result<Vec<Leftover>> {
         let Some(store) = self.directories.as_deref() else { return Ok(Vec::new()) };
-        let is_there = self.found(store, self.location.key()).await?.is_some();
+        let has_target = self.found(store, self.location.key()).await?.is_some();
         let runs = self.runs_beside(store).await?;
         let mut removed = Vec::new();
         for RunDirectory { name, of, .. } in &runs {
@@ -392,7 +392,7 @@ impl UploadTarget {
                 // The run has published its set.
                 None => true,
             };
-            if is_dead && (is_there || !has_replaced) {
+            if is_dead && (has_target || !has_replaced) {
                 let path = self.beside(name);
                 store.remove_directory(&path).await.map_err(|error| self.error("remove", &path, error))?;
                 removed.push(Leftover { path: path.as_ref().into(), run: of.run.to_string(), live: false });

@@ -3,7 +3,7 @@
 use super::*;
 
 fn types(text: &str) -> Result<Vec<String>, String> {
-    let columns = HiveColumns(Parser { text, at: 0 }.columns()?);
+    let columns = HiveColumns(DdlParser { text, at: 0 }.columns()?);
     Ok(columns.schema().fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect())
 }
 

@@ -8,7 +8,7 @@ type Outcome = Result<(Vec<Node>, Vec<Position>, String, Vec<u32>, bool), String
 
 /// Reads a text in pieces of this size.
 fn outcome(text: &[u8], size: usize, keys: Option<&Arc<Keys>>) -> Outcome {
-    let mut rows = Rows::new("t".into(), keys.cloned(), None);
+    let mut rows = JsonObjects::new("t".into(), keys.cloned(), None);
     let mut read = || {
         for mut piece in text.chunks(size) {
             while !piece.is_empty() {
@@ -84,7 +84,7 @@ proptest! {
 fn json_row_over_the_limit_is_rejected_before_its_end() {
     let bounds = ReadBounds { value: 4000, ..ReadBounds::default() };
     let read = |row: &str| {
-        let mut rows = Rows::new("t".into(), None, None).within(bounds);
+        let mut rows = JsonObjects::new("t".into(), None, None).within(bounds);
         let text = format!("{{}}\n{row}");
         let mut pieces = text.as_bytes().chunks(100).enumerate();
         let error = pieces.find_map(|(index, piece)| Some((index, rows.read(piece, 100).err()?)));

@@ -14,7 +14,7 @@ impl Files {
         Self { directory }
     }
 
-    fn read(&self) -> Result<Configuration> {
+    fn read(&self) -> SettingsResult<Configuration> {
         let path = self.directory.path().display().to_string();
         Configuration::read(&[("HADOOP_CONF_DIR", path.as_str()), ("NODE", "node.example"), ("USER", "ann")].into())
     }
