@@ -140,7 +140,7 @@ fn checked(
     check: Arc<Check>,
     run: Option<Arc<Run>>,
 ) -> impl Stream<Item = Result<Checked>> + Send {
-    let window = run.as_ref().map_or(1, |run| run.threads().div_ceil(run.partitions_here(check.place.partitions)) + 1);
+    let window = run.as_ref().map_or(1, |run| run.window(check.place.partitions));
     let mut rows_before = 0;
     rows.map_ok(move |rows| {
         let (first, check) = (rows_before, Arc::clone(&check));

@@ -240,8 +240,6 @@ async fn write_rows(
     encoder: RowEncoder,
     rows: SendableRecordBatchStream,
 ) -> Result<u64> {
-    // Enough jobs for this partition's share of the pool, and one more to start when one is done.
-    let window = run.threads().div_ceil(run.partitions_here(place.partitions)) + 1;
     let (size, encoder): (Arc<UnitSize>, _) = (shards.writer.size(), Arc::new(encoder));
     let written = units(rows, size)
         .and_then(|unit| {
@@ -255,7 +253,7 @@ async fn write_rows(
                 Ok::<_, DataFusionError>((unit.rows(), shards.write(input, &unit, &encoder, place, run)?))
             })
         })
-        .try_buffered(window);
+        .try_buffered(run.window(place.partitions));
     let mut written = pin!(written);
     let mut rows = 0;
     while let Some((more, written)) = written.try_next().await? {

@@ -75,6 +75,12 @@ impl Run {
         if self.staging.task.is_some() { 1 } else { partitions }
     }
 
+    /// Returns how many jobs one of `partitions` write partitions may have in progress: enough for its share of the pool,
+    /// and one more to start when one is done.
+    pub(super) fn window(&self, partitions: usize) -> usize {
+        self.threads().div_ceil(self.partitions_here(partitions)) + 1
+    }
+
     /// Returns state shared by the write partitions. The first partition creates it.
     ///
     /// # Errors

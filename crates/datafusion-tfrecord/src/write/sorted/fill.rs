@@ -47,8 +47,6 @@ impl Fill {
 
     /// Adds all rows, and returns their number.
     pub(super) async fn run(self, run: &Arc<Run>, input: SendableRecordBatchStream) -> Result<u64> {
-        // Enough jobs for this partition's share of the pool, and one more to start when one is done.
-        let window = run.threads().div_ceil(run.partitions_here(self.place.partitions)) + 1;
         let this = Arc::new(self);
         let mut deal = match this.sorting.arrangement.order {
             RecordOrder::RoundRobin { shards } => Some(this.place.deal(shards)),
@@ -64,7 +62,7 @@ impl Fill {
                     this.push(unit)
                 })
             })
-            .try_buffered(window);
+            .try_buffered(run.window(this.place.partitions));
         pin_mut!(pushed);
         let mut rows = 0;
         while let Some(more) = pushed.try_next().await? {
