@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tfr_examples::trips_path;
-use tfr_tests::{Run, Scratch, read_shards, repository, run, tfr_sql};
+use tfr_tests::{Run, Scratch, read_shards, run, tfr_sql};
 
 const PARTITIONS: &str = "4";
 

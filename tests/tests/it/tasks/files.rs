@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 use tfr_tests::{Scratch, repository, run, tfr_sql};
@@ -118,6 +119,34 @@ fn task_opens_only_its_own_files_of_the_function_files() {
             let _ = fs::rename(scratch.join(format!("day={index}")), scratch.join(format!("in/day={index}")));
         }
     }
+}
+
+/// A plan that cannot keep one scan keeps none, and every task plans the query as it was planned.
+#[test]
+fn tasks_list_again_if_a_plan_cannot_keep_all_files() {
+    let scratch = Scratch::default();
+    fs::create_dir(scratch.join("in")).unwrap();
+    fs::create_dir(scratch.join("t")).unwrap();
+    fs::write(scratch.join("in/x.txt"), "x").unwrap();
+    fs::write(scratch.join("t/0.csv"), "a\ny\n").unwrap();
+    // In the year 2302: nanoseconds since 1970 have no 64-bit number.
+    let late = UNIX_EPOCH + Duration::from_secs(10_500_000_000);
+    fs::File::options().write(true).open(scratch.join("t/0.csv")).unwrap().set_modified(late).unwrap();
+    let query = "SELECT upper(f.path) AS a FROM files('in/*') f UNION ALL SELECT a FROM 't/'";
+    let command = |out: &str| {
+        let mut command = tfr_sql();
+        command.current_dir(scratch.path()).args([query, "--shard-rows", "1", "--partitions", "2", "--quiet"]);
+        command.args(["--out", out]);
+        command
+    };
+    run(&mut command("alone")).success();
+    run(command("together").args(["--plan", "plan"])).success();
+    let plan = scratch.join("plan");
+    for index in 0..2 {
+        run(&mut task(&plan, index)).success();
+    }
+    tool("finish", &plan).success();
+    assert_same_set(query, &scratch.join("together"), &scratch.join("alone"));
 }
 
 /// A plan keeps the files of a table format: which of their rows are deleted, how their columns are called, and the values
