@@ -44,7 +44,8 @@ fn task_opens_only_its_own_files_of_every_format() {
             .arg(rows)
             .args(["--mode", "overwrite", "--shards", "1", "--quiet", "--out"])
             .arg(&out)
-            .args(arguments));
+            .args(arguments))
+        .success();
         let [shard] = &names(&out).into_iter().filter(|name| name.starts_with("part-")).collect::<Vec<_>>()[..] else {
             panic!("one shard")
         };
