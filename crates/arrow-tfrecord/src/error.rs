@@ -92,19 +92,11 @@ pub enum ErrorKind {
         /// The column, or the part of it.
         column: String,
     },
-    /// A vocabulary with a duplicate value.
-    #[error("column {column:?}: {value:?} is in its vocabulary twice")]
-    AmbiguousVocabulary {
-        /// The column, or the part of it.
-        column: String,
-        /// The value.
-        value: String,
-    },
-    /// A vocabulary with too many values.
-    #[error("more than {most} distinct values for a vocabulary")]
-    LongVocabulary {
-        /// The maximum number of values.
-        most: usize,
+    /// A vocabulary with a duplicate value or too many, or a column that cannot be a feature list.
+    #[error("{problem}")]
+    Refused {
+        /// What is wrong with which column or vocabulary.
+        problem: String,
     },
     /// A value that is not in the vocabulary.
     #[error("column {column:?}, row {row}: {value:?} is not in the vocabulary")]
@@ -115,16 +107,6 @@ pub enum ErrorKind {
         row: u64,
         /// The value.
         value: String,
-    },
-    /// A column that cannot be a feature list.
-    #[error("column {column:?}: type {data_type} is not a sequence: {reason}")]
-    NoSequence {
-        /// The column.
-        column: String,
-        /// Its type.
-        data_type: DataType,
-        /// The reason.
-        reason: &'static str,
     },
     /// Several columns that can be the examples of an ExampleListWithContext, or none where they are written.
     #[error(

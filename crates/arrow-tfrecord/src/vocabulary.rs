@@ -63,7 +63,8 @@ impl Vocabulary {
         for text in texts.as_string::<i64>().iter().flatten() {
             if !self.values.contains(text) {
                 if self.values.len() == self.most {
-                    return Err(ErrorKind::LongVocabulary { most: self.most }.into());
+                    let problem = format!("more than {} distinct values for a vocabulary", self.most);
+                    return Err(ErrorKind::Refused { problem }.into());
                 }
                 self.values.insert(text.to_owned());
             }

@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use arrow_tfrecord::RecordType;
 use datafusion_common::DataFusionError;
 use tfrecord_framing::{FramingConflict, Position};
-use tfrecord_shards::{Disagreement, MissingParts, NULL_PARTITION};
+use tfrecord_shards::{Disagreement, MissingParts};
 
 use crate::read::similar::listed;
 
@@ -50,51 +50,11 @@ pub enum ErrorKind {
         /// The column.
         column: String,
     },
-    /// A text is the name of Hive's directory of nulls, so that it would be read as null.
-    #[error(
-        "row {row}, partition column {column:?}: the text {NULL_PARTITION:?} cannot be a partition value: it names the directory of nulls"
-    )]
-    NullPartitionText {
-        /// The row, counted from 0.
-        row: u64,
-        /// The column.
-        column: String,
-    },
-    /// The footer of an ArrayRecord file has another number of records than the files next to it name.
-    #[error("{file}: {found} records by its footer, expected {expected} by dataset_info.json")]
-    FooterCount {
-        /// The file.
-        file: String,
-        /// The number in the footer.
-        found: u64,
-        /// The number in `dataset_info.json`.
-        expected: u64,
-    },
-    /// Unknown option.
-    #[error("unknown option {option:?}: the options are {}", known.join(", "))]
-    UnknownOption {
-        /// The option as written.
-        option: String,
-        /// The available options.
-        known: Vec<String>,
-    },
-    /// An option has an invalid value.
-    #[error("option {option}: found {found:?}, expected {expected}")]
-    InvalidOption {
-        /// The option.
-        option: String,
-        /// Its value.
-        found: String,
-        /// Accepted values.
-        expected: String,
-    },
-    /// Options that exclude each other.
-    #[error("options {first} and {second} exclude each other")]
-    ConflictingOptions {
-        /// The first.
-        first: String,
-        /// The second.
-        second: String,
+    /// Options that are unknown, invalid or exclude each other, or that the rows, the files or a run by tasks do not fit.
+    #[error("{problem}")]
+    Refused {
+        /// What does not fit.
+        problem: String,
     },
     /// The target is in an object store that is not registered with the session.
     #[error("cannot write to {url}")]
@@ -226,14 +186,6 @@ pub enum ErrorKind {
         /// The columns.
         columns: Vec<String>,
     },
-    /// A number of shards is given for an unknown split.
-    #[error("shards for split {split:?}: {}", splits_named(known))]
-    NoSplit {
-        /// The split.
-        split: String,
-        /// The available splits.
-        known: Vec<String>,
-    },
     /// The requested file would describe a whole set, but only the appended rows have been seen.
     #[error("{emit} cannot describe {out} by the rows that are added to it: {rows} are there already")]
     DescribesAppended {
@@ -247,12 +199,6 @@ pub enum ErrorKind {
     /// The record format does not have the compression or the group size.
     #[error(transparent)]
     Framing(#[from] FramingConflict),
-    /// The options do not permit a saved dataset.
-    #[error("a saved dataset of tf.data {problem}")]
-    SnapshotOptions {
-        /// The conflict.
-        problem: &'static str,
-    },
     /// TensorFlow Datasets does not read shards in `key=value` directories.
     #[error("not for TensorFlow Datasets: it looks for shards in one directory")]
     TfdsInDirectories,
@@ -265,15 +211,6 @@ pub enum ErrorKind {
     /// Tasks sort rows for a set in an object store, and no directory is given for these rows.
     #[error("tasks have to sort the rows of this set, and an object store has no place for sorted rows")]
     NoScratch,
-    /// The set cannot be written by tasks, or there is no such task.
-    #[error("{problem}")]
-    Tasks {
-        /// The reason.
-        problem: String,
-    },
-    /// A write node was executed without its committer.
-    #[error("TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with")]
-    NoCommit,
     /// Rows of a write partition cannot be written. Row numbers count from the first row of the partition.
     #[error("write partition {partition} of {partitions}, which counts its own rows")]
     PartitionRows {
@@ -415,14 +352,6 @@ pub enum ErrorKind {
         /// The reason.
         source: DataFusionError,
     },
-    /// No file of a table is of the requested split.
-    #[error("no file is of the split {split:?}; the splits are: {}", or_none(known))]
-    UnknownSplit {
-        /// The split.
-        split: String,
-        /// The splits that exist.
-        known: Vec<String>,
-    },
     /// A set is not the one that its manifest describes, so it was not published.
     #[error(
         "nothing was written, because the set would differ from its manifest: {shard}: expected {expected}, found {found}"
@@ -459,10 +388,6 @@ pub enum ErrorKind {
         /// The panic's message.
         message: String,
     },
-}
-
-fn or_none(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// Errors of a store stay I/O errors: schedulers retry those.
@@ -510,8 +435,18 @@ pub enum RowSplitsConflict {
     Append,
 }
 
-fn splits_named(known: &[String]) -> String {
-    if known.is_empty() { "there are no splits".to_owned() } else { format!("the splits are {}", listed(known)) }
+/// Returns the error of options, or of rows or files that do not fit them.
+pub(crate) fn refused(problem: impl Into<String>) -> ErrorKind {
+    ErrorKind::Refused { problem: problem.into() }
+}
+
+/// Returns the error of a number of shards for a split that does not exist.
+pub(crate) fn unknown_split(split: &str, known: &[String]) -> ErrorKind {
+    let splits = match known {
+        [] => "there are no splits".to_owned(),
+        known => format!("the splits are {}", listed(known)),
+    };
+    refused(format!("shards for split {split:?}: {splits}"))
 }
 
 /// Converts an error of the mapping or the encoder.

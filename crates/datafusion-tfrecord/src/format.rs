@@ -224,16 +224,14 @@ impl FileFormat for TfRecordFormat {
         };
         if !sink.table_partition_cols.is_empty() {
             if !options.partition_by.is_empty() {
-                let (first, second) = ("tfrecord.partition_by".to_owned(), "PARTITIONED BY".to_owned());
-                return Err(ErrorKind::ConflictingOptions { first, second }.into());
+                return Err(sql::excluding("tfrecord.partition_by", "PARTITIONED BY").into());
             }
             options.partition_by = sink.table_partition_cols.into_iter().map(|(column, _)| column).collect();
             options.keep_partition_columns |= sink.keep_partition_by_columns;
         }
         if options.keep_partition_columns && options.partition_by.is_empty() {
-            let (option, found) = ("tfrecord.keep_partition_columns".to_owned(), "true".to_owned());
             let expected = "'tfrecord.partition_by' as well".to_owned();
-            return Err(ErrorKind::InvalidOption { option, found, expected }.into());
+            return Err(sql::invalid("tfrecord.keep_partition_columns", "true", expected).into());
         }
         Ok(plan_write(input, options, session)?)
     }

@@ -128,8 +128,8 @@ pub enum Error {
         /// The parser's error.
         source: DataFusionError,
     },
-    /// A statement that is not allowed before the query.
-    #[error("only SET and CREATE EXTERNAL TABLE may precede the query, found: {0}")]
+    /// A statement before the query that is not allowed, or that sets more than any machine has.
+    #[error("{0}")]
     Preamble(String),
     /// The rejected rows would be in the set, or the set among them.
     #[error("{}: the rejected rows and the shards, {}, cannot be in each other's directory", rejects.display(), out.display())]
@@ -174,16 +174,6 @@ pub enum Error {
         name: String,
         /// What to do instead.
         instead: &'static str,
-    },
-    /// A setting that makes the engine allocate more than any machine has.
-    #[error("SET {name} = {found}: expected at most {most}")]
-    LargeSetting {
-        /// The setting.
-        name: String,
-        /// Its value as typed.
-        found: String,
-        /// The largest value.
-        most: u64,
     },
     /// Two columns would have the same name, and the query leaves at least one of them unnamed.
     #[error("two columns would be named {0:?}")]

@@ -467,7 +467,7 @@ fn set(context: &SessionContext, set: &SetVariable) -> Result<bool> {
     if let Some((_, most)) = LARGEST_SETTINGS.into_iter().find(|(limited, _)| *limited == name)
         && set.value.trim().parse().is_ok_and(|value: u128| value > most.into())
     {
-        return Err(Error::LargeSetting { name, found: set.value.clone(), most });
+        return Err(Error::Preamble(format!("SET {name} = {}: expected at most {most}", set.value)));
     }
     // The engine would then spill to another directory, in files of its own.
     let own = name == "datafusion.runtime.max_temp_directory_size";
@@ -486,7 +486,8 @@ async fn run_preamble(context: &SessionContext, statement: Statement) -> Result<
         _ => false,
     };
     if !allowed {
-        return Err(Error::Preamble(statement.to_string()));
+        let problem = format!("only SET and CREATE EXTERNAL TABLE may precede the query, found: {statement}");
+        return Err(Error::Preamble(problem));
     }
     let mut state = context.state();
     if let Statement::CreateExternalTable(table) = &statement

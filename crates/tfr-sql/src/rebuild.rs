@@ -41,8 +41,9 @@ pub fn run(args: RebuildArgs, work: Work<'_>) -> Result<ExitStatus> {
         files: option(&manifest, "files")?.unwrap_or_default(),
     };
     let parsed = Cli::parse(arguments.iter().map(OsString::from).collect(), None);
-    let mut query = parsed.map_err(|error| RebuildProblem::Arguments { message: error.to_string() })?.query;
-    let partitions = query.resources.partitions.ok_or(RebuildProblem::NotRecorded)?;
+    let refused = |error| unusable(format!("this release does not accept the recorded arguments: {error}"));
+    let mut query = parsed.map_err(refused)?.query;
+    let partitions = query.resources.partitions.ok_or_else(not_recorded)?;
     if let (Some(rejects), None) = (&manifest.rejects, &args.rejects) {
         return Err(RebuildProblem::Rejects { rows: rejects.rows }.into());
     }
@@ -105,18 +106,21 @@ fn explained(error: Error) -> Error {
 /// Returns the arguments of the query, from the program name on.
 fn arguments(manifest: &Manifest) -> Result<Vec<String>, RebuildProblem> {
     if !manifest.appended.is_empty() {
-        return Err(RebuildProblem::Appended { runs: manifest.appended.len() });
+        let runs = counted(manifest.appended.len() as u64, "more run");
+        return Err(unusable(format!("{runs} added shards to the set; only a set of one run is written again")));
     }
     if manifest.options.get(ARGUMENTS).is_some_and(Value::is_null) {
-        return Err(RebuildProblem::NotText);
+        let problem = "the manifest does not record the arguments of the command, which were not text in UTF-8";
+        return Err(unusable(problem));
     }
-    let recorded: Vec<String> = option(manifest, ARGUMENTS)?.ok_or(RebuildProblem::NotRecorded)?;
-    let [query, options @ ..] = recorded.as_slice() else { return Err(RebuildProblem::NotRecorded) };
+    let recorded: Vec<String> = option(manifest, ARGUMENTS)?.ok_or_else(not_recorded)?;
+    let [query, options @ ..] = recorded.as_slice() else { return Err(not_recorded()) };
     if let Some(argument) = other_option(options) {
-        return Err(RebuildProblem::Option { argument: argument.clone() });
+        let problem = format!("the manifest records {argument:?}, which is no option that decides what is written");
+        return Err(unusable(problem));
     }
     if let Some(argument) = recorded.iter().find(|argument| argument.contains(HIDDEN)) {
-        return Err(RebuildProblem::Secret { argument: argument.clone() });
+        return Err(unusable(format!("the manifest records {argument:?} without its secret")));
     }
     let is_pipe = |input: &&String| *input == "-" || input.starts_with("/dev/fd/") || *input == "/dev/stdin";
     if let Some(table) = manifest.inputs.iter().find(is_pipe) {
@@ -127,6 +131,14 @@ fn arguments(manifest: &Manifest) -> Result<Vec<String>, RebuildProblem> {
     // A query may begin with a comment.
     arguments.extend(["--".to_owned(), query.clone()]);
     Ok(arguments)
+}
+
+fn unusable(problem: impl Into<String>) -> RebuildProblem {
+    RebuildProblem::Arguments(problem.into())
+}
+
+fn not_recorded() -> RebuildProblem {
+    unusable("the manifest does not record the arguments of the command: an older release or another program wrote it")
 }
 
 /// Returns the versions of tables.

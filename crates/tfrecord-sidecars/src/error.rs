@@ -39,16 +39,6 @@ pub enum ErrorKind {
         /// The defect.
         source: ParseError,
     },
-    /// Messages are nested deeper than in any schema.
-    #[error("line {line}, column {column}: not a schema of TensorFlow Metadata: more than {most} messages are nested")]
-    TooDeep {
-        /// The line, from 1.
-        line: usize,
-        /// The column in characters, from 1.
-        column: usize,
-        /// The maximum depth.
-        most: usize,
-    },
     /// A `features.json` or `dataset_info.json` of TensorFlow Datasets is not JSON.
     #[error("not JSON")]
     FeaturesJson {
@@ -140,9 +130,12 @@ pub enum ErrorKind {
         /// What is missing.
         problem: String,
     },
-    /// Statistics to be merged have different features.
-    #[error("statistics of different features cannot be merged")]
-    OtherFeatures,
+    /// A schema that is nested too deeply or whose description is missing, or statistics of other features.
+    #[error("{problem}")]
+    Refused {
+        /// The reason.
+        problem: String,
+    },
     /// Bytes are not those of statistics of this release.
     #[error("statistics of a part of the rows cannot be read: {0}")]
     StoredStatistics(#[source] postcard::Error),
@@ -152,9 +145,6 @@ pub enum ErrorKind {
     /// The built-in descriptors are damaged.
     #[error("the descriptors of TensorFlow's messages are damaged")]
     Descriptors(#[from] DescriptorError),
-    /// The built-in descriptors lack a message.
-    #[error("the descriptors of TensorFlow's messages have no schema")]
-    NoDescriptor,
     /// A message cannot be converted to another representation of its type.
     #[error("a schema of TensorFlow Metadata cannot be decoded")]
     Decode(#[from] DecodeError),

@@ -126,7 +126,8 @@ impl Statistics {
             statistics.features.iter().map(|feature| (feature.name().to_owned(), feature.kind())).collect::<Vec<_>>()
         };
         if self.detail != other.detail || features(self) != features(other) {
-            return Err(ErrorKind::OtherFeatures.into());
+            let problem = "statistics of different features cannot be merged".to_owned();
+            return Err(ErrorKind::Refused { problem }.into());
         }
         self.rows += other.rows;
         for (feature, other) in self.features.iter_mut().zip(&other.features) {

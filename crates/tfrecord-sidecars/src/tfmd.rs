@@ -52,7 +52,9 @@ const MAX_DEPTH: usize = 64;
 
 fn descriptor() -> Result<MessageDescriptor> {
     let pool = DescriptorPool::decode(tfr_proto::FILE_DESCRIPTOR_SET)?;
-    Ok(pool.get_message_by_name("tensorflow.metadata.v0.Schema").ok_or(ErrorKind::NoDescriptor)?)
+    let missing =
+        || ErrorKind::Refused { problem: "the descriptors of TensorFlow's messages have no schema".to_owned() };
+    Ok(pool.get_message_by_name("tensorflow.metadata.v0.Schema").ok_or_else(missing)?)
 }
 
 /// Reads protobuf text.
@@ -61,7 +63,10 @@ fn parse(text: &str) -> Result<v0::Schema> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if let Some(at) = too_deep(text) {
         let (line, column) = position(text, at);
-        return Err(ErrorKind::TooDeep { line, column, most: MAX_DEPTH }.into());
+        let problem = format!(
+            "line {line}, column {column}: not a schema of TensorFlow Metadata: more than {MAX_DEPTH} messages are nested"
+        );
+        return Err(ErrorKind::Refused { problem }.into());
     }
     let message = DynamicMessage::parse_text_format(descriptor()?, text).map_err(|source| {
         let label = source.labels().and_then(|mut labels| labels.next());

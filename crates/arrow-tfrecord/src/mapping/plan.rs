@@ -350,7 +350,10 @@ impl Planner<'_> {
         };
         match Ranks::new(values) {
             Ok(ranks) => Ok(Decision { conversion: Conversion::Index(Arc::new(ranks)), ..decision }),
-            Err(value) => Err(ErrorKind::AmbiguousVocabulary { column: said_of.to_owned(), value }.into()),
+            Err(value) => {
+                let problem = format!("column {said_of:?}: {value:?} is in its vocabulary twice");
+                Err(ErrorKind::Refused { problem }.into())
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::slice;
 
 use super::{MAPPING, OptionText, READING, STRICT, WRITING, set_option};
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, refused};
 use crate::read::ReadOptions;
 use crate::write::WriteOptions;
 use arrow_tfrecord::MappingOptions;
@@ -40,8 +40,8 @@ pub(crate) fn parse(options: &HashMap<String, String>) -> Result<(WriteOptions, 
         .flatten()
         .collect();
         if tried.is_empty() {
-            let known = known().map(|text| format!("tfrecord.{}", text.key)).collect();
-            return Err(ErrorKind::UnknownOption { option: option.clone(), known }.into());
+            let known: Vec<_> = known().map(|text| format!("tfrecord.{}", text.key)).collect();
+            return Err(refused(format!("unknown option {option:?}: the options are {}", known.join(", "))).into());
         }
         if let Err(expected) = tried
             .into_iter()
@@ -89,8 +89,7 @@ fn check(given: &[Given<'_>]) -> Result<()> {
         let excluded =
             given[..at].iter().find(|other| excludes(other.key, option.key) || excludes(option.key, other.key));
         if let Some(first) = excluded {
-            let (first, second) = (first.option.to_owned(), option.option.to_owned());
-            return Err(ErrorKind::ConflictingOptions { first, second }.into());
+            return Err(excluding(first.option, option.option).into());
         }
         let needs = text(option.key).map_or("", |text| text.needs);
         let is_on = |other: &Given<'_>| other.key == needs && !other.value.trim().eq_ignore_ascii_case("false");
@@ -101,8 +100,14 @@ fn check(given: &[Given<'_>]) -> Result<()> {
     Ok(())
 }
 
-fn invalid(option: &str, found: &str, expected: String) -> ErrorKind {
-    ErrorKind::InvalidOption { option: option.to_owned(), found: found.to_owned(), expected }
+/// Returns the error of an option with an invalid value.
+pub(crate) fn invalid(option: &str, found: &str, expected: String) -> ErrorKind {
+    refused(format!("option {option}: found {found:?}, expected {expected}"))
+}
+
+/// Returns the error of options that exclude each other.
+pub(crate) fn excluding(first: &str, second: &str) -> ErrorKind {
+    refused(format!("options {first} and {second} exclude each other"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tfrecord_shards::is_array_record;
 use super::known::KnownFile;
 use super::options::ReadOptions;
 use super::sets::TableFiles;
-use crate::error::{Error, ErrorKind};
+use crate::error::{ErrorKind, refused};
 
 /// Adds the numbers of records in the footers of ArrayRecord files that no manifest lists, so that counting reads no
 /// record, and a file that is read is compared with them. A file is one of ArrayRecord by the option, by its first
@@ -44,8 +44,9 @@ pub(super) async fn count(session: &dyn Session, files: &mut TableFiles, options
         let name = || files.listing.names().name(&files.listing.files()[index].location);
         let known = files.known[index].get_or_insert_default();
         if let Some(expected) = known.end.filter(|expected| expected.record != end.record) {
-            let (found, expected) = (end.record, expected.record);
-            return Err(Error::from(ErrorKind::FooterCount { file: name(), found, expected }).into());
+            let (file, found, expected) = (name(), end.record, expected.record);
+            let problem = format!("{file}: {found} records by its footer, expected {expected} by dataset_info.json");
+            return Err(refused(problem).into());
         }
         known.container = Some(Container::ArrayRecord);
         known.end = Some(end);

@@ -46,7 +46,7 @@ use tfr_stores::{FileNames, Location};
 /// - The columns are to be inferred, but records are damaged or contradict each other, or there are none.
 /// - Damaged records are to be skipped, but the session is strict: [`ErrorKind::SkipsDamagedStrictly`].
 /// - A manifest lists some of the files, but not all: [`ErrorKind::StrayFile`].
-/// - No file is of the split: [`ErrorKind::UnknownSplit`].
+/// - No file is of the split: [`ErrorKind::Refused`].
 /// - A column is declared in another unit than it was written in: [`ErrorKind::DeclaredUnit`].
 /// - A column of [`ReadOptions::types`] does not exist: [`ErrorKind::NoColumn`].
 /// - A declared column is in no manifest: [`ErrorKind::UnknownColumn`]; or the first records have it in another

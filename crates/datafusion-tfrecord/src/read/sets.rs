@@ -14,7 +14,7 @@ use tfrecord_sidecars::tfds::split_of_file;
 use super::known::KnownFile;
 use super::options::ReadOptions;
 use super::partitions;
-use crate::error::{ErrorKind, shards_error};
+use crate::error::{ErrorKind, refused, shards_error};
 use tfr_files::store_of;
 use tfr_files::{Findings, FoundFiles, door_of, find_files};
 use tfr_files::{Listing, named_compression};
@@ -154,7 +154,10 @@ fn keep_split(
     }
     match is_found {
         true => Ok(()),
-        false => Err(ErrorKind::UnknownSplit { split: split.to_owned(), known: known.into_iter().collect() }.into()),
+        false => {
+            let known = if known.is_empty() { "none".to_owned() } else { Vec::from_iter(known).join(", ") };
+            Err(refused(format!("no file is of the split {split:?}; the splits are: {known}")).into())
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use super::shards::memory_per_shard;
 use super::sorted::{Arrangement, RecordOrder, check_row_splits};
 use super::target::WriteTarget;
 use super::upload::UploadTarget;
-use crate::error::{ErrorKind, encode_error, shards_error, sidecar_error};
+use crate::error::{ErrorKind, encode_error, refused, shards_error, sidecar_error};
 use tfr_files::GuardedSource;
 use tfr_stores::Location;
 
@@ -198,7 +198,7 @@ fn check_layout(mapping: &Mapping, options: &WriteOptions, order: Option<RecordO
         () if options.compression == Compression::Zlib => "is compressed with gzip or not at all",
         () => return Ok(()),
     };
-    Err(ErrorKind::SnapshotOptions { problem }.into())
+    Err(refused(format!("a saved dataset of tf.data {problem}")).into())
 }
 
 /// Returns the schema of the records: all columns of the rows except those that become directories.

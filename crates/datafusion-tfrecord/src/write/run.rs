@@ -20,7 +20,7 @@ use super::rejects::RejectCounts;
 use super::report::PartitionReport;
 use super::running::Running;
 use super::staging::Staging;
-use crate::error::{ErrorKind, shards_error};
+use crate::error::{ErrorKind, refused, shards_error};
 
 /// The state shared by the nodes of a write plan while it runs: the set being written, and the threads that encode
 /// and compress. The committer creates one for each execution. Every job keeps a reference until it is done.
@@ -170,5 +170,6 @@ pub(crate) fn with_run(context: &TaskContext, run: &Arc<Run>) -> TaskContext {
 /// Returns the run of a write node.
 pub(crate) fn current_run(context: &TaskContext) -> Result<Arc<Run>> {
     let current = context.session_config().get_extension::<CurrentRun>();
-    current.and_then(|current| current.0.upgrade()).ok_or_else(|| ErrorKind::NoCommit.into())
+    let without = "TfRecordWriteExec runs only below the TfRecordCommitExec that it was planned with";
+    current.and_then(|current| current.0.upgrade()).ok_or_else(|| refused(without).into())
 }

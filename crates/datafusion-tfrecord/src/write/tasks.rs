@@ -46,7 +46,7 @@ use super::sorted::{Arrangement, SetCut};
 use super::staging::Staging;
 use super::task_staging::{TaskReports, TaskStaging, published};
 use super::upload::UploadSet;
-use crate::error::{ErrorKind, shards_error, sidecar_error};
+use crate::error::{ErrorKind, refused, shards_error, sidecar_error};
 
 /// The start of a run whose partitions are written by tasks.
 #[derive(Debug)]
@@ -104,14 +104,14 @@ impl TfRecordCommitExec {
     /// Returns what [`plan_tasks`](super::plan_tasks) of another process needs: the plan of the rows, and the options.
     ///
     /// # Errors
-    /// The set is a saved dataset, which tasks do not write, or rows are to be rejected ([`ErrorKind::Tasks`]).
+    /// The set is a saved dataset, which tasks do not write, or rows are to be rejected ([`ErrorKind::Refused`]).
     pub fn task_input(&self) -> Result<(Arc<dyn ExecutionPlan>, WriteOptions)> {
         let (input, expected_rows) = self.write_node(|write| (Arc::clone(write.input()), write.expected_rows()))?;
         if self.options().layout != Layout::Shards {
-            return Err(ErrorKind::Tasks { problem: "tasks do not write a saved dataset of tf.data".to_owned() }.into());
+            return Err(refused("tasks do not write a saved dataset of tf.data").into());
         }
         if self.options().rejects.is_some() {
-            return Err(ErrorKind::Tasks { problem: "tasks do not reject rows".to_owned() }.into());
+            return Err(refused("tasks do not reject rows").into());
         }
         Ok((input, WriteOptions { expected_rows, ..self.options().clone() }))
     }
@@ -139,7 +139,7 @@ impl TfRecordCommitExec {
             return Err(ErrorKind::NoScratch.into());
         }
         if self.options().rejects.is_some() {
-            return Err(ErrorKind::Tasks { problem: "tasks do not reject rows".to_owned() }.into());
+            return Err(refused("tasks do not reject rows").into());
         }
         let run = match self.commit_task()?.begin(context).await? {
             Begun::Ignored(found) => return Ok(Detached::Ignored(found)),
@@ -173,8 +173,7 @@ impl TfRecordCommitExec {
     pub async fn run_task(&self, at: &SharedWrite, task: u32, context: &TaskContext) -> Result<TaskOutcome> {
         let tasks = self.tasks()?;
         if task >= tasks {
-            let problem = format!("there is no task {task}: expected one of {tasks}, from 0");
-            return Err(ErrorKind::Tasks { problem }.into());
+            return Err(refused(format!("there is no task {task}: expected one of {tasks}, from 0")).into());
         }
         let (shards, staging) = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
         let cut = staging.cut()?;
@@ -431,7 +430,7 @@ async fn put_report(run: &Arc<Run>, staging: &TaskStaging, report: TaskReport) -
 
 /// Returns the error of more tasks than can be numbered.
 fn too_many_tasks(partitions: usize) -> ErrorKind {
-    ErrorKind::Tasks { problem: format!("{partitions} partitions are too many for tasks") }
+    refused(format!("{partitions} partitions are too many for tasks"))
 }
 
 /// What complete tasks have staged.

@@ -6,12 +6,9 @@ use crate::printer::counted;
 /// Why a set cannot be written again from its manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildProblem {
-    /// The manifest lacks what a rebuild needs.
-    #[error("the manifest does not record the arguments of the command: an older release or another program wrote it")]
-    NotRecorded,
-    /// The arguments could not be recorded.
-    #[error("the manifest does not record the arguments of the command, which were not text in UTF-8")]
-    NotText,
+    /// The manifest lacks the arguments of the command, or they are not those of one run of this release.
+    #[error("{0}")]
+    Arguments(String),
     /// A part of the manifest has another form.
     #[error("options.{key} of the manifest cannot be read")]
     Form {
@@ -25,12 +22,6 @@ pub enum RebuildProblem {
     Remote {
         /// The URL.
         url: String,
-    },
-    /// The arguments contain what does not decide which rows are written, or how.
-    #[error("the manifest records {argument:?}, which is no option that decides what is written")]
-    Option {
-        /// The argument.
-        argument: String,
     },
     /// A table has versions of a format that is not supported.
     #[error("the table {table} was read in a version of the format {format:?}, which this release does not read")]
@@ -48,29 +39,11 @@ pub enum RebuildProblem {
         /// The way out.
         hint: String,
     },
-    /// Several runs have written the set.
-    #[error("{} added shards to the set; only a set of one run is written again", counted(*runs as u64, "more run"))]
-    Appended {
-        /// The number of runs after the first.
-        runs: usize,
-    },
-    /// The manifest hides a secret.
-    #[error("the manifest records {argument:?} without its secret")]
-    Secret {
-        /// The argument, as recorded.
-        argument: String,
-    },
     /// A table was read from a pipe.
     #[error("the table {table} was read from a pipe, which cannot be read again")]
     Pipe {
         /// The table.
         table: String,
-    },
-    /// The arguments are not valid in this release.
-    #[error("this release does not accept the recorded arguments: {message}")]
-    Arguments {
-        /// The error.
-        message: String,
     },
     /// Rows were rejected, and a place for them is missing.
     #[error("the set was written with --rejects: {} did not fit", counted(*rows, "row"))]

@@ -73,7 +73,11 @@ impl<'a> Part<'a> {
             let found = self.block_header(block).ok_or_else(truncated)??;
             let expected = BlockHeader { previous: block - chunk.begin, next: chunk.end - block };
             if found != expected {
-                return Err(Error::at(block, Defect::Distances { found, expected }));
+                let defect = format!(
+                    "block header is {} bytes after the beginning of a chunk and {} before its end, expected {} and {}",
+                    found.previous, found.next, expected.previous, expected.next
+                );
+                return Err(Error::at(block, Defect::Structure(defect)));
             }
             block += BLOCK_LEN;
         }

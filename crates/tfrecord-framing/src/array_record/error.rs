@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{BlockHeader, LayoutError};
+use super::LayoutError;
 
 /// A defect of an ArrayRecord file, and where it is.
 #[derive(Debug, thiserror::Error)]
@@ -27,22 +27,6 @@ pub enum Defect {
     /// A header, a hash or a message is not what the layout requires.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-
-    /// The file does not begin with a signature.
-    #[error("the file begins with a chunk of records, expected the signature of a Riegeli/records file")]
-    NoSignature,
-
-    /// A block header has the distances of another chunk: bytes are missing, or were inserted or exchanged.
-    #[error(
-        "block header is {} bytes after the beginning of a chunk and {} before its end, expected {} and {}",
-        found.previous, found.next, expected.previous, expected.next
-    )]
-    Distances {
-        /// The stored distances.
-        found: BlockHeader,
-        /// The distances of the chunk that is there.
-        expected: BlockHeader,
-    },
 
     /// The file ends within a chunk.
     #[error("the file is truncated: it ends at byte {found}, expected a chunk up to byte {expected}")]
@@ -79,15 +63,6 @@ pub enum Defect {
     #[error("transposed chunk, expected a simple one: the file was written with the option transpose")]
     Transposed,
 
-    /// The kind of a chunk is not known, or it has records although its kind has none.
-    #[error("chunk of the kind {mark:#04x} with {records} records, expected records only in simple chunks")]
-    Kind {
-        /// The byte of its kind.
-        mark: u8,
-        /// Number of its records.
-        records: u64,
-    },
-
     /// The codec of a chunk is not known.
     #[error("codec {found:#04x}, expected none, brotli, snappy or zstd")]
     Codec {
@@ -122,18 +97,9 @@ pub enum Defect {
         expected: u64,
     },
 
-    /// The copies of the postscript differ, or their number is another one.
-    #[error("the postscript has not {} equal records", super::Postscript::COPIES)]
-    Postscript,
-
-    /// The position of the footer in the postscript is another one.
-    #[error("the postscript has the footer at byte {found}, expected {expected}")]
-    FooterPosition {
-        /// The recorded position.
-        found: u64,
-        /// Where the footer is, or the end of where it may be.
-        expected: u64,
-    },
+    /// Chunks, block headers or the postscript are not where they should be, or chunks are of another kind.
+    #[error("{0}")]
+    Structure(String),
 
     /// The footer contradicts itself or the chunks of the file.
     #[error("{what} by the footer: {found}, expected {expected}")]

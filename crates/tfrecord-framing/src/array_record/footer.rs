@@ -68,7 +68,7 @@ impl Footer {
         let footer = Self::of_postscript(&mut records).map_err(|defect| Error::at(start, defect))?;
         match footer {
             footer if footer < start && start - footer <= MAX_LEN && is_chunk_boundary(footer) => Ok(footer..start),
-            found => Err(Error::at(start, Defect::FooterPosition { found, expected: start })),
+            found => Err(Error::at(start, wrong_footer(found, start))),
         }
     }
 
@@ -133,11 +133,11 @@ impl Footer {
         while let Some(record) = records.next_record() {
             let copy = Postscript::decode(record)?.footer;
             if *footer.get_or_insert(copy) != copy {
-                return Err(Defect::Postscript);
+                return Err(copies_differ());
             }
             copies += 1;
         }
-        footer.filter(|_| copies == Postscript::COPIES).ok_or(Defect::Postscript)
+        footer.filter(|_| copies == Postscript::COPIES).ok_or_else(copies_differ)
     }
 
     /// Returns the footer in the records of its chunk.
@@ -204,6 +204,22 @@ fn whole_chunk(part: &Part<'_>, begin: u64) -> Result<Chunk, Error> {
 fn simple(chunk: &Chunk) -> Result<(), Defect> {
     match chunk.header.kind {
         ChunkKind::Simple => Ok(()),
-        kind => Err(Defect::Kind { mark: kind.mark(), records: chunk.header.records }),
+        kind => Err(wrong_kind(kind.mark(), chunk.header.records)),
     }
+}
+
+/// The defect of a chunk whose kind is not known, or that has records although its kind has none.
+pub(super) fn wrong_kind(mark: u8, records: u64) -> Defect {
+    Defect::Structure(format!(
+        "chunk of the kind {mark:#04x} with {records} records, expected records only in simple chunks"
+    ))
+}
+
+/// The defect of a postscript with another position of the footer.
+pub(super) fn wrong_footer(found: u64, expected: u64) -> Defect {
+    Defect::Structure(format!("the postscript has the footer at byte {found}, expected {expected}"))
+}
+
+fn copies_differ() -> Defect {
+    Defect::Structure(format!("the postscript has not {} equal records", Postscript::COPIES))
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use super::chunk::{Chunk, Part};
-use super::footer::{Footer, is_footer, is_postscript};
+use super::footer::{Footer, is_footer, is_postscript, wrong_footer, wrong_kind};
 use super::records::{ChunkRecords, Codecs};
 use super::{
     BLOCK_LEN, CHUNK_HEADER_LEN, ChunkEntry, ChunkKind, Defect, Error, add_block_headers, hash, is_chunk_boundary,
@@ -258,9 +258,11 @@ impl ChunkReader {
                 self.kept.push_back(chunk);
                 None
             }
-            ChunkKind::Simple => Some(Defect::NoSignature),
+            ChunkKind::Simple => Some(Defect::Structure(
+                "the file begins with a chunk of records, expected the signature of a Riegeli/records file".to_owned(),
+            )),
             ChunkKind::Transposed => Some(Defect::Transposed),
-            _ => Some(Defect::Kind { mark, records }),
+            _ => Some(wrong_kind(mark, records)),
         };
         defect.map_or(Ok(true), |defect| Err(Error::at(chunk.begin, defect)))
     }
@@ -327,7 +329,7 @@ impl ChunkReader {
         let at = |chunk: Chunk| move |defect| Error::at(chunk.begin, defect);
         let position = Footer::of_postscript(&mut self.records(&postscript)?).map_err(at(postscript))?;
         if position != footer.begin {
-            let defect = Defect::FooterPosition { found: position, expected: footer.begin };
+            let defect = wrong_footer(position, footer.begin);
             return Err(Error::at(postscript.begin, defect));
         }
         let found = Footer::of_records(&mut self.records(&footer)?, footer.begin).map_err(at(footer))?;

@@ -117,18 +117,21 @@ impl Splits {
             let name = name.into();
             check_name(&name)?;
             if all.iter().any(|split| split.name.to_lowercase() == name.to_lowercase()) {
-                return Err(ParseSplitsError::Twice { name });
+                return Err(ParseSplitsError::twice(&name));
             }
             if !(fraction > 0.0 && fraction.is_finite()) {
-                return Err(ParseSplitsError::Fraction { name, found: fraction.to_string() });
+                return Err(ParseSplitsError::fraction(&name, &fraction.to_string()));
             }
             sum += fraction;
             // Casts of floats saturate.
             all.push(Split { name, fraction, end: (sum * HASHES) as u64 });
         }
         match all.is_empty() {
-            true => Err(ParseSplitsError::Syntax { found: String::new() }),
-            false if (sum - 1.0).abs() > TOLERANCE => Err(ParseSplitsError::Sum { sum }),
+            true => Err(ParseSplitsError::syntax("")),
+            false if (sum - 1.0).abs() > TOLERANCE => {
+                let rows = if sum >= 2.0 { "; numbers of rows are written train=800rows,val=200rows" } else { "" };
+                Err(ParseSplitsError(format!("the fractions of the splits add up to {sum}, expected 1{rows}")))
+            }
             false => Ok(Self(all)),
         }
     }
@@ -167,13 +170,19 @@ fn check_name(name: &str) -> Result<(), ParseSplitsError> {
     let fits = name.len() <= LONGEST_NAME
         && name.starts_with(char::is_alphanumeric)
         && name.chars().all(|char| char.is_alphanumeric() || char == '_');
-    if fits { Ok(()) } else { Err(ParseSplitsError::Name { name: name.to_owned() }) }
+    let problem = || {
+        format!(
+            "split {name:?}: expected a name of up to {LONGEST_NAME} bytes: letters, digits and underscores, with a letter or a \
+             digit first"
+        )
+    };
+    if fits { Ok(()) } else { Err(ParseSplitsError(problem())) }
 }
 
 /// Checks the name of a split: up to 64 bytes of letters, digits and underscores, with a letter or a digit first.
 ///
 /// # Errors
-/// [`ParseSplitsError::Name`].
+/// The name cannot be the beginning of a shard's name.
 pub fn check_split_name(name: &str) -> Result<(), ParseSplitsError> {
     check_name(name)
 }
@@ -193,74 +202,34 @@ impl FromStr for Splits {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let splits = text.split(',').map(|split| {
-            let (name, fraction) =
-                split.split_once('=').ok_or_else(|| ParseSplitsError::Syntax { found: split.trim().to_owned() })?;
+            let (name, fraction) = split.split_once('=').ok_or_else(|| ParseSplitsError::syntax(split))?;
             let (name, fraction) = (name.trim().to_owned(), fraction.trim());
             match fraction.parse::<f64>() {
                 Ok(fraction) => Ok((name, fraction)),
-                Err(_) => Err(ParseSplitsError::Fraction { name, found: fraction.to_owned() }),
+                Err(_) => Err(ParseSplitsError::fraction(&name, fraction)),
             }
         });
         Self::try_new(splits.collect::<Result<Vec<_>, _>>()?)
     }
 }
 
-/// Text that does not specify valid [`Splits`].
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseSplitsError {
-    /// Not a name with a fraction.
-    #[error("found {found:?}, expected NAME=FRACTION, such as train=0.9")]
-    Syntax {
-        /// The text found.
-        found: String,
-    },
-    /// A name that cannot be the beginning of a shard's name.
-    #[error(
-        "split {name:?}: expected a name of up to {LONGEST_NAME} bytes: letters, digits and underscores, with a letter \
-         or a digit first"
-    )]
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// Two splits have the same name, ignoring case.
-    #[error("split {name:?} is named twice")]
-    Twice {
-        /// The name.
-        name: String,
-    },
-    /// Not a valid fraction.
-    #[error("split {name:?}: found {found:?}, expected a fraction above 0 and up to 1")]
-    Fraction {
-        /// The name of the split.
-        name: String,
-        /// The text found.
-        found: String,
-    },
-    /// The fractions do not add up to 1.
-    #[error(
-        "the fractions of the splits add up to {sum}, expected 1{}",
-        if *sum >= 2.0 { "; numbers of rows are written train=800rows,val=200rows" } else { "" }
-    )]
-    Sum {
-        /// Their sum.
-        sum: f64,
-    },
-    /// Not a valid number of rows.
-    #[error("split {name:?}: found {found:?}, expected a number of rows such as 800rows, or rest for all others")]
-    Rows {
-        /// The name of the split.
-        name: String,
-        /// The text found.
-        found: String,
-    },
-    /// Two splits have the rest of the rows.
-    #[error("split {name:?} is the second that has the rest of the rows")]
-    Rests {
-        /// The name of the second.
-        name: String,
-    },
+/// Text that does not specify valid [`Splits`] or [`RowSplits`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseSplitsError(String);
+
+impl ParseSplitsError {
+    fn syntax(found: &str) -> Self {
+        Self(format!("found {:?}, expected NAME=FRACTION, such as train=0.9", found.trim()))
+    }
+
+    fn twice(name: &str) -> Self {
+        Self(format!("split {name:?} is named twice"))
+    }
+
+    fn fraction(name: &str, found: &str) -> Self {
+        Self(format!("split {name:?}: found {found:?}, expected a fraction above 0 and up to 1"))
+    }
 }
 
 #[cfg(test)]

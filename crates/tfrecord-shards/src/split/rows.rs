@@ -80,19 +80,24 @@ impl FromStr for RowSplits {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut splits: Vec<RowSplit> = Vec::new();
         for split in text.split(',') {
-            let (name, size) =
-                split.split_once('=').ok_or_else(|| ParseSplitsError::Syntax { found: split.trim().to_owned() })?;
+            let (name, size) = split.split_once('=').ok_or_else(|| ParseSplitsError::syntax(split))?;
             let name = name.trim().to_owned();
             check_name(&name)?;
             if splits.iter().any(|split| split.name.to_lowercase() == name.to_lowercase()) {
-                return Err(ParseSplitsError::Twice { name });
+                return Err(ParseSplitsError::twice(&name));
             }
             let rows = match parse_size(size) {
-                Some(Some(0)) | None => return Err(ParseSplitsError::Rows { name, found: size.trim().to_owned() }),
+                Some(Some(0)) | None => {
+                    return Err(ParseSplitsError(format!(
+                        "split {name:?}: found {:?}, expected a number of rows such as 800rows, or rest for all others",
+                        size.trim()
+                    )));
+                }
                 Some(rows) => rows,
             };
             if rows.is_none() && splits.iter().any(|split| split.rows.is_none()) {
-                return Err(ParseSplitsError::Rests { name });
+                let problem = format!("split {name:?} is the second that has the rest of the rows");
+                return Err(ParseSplitsError(problem));
             }
             splits.push(RowSplit { name, rows });
         }

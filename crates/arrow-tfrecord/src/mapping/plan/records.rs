@@ -28,9 +28,9 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
     matches!(data_type, DataType::FixedSizeList(..))
 }
 
-pub(super) fn no_sequence(field: &Field, reason: &'static str) -> crate::Error {
-    let (column, data_type) = (field.name().clone(), field.data_type().clone());
-    ErrorKind::NoSequence { column, data_type, reason }.into()
+pub(super) fn no_sequence(field: &Field, reason: &str) -> crate::Error {
+    let problem = format!("column {:?}: type {} is not a sequence: {reason}", field.name(), field.data_type());
+    ErrorKind::Refused { problem }.into()
 }
 
 /// Checks that the schema is a single column of strings or binaries.

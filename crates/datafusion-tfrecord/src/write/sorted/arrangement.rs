@@ -10,7 +10,7 @@ use datafusion_common::Result;
 use tfrecord_shards::{RowSplits, ShardGroup, Sharding, Splits, check_key_type};
 
 use super::partition_text::{is_partition_type, is_text};
-use crate::error::{ErrorKind, RowSplitsConflict};
+use crate::error::{ErrorKind, RowSplitsConflict, unknown_split};
 use crate::write::options::{SplitOptions, WriteOptions};
 
 /// The sort order of rows: first by group, each of which has its own shards, then by the order within the group.
@@ -253,8 +253,8 @@ fn check_split_shards(options: &WriteOptions) -> Result<()> {
     let is_split = |name: &str| splits.is_some_and(|splits| splits.may_have(name));
     match options.split_shards.keys().find(|name| !is_split(name)) {
         Some(split) => {
-            let known = splits.into_iter().flat_map(SplitOptions::names).map(str::to_owned).collect();
-            Err(ErrorKind::NoSplit { split: split.clone(), known }.into())
+            let known: Vec<_> = splits.into_iter().flat_map(SplitOptions::names).map(str::to_owned).collect();
+            Err(unknown_split(split, &known).into())
         }
         None => Ok(()),
     }

@@ -11,7 +11,7 @@ use tfrecord_shards::{PlannedNames, PlannedSet, ShardGroup, Sharding};
 
 use super::Sorting;
 use super::arrangement::{GroupRule, SplitRule, sharding_of};
-use crate::error::{ErrorKind, shards_error};
+use crate::error::{ErrorKind, shards_error, unknown_split};
 use crate::write::metrics::SortMetrics;
 use crate::write::options::WriteOptions;
 
@@ -81,8 +81,8 @@ fn check_split_names(seen: &[ShardGroup], options: &WriteOptions) -> Result<()> 
     let is_known = |split: &&String| names.values().any(|name| name == split);
     match options.split_shards.keys().find(|split| !is_known(split)) {
         Some(split) => {
-            let known = names.into_values().map(str::to_owned).collect();
-            Err(ErrorKind::NoSplit { split: split.clone(), known }.into())
+            let known: Vec<_> = names.into_values().map(str::to_owned).collect();
+            Err(unknown_split(split, &known).into())
         }
         None => Ok(()),
     }

@@ -11,7 +11,7 @@ use datafusion_common::{Result, internal_datafusion_err};
 use tfr_arrow::nested::value_type;
 use tfrecord_shards::NULL_PARTITION;
 
-use crate::ErrorKind;
+use crate::error::refused;
 
 /// The format of Hive and Spark, whose readers parse it.
 const TIMESTAMP: &str = "%Y-%m-%d %H:%M:%S%.f";
@@ -48,7 +48,12 @@ pub(super) fn partition_text(values: &ArrayRef, column: &str, rows_before: u64) 
     let text = cast_with_options(&values, &DataType::Utf8, &options)?;
     let text = text.as_string_opt::<i32>().ok_or_else(|| internal_datafusion_err!("a cast to text gave no text"))?;
     if let Some(row) = text.iter().position(|value| value == Some(NULL_PARTITION)) {
-        return Err(ErrorKind::NullPartitionText { row: rows_before + row as u64, column: column.to_owned() }.into());
+        let row = rows_before + row as u64;
+        return Err(refused(format!(
+            "row {row}, partition column {column:?}: the text {NULL_PARTITION:?} cannot be a partition value: it names the \
+             directory of nulls"
+        ))
+        .into());
     }
     Ok(text.iter().map(|value| value.filter(|value| !value.is_empty())).collect())
 }
