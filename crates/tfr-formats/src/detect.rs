@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::content::{Content, head};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::foreign::{ForeignFormat, UnsupportedFormat};
 use crate::input_format::InputFormat;
 use crate::text::{self, Compression};
@@ -47,7 +47,7 @@ pub async fn detect(
     let content = Content::of(&head);
     let named = InputFormat::of_file_name(name);
     if head.is_empty() && asked.or(named).is_some_and(|format| !format.is_text() && format != InputFormat::TfRecord) {
-        return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
+        return Err(Error::empty_file(name));
     }
     // `a.tfrecord.snappy`: the ending is of no compression that is read.
     let inner = || name.rsplit_once('.').and_then(|(inner, _)| InputFormat::of_file_name(inner));

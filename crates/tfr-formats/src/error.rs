@@ -1,5 +1,6 @@
 //! Errors of opening tables and reading their files.
 
+mod file_place;
 mod hive;
 mod line;
 mod metastore;
@@ -14,6 +15,7 @@ use crate::foreign::UnsupportedFormat;
 use crate::input_format::InputFormat;
 use crate::names::MAX_COLUMNS;
 
+pub use file_place::{FilePlace, Within};
 pub use hive::HiveRefusal;
 pub use line::Line;
 pub use metastore::MetastoreError;
@@ -65,21 +67,11 @@ pub enum ErrorKind {
         /// The format.
         format: TableFormat,
     },
-    /// A type was declared for a partition column that no directory has.
-    #[error("no directory is named {column}=...; {}", in_path(found))]
-    NotInPath {
-        /// The column.
-        column: String,
-        /// The partition columns.
-        found: Vec<String>,
-    },
-    /// Two options that exclude each other.
-    #[error("options {first:?} and {second:?} cannot be used together")]
-    OptionsExclude {
-        /// The first option.
-        first: &'static str,
-        /// The second option.
-        second: &'static str,
+    /// Options exclude each other, or columns are declared that the files cannot have.
+    #[error("{problem}")]
+    Refused {
+        /// What does not fit.
+        problem: String,
     },
     /// An option was given for a format that does not have it.
     #[error("{file}: option {key:?} is for {}, but this is {found}", names(formats))]
@@ -150,11 +142,139 @@ pub enum ErrorKind {
         /// Whether the content is compressed as a whole.
         is_compressed: bool,
     },
-    /// A Parquet file of 0 bytes that was named explicitly.
-    #[error("{file}: the file is empty (0 bytes)")]
-    EmptyFile {
-        /// The file.
-        file: String,
+    /// A file is empty, inconsistent, cut off or malformed, or has a value that no type can represent.
+    #[error("{place}: {problem}")]
+    Content {
+        /// The position.
+        place: FilePlace,
+        /// The defect.
+        problem: String,
+    },
+    /// A stripe of an ORC file or a message of an Arrow file or stream cannot be decoded.
+    #[error("{place}: {problem}")]
+    Undecoded {
+        /// The position.
+        place: FilePlace,
+        /// What cannot be decoded.
+        problem: &'static str,
+        /// The decoder's error.
+        source: ArrowError,
+    },
+    /// A timestamp of an ORC or Parquet file is out of range for its column's type.
+    #[error("{place}: {value} does not fit into {expected}")]
+    Timestamp {
+        /// The row and the column.
+        place: FilePlace,
+        /// The timestamp.
+        value: String,
+        /// The type of the column.
+        expected: DataType,
+    },
+    /// A date or timestamp in an unrecorded calendar, in a session that rejects these.
+    #[error("{place}: {value} is one of the {what}")]
+    DoubtfulDate {
+        /// The row and the column.
+        place: FilePlace,
+        /// The date or timestamp as read.
+        value: String,
+        /// The ambiguity and its reason.
+        what: String,
+    },
+    /// A text in a Parquet file is not UTF-8.
+    #[error("{place}: the text is not UTF-8")]
+    NotText {
+        /// The row and the column.
+        place: FilePlace,
+    },
+    /// A record has more or fewer cells than the table has columns.
+    #[error("{place}: expected {expected} cells, found {}{found}", if *.more { "more than " } else { "" })]
+    Ragged {
+        /// The line.
+        place: FilePlace,
+        /// The number of cells found.
+        found: usize,
+        /// Whether counting stopped there.
+        more: bool,
+        /// The number of columns.
+        expected: usize,
+    },
+    /// A quoted cell is not closed, or a record is too long, probably because its end is missing.
+    #[error("{place}: {reason}")]
+    Quote {
+        /// The line.
+        place: FilePlace,
+        /// The defect.
+        reason: String,
+    },
+    /// A record takes more memory than the limit allows.
+    #[error("{place}: the record takes more than {bytes} bytes, a quarter of the memory limit")]
+    LongRecord {
+        /// The line.
+        place: FilePlace,
+        /// The maximum number of bytes.
+        bytes: u64,
+    },
+    /// A cell contains a line end although `newlines_in_values` is false.
+    #[error("{place}: a line end in a cell, although newlines_in_values=false")]
+    LineEnd {
+        /// The line.
+        place: FilePlace,
+    },
+    /// A cell is not a valid value of its column's type.
+    #[error("{place}: expected {expected}, found {cell:?}")]
+    Cell {
+        /// The line and the column.
+        place: FilePlace,
+        /// The column's type.
+        expected: DataType,
+        /// The cell, truncated if long.
+        cell: String,
+        /// Whether the type was declared by the user or inferred.
+        declared: bool,
+    },
+    /// A text is not valid JSON, or not one object per row.
+    #[error("{place}: expected {expected}, found {found}")]
+    JsonSyntax {
+        /// The character.
+        place: FilePlace,
+        /// What is accepted at this position.
+        expected: String,
+        /// What was found.
+        found: String,
+    },
+    /// A value does not fit its column.
+    #[error("{place}: expected {expected}, found {found}")]
+    JsonValue {
+        /// The character and the column.
+        place: FilePlace,
+        /// The column's type.
+        expected: DataType,
+        /// The value as JSON, truncated if long.
+        found: String,
+        /// Whether the type was declared by the user or inferred.
+        declared: bool,
+    },
+    /// A key that none of the first objects has.
+    #[error("{place}: key \"{key}\": the first objects, which determine the columns, do not have this key")]
+    JsonKey {
+        /// The character.
+        place: FilePlace,
+        /// The key, or the path to it.
+        key: String,
+    },
+    /// A key has the name of a partition column of the file's path.
+    #[error("{place} is both in the file and in its path")]
+    KeyInPath {
+        /// The character and the key.
+        place: FilePlace,
+    },
+    /// A value does not fit the type that the column was declared with, or has in other files.
+    #[error("{place}: {reason}")]
+    Unfit {
+        /// The row and the column.
+        place: FilePlace,
+        /// The defect.
+        reason: String,
     },
     /// A file has two columns of one name.
     #[error("{file}: two columns are named {column:?}, so neither can be selected")]
@@ -163,58 +283,6 @@ pub enum ErrorKind {
         file: String,
         /// The name.
         column: String,
-    },
-    /// A stripe of an ORC file cannot be decoded.
-    #[error("{file}: stripe {stripe} at byte {offset}: cannot be decoded")]
-    Undecoded {
-        /// The file.
-        file: String,
-        /// The stripe, counted from 0.
-        stripe: usize,
-        /// The byte at which it begins.
-        offset: u64,
-        /// The decoder's error.
-        source: ArrowError,
-    },
-    /// A timestamp of an ORC or Parquet file is out of range for its column's type.
-    #[error("{file}: {}column \"{column}\": {value} does not fit into {expected}", .row.map(|row| format!("row {row}: ")).unwrap_or_default())]
-    Timestamp {
-        /// The file.
-        file: String,
-        /// The row, counted from 0.
-        row: Option<u64>,
-        /// The column.
-        column: String,
-        /// The timestamp.
-        value: String,
-        /// The type of the column.
-        expected: DataType,
-    },
-    /// A date or timestamp in an unrecorded calendar, in a session that rejects these.
-    #[error("{file}: row {row}: column \"{column}\": {value} is one of the {what}")]
-    DoubtfulDate {
-        /// The file.
-        file: String,
-        /// The row, counted from 0.
-        row: u64,
-        /// The column.
-        column: String,
-        /// The date or timestamp as read.
-        value: String,
-        /// The ambiguity and its reason.
-        what: String,
-    },
-    /// A timestamp of a Parquet file has more nanoseconds than a day.
-    #[error("{file}: row {row}: column \"{column}\": {value}, of which a day has 86400000000000")]
-    Int96 {
-        /// The file.
-        file: String,
-        /// The row, counted from 0.
-        row: u64,
-        /// The column.
-        column: String,
-        /// The timestamp.
-        value: String,
     },
     /// A page of a Parquet file has another checksum than its header specifies.
     #[error(
@@ -235,16 +303,6 @@ pub enum ErrorKind {
         /// The checksum in its header.
         expected: u32,
     },
-    /// A text in a Parquet file is not UTF-8.
-    #[error("{file}: row {row}: column \"{column}\": the text is not UTF-8")]
-    NotText {
-        /// The file.
-        file: String,
-        /// The row, counted from 0.
-        row: u64,
-        /// The column.
-        column: String,
-    },
     /// The file cannot be fetched or decompressed.
     #[error("{file}: cannot be read")]
     Read {
@@ -257,72 +315,14 @@ pub enum ErrorKind {
     #[error(transparent)]
     Changed(tfr_files::Error),
     /// The bytes are not text in the expected encoding.
-    #[error("{file}: {}not {encoding}", .place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default())]
+    #[error("{file}: {found_at}: not {encoding}")]
     Encoding {
         /// The file.
         file: String,
-        /// The line, and the column if known.
-        place: Option<String>,
+        /// The position, such as a line and a column.
+        found_at: String,
         /// The encoding expected.
         encoding: &'static str,
-    },
-    /// A record has more or fewer cells than the table has columns.
-    #[error("{file}: {line}: expected {expected} cells, found {}{found}", if *.more { "more than " } else { "" })]
-    Ragged {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-        /// The number of cells found.
-        found: usize,
-        /// Whether counting stopped there.
-        more: bool,
-        /// The number of columns.
-        expected: usize,
-    },
-    /// A quoted cell is not closed, or a record is too long, probably because its end is missing.
-    #[error("{file}: {line}: {reason}")]
-    Quote {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-        /// The defect.
-        reason: String,
-    },
-    /// A column is declared with a type that the format does not have.
-    #[error("{file}: column \"{column}\" is declared as {data_type}, which {format} does not hold")]
-    NoSuchType {
-        /// The file.
-        file: String,
-        /// The column.
-        column: String,
-        /// Its declared type.
-        data_type: DataType,
-        /// The format.
-        format: &'static str,
-    },
-    /// A line is not a valid row, or a record has more columns than a table can have.
-    #[error("{file}: {line}{}: {reason}", .byte.map(|byte| format!(", byte {byte}")).unwrap_or_default())]
-    Malformed {
-        /// The file.
-        file: String,
-        /// The line, or the one in which the record starts.
-        line: Line,
-        /// The byte in the line, counted from 1.
-        byte: Option<usize>,
-        /// The defect.
-        reason: String,
-    },
-    /// A record takes more memory than the limit allows.
-    #[error("{file}: {line}: the record takes more than {bytes} bytes, a quarter of the memory limit")]
-    LongRecord {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-        /// The maximum number of bytes.
-        bytes: u64,
     },
     /// A block of Avro is longer than the memory limit allows.
     #[error("{file}: byte {byte}: the block has more than {bytes} bytes when decompressed")]
@@ -333,140 +333,6 @@ pub enum ErrorKind {
         byte: u64,
         /// The maximum length of a block in bytes.
         bytes: u64,
-    },
-    /// A cell contains a line end although `newlines_in_values` is false.
-    #[error("{file}: {line}: a line end in a cell, although newlines_in_values=false")]
-    LineEnd {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-    },
-    /// A cell is not a valid value of its column's type.
-    #[error("{file}: {line}: column \"{column}\": expected {expected}, found {cell:?}")]
-    Cell {
-        /// The file.
-        file: String,
-        /// The line in which the record starts.
-        line: Line,
-        /// The column.
-        column: String,
-        /// Its type.
-        expected: DataType,
-        /// The cell, truncated if long.
-        cell: String,
-        /// Whether the type was declared by the user or inferred.
-        declared: bool,
-    },
-    /// A file is inconsistent or cut off.
-    #[error("{file}: {}the file is damaged: {reason}", damaged_part(*.stripe, *.byte))]
-    Damaged {
-        /// The file.
-        file: String,
-        /// The damaged stripe of an ORC file, counted from 0.
-        stripe: Option<usize>,
-        /// The byte at which the damaged part begins. `None` for the footer.
-        byte: Option<u64>,
-        /// The defect.
-        reason: String,
-    },
-    /// The schema of an Avro file is invalid, or a record type contains itself.
-    #[error("{file}: the schema in its header cannot be used: {reason}")]
-    AvroSchema {
-        /// The file.
-        file: String,
-        /// The defect.
-        reason: String,
-    },
-    /// An Avro file uses an unknown codec.
-    #[error(
-        "{file}: unsupported compression of its blocks: {codec:?}, expected null, deflate, snappy, bzip2, xz or zstandard"
-    )]
-    AvroCodec {
-        /// The file.
-        file: String,
-        /// The name in the header.
-        codec: String,
-    },
-    /// A record of an Avro file is not a valid value of the file's schema.
-    #[error("{file}: record {record} of the block at byte {byte}: {reason}")]
-    AvroRecord {
-        /// The file.
-        file: String,
-        /// The record in its block, counted from 0.
-        record: u64,
-        /// The byte at which the block begins.
-        byte: u64,
-        /// The column and the value found.
-        reason: String,
-    },
-    /// A message of an Arrow file or stream cannot be decoded.
-    #[error("{file}: at byte {byte}: the Arrow message cannot be decoded")]
-    Message {
-        /// The file.
-        file: String,
-        /// The byte at which the message begins.
-        byte: u64,
-        /// The decoder's error.
-        source: ArrowError,
-    },
-    /// A text is not valid JSON, or not one object per row.
-    #[error("{file}: {line}, character {character}: expected {expected}, found {found}")]
-    JsonSyntax {
-        /// The file.
-        file: String,
-        /// The line of the error.
-        line: Line,
-        /// The character in the line, counted from 1.
-        character: u64,
-        /// What is accepted at this position.
-        expected: String,
-        /// What was found.
-        found: String,
-    },
-    /// A value does not fit its column.
-    #[error("{file}: {line}, character {character}: column \"{column}\": expected {expected}, found {found}")]
-    JsonValue {
-        /// The file.
-        file: String,
-        /// The line in which the value begins.
-        line: Line,
-        /// The character in the line, counted from 1.
-        character: u64,
-        /// The column, or the path to a nested field.
-        column: String,
-        /// Its type.
-        expected: DataType,
-        /// The value as JSON, truncated if long.
-        found: String,
-        /// Whether the type was declared by the user or inferred.
-        declared: bool,
-    },
-    /// A key that none of the first objects has.
-    #[error(
-        "{file}: {line}, character {character}: key \"{column}\": the first objects, which determine the columns, do not have this key"
-    )]
-    JsonKey {
-        /// The file.
-        file: String,
-        /// The line of the key.
-        line: Line,
-        /// The character in the line, counted from 1.
-        character: u64,
-        /// The key, or the path to it.
-        column: String,
-    },
-    /// A key has the name of a partition column of the file's path.
-    #[error("{file}: {line}, character {character}: column \"{column}\" is both in the file and in its path")]
-    KeyInPath {
-        /// The file.
-        file: String,
-        /// The line of the key.
-        line: Line,
-        /// The character in the line, counted from 1.
-        character: u64,
-        /// The key.
-        column: String,
     },
     /// The first objects lack a declared column, but have a key that differs only in case.
     #[error("{file}: the objects have no key \"{column}\", but \"{key}\"")]
@@ -494,20 +360,6 @@ pub enum ErrorKind {
         /// The file.
         file: String,
     },
-    /// A value does not fit the type that the column was declared with, or has in other files.
-    #[error("{file}: row {row}{}: column \"{column}\": {reason}", .after_byte.map(|byte| format!(" after byte {byte}")).unwrap_or_default())]
-    Unfit {
-        /// The file.
-        file: String,
-        /// The row, counted from 0.
-        row: u64,
-        /// The byte from which rows are counted, if not the start of the file.
-        after_byte: Option<u64>,
-        /// The column.
-        column: String,
-        /// The defect.
-        reason: String,
-    },
     /// A table whose metadata determines its files cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -519,15 +371,27 @@ pub enum ErrorKind {
     HiveTable(#[from] HiveRefusal),
 }
 
-fn damaged_part(stripe: Option<usize>, byte: Option<u64>) -> String {
-    let stripe = stripe.map(|stripe| format!("stripe {stripe} ")).unwrap_or_default();
-    byte.map(|byte| format!("{stripe}at byte {byte}: ")).unwrap_or_default()
-}
-
-fn in_path(found: &[String]) -> String {
-    match found.is_empty() {
-        true => "there are no key=value directories".to_owned(),
-        false => format!("the directories are those of {}", found.join(", ")),
+impl ErrorKind {
+    /// Returns the position in a file, if it is one of those that formats share.
+    pub fn place(&self) -> Option<&FilePlace> {
+        match self {
+            Self::Content { place, .. }
+            | Self::Undecoded { place, .. }
+            | Self::Timestamp { place, .. }
+            | Self::DoubtfulDate { place, .. }
+            | Self::NotText { place }
+            | Self::Ragged { place, .. }
+            | Self::Quote { place, .. }
+            | Self::LongRecord { place, .. }
+            | Self::LineEnd { place }
+            | Self::Cell { place, .. }
+            | Self::JsonSyntax { place, .. }
+            | Self::JsonValue { place, .. }
+            | Self::JsonKey { place, .. }
+            | Self::KeyInPath { place }
+            | Self::Unfit { place, .. } => Some(place),
+            _ => None,
+        }
     }
 }
 
@@ -543,8 +407,31 @@ fn names(formats: &[InputFormat]) -> String {
 impl Error {
     /// Returns the error of a record with more columns than a table can have.
     pub(crate) fn too_many_columns(file: &str, line: Line) -> Self {
-        let reason = format!("it has more than {MAX_COLUMNS} columns");
-        ErrorKind::Malformed { file: file.to_owned(), line, byte: None, reason }.into()
+        Self::content(FilePlace::new(file, line), format!("it has more than {MAX_COLUMNS} columns"))
+    }
+
+    /// Returns the error of a declared partition column that no directory has.
+    pub(crate) fn not_in_path(column: &str, found: &[&str]) -> Self {
+        let directories = match found {
+            [] => "there are no key=value directories".to_owned(),
+            found => format!("the directories are those of {}", found.join(", ")),
+        };
+        ErrorKind::Refused { problem: format!("no directory is named {column}=...; {directories}") }.into()
+    }
+
+    /// Returns the error of a file that is malformed at a position.
+    pub(crate) fn content(place: FilePlace, problem: impl Into<String>) -> Self {
+        ErrorKind::Content { place, problem: problem.into() }.into()
+    }
+
+    /// Returns the error of a file that is empty.
+    pub(crate) fn empty_file(file: &str) -> Self {
+        Self::content(FilePlace::new(file, Within::File), "the file is empty (0 bytes)")
+    }
+
+    /// Returns the error of a file that is inconsistent or cut off.
+    pub(crate) fn damaged(file: &str, within: Within, reason: &str) -> Self {
+        Self::content(FilePlace::new(file, within), format!("the file is damaged: {reason}"))
     }
 
     /// Returns the error of a file that cannot be fetched or decompressed.

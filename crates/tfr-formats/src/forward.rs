@@ -23,7 +23,7 @@ use tfr_files::memory::ReadBounds;
 use tfr_stores::FileNames;
 
 use crate::content::other_format;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, FilePlace, Within};
 use crate::input_format::InputFormat;
 use crate::mapped::RecordedRows;
 use crate::names::ColumnNames;
@@ -281,7 +281,7 @@ impl Forward {
         let (byte, left) = (self.position, self.left());
         let cut_off = |file: &str, left: u64| -> Error {
             let reason = format!("it is cut off: {len} bytes should follow, but {left} do");
-            ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: Some(byte), reason }.into()
+            Error::damaged(file, Within::Byte(byte), &reason)
         };
         let wanted = match usize::try_from(len) {
             Ok(wanted) if len <= left => wanted,
@@ -326,10 +326,9 @@ fn adapt(
         found.fields().iter().map(|field| names.in_table(field.name())).zip(batch.columns()).collect();
     let columns = wanted.fields().iter().map(|field| match found.get(field.name()) {
         Some(column) => convert(column, field.data_type()).map_err(|unfit| {
-            let (file, column) = (position.file.to_string(), field.name().clone());
-            let (row, after_byte) = (position.row + unfit.row as u64, position.after_byte);
-            let reason = unfit.to_string();
-            DataFusionError::from(Error::from(ErrorKind::Unfit { file, row, after_byte, column, reason }))
+            let within = Within::Row { row: position.row + unfit.row as u64, after_byte: position.after_byte };
+            let place = FilePlace::new(&position.file, within).column(field.name());
+            DataFusionError::from(Error::from(ErrorKind::Unfit { place, reason: unfit.to_string() }))
         }),
         None => Ok(new_null_array(field.data_type(), batch.num_rows())),
     });

@@ -121,9 +121,12 @@ impl Directory<'_> {
         match known.iter().find(|name| **name == split) {
             Some(name) => Ok(vec![name]),
             None => {
-                let known = known.iter().map(|name| (*name).to_owned()).collect();
-                let (table, split) = (self.location.to_string(), split.to_owned());
-                Err(Error::from(TableError::NoSplit { table, split, known }).into())
+                let splits = match known {
+                    [] => "it has no splits".to_owned(),
+                    known => format!("the splits are {}", known.join(", ")),
+                };
+                let problem = format!("no split {split:?}; {splits}");
+                Err(Error::from(TableError::unusable(self.location.to_string(), problem)).into())
             }
         }
     }
@@ -188,7 +191,8 @@ impl Directory<'_> {
     }
 
     fn damaged(&self, path: &Path, reason: String) -> DataFusionError {
-        Error::from(TableError::HuggingFace { file: self.location.file_names().name(path), reason }).into()
+        let problem = format!("cannot read the data set: {reason}");
+        Error::from(TableError::unusable(self.location.file_names().name(path), problem)).into()
     }
 }
 

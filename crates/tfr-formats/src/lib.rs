@@ -60,7 +60,7 @@ pub mod text;
 pub use arrow::ArrowPipe;
 pub use calendar::{CalendarOption, WriterZone};
 pub use delta::DeltaOptions;
-pub use error::{Error, ErrorKind, HiveRefusal, Line, MetastoreError, Result, TableError};
+pub use error::{Error, ErrorKind, FilePlace, HiveRefusal, Line, MetastoreError, Result, TableError, Within};
 pub use foreign::{UnsupportedFormat, foreign_formats};
 pub use hive_acid::WriteIds;
 pub use hive_table::{HiveReader, HiveTable, input_format_of};

@@ -206,9 +206,8 @@ pub(crate) async fn open_listing(
                 }
                 InputFormat::Arrow if split.is_some() && !is_data_set => {
                     let table = listing.locations().join(", ");
-                    let split = split.unwrap_or_default().to_owned();
-                    let error = TableError::NoSplit { table, split, known: Vec::new() };
-                    return Err(crate::Error::from(error).into());
+                    let problem = format!("no split {:?}; it has no splits", split.unwrap_or_default());
+                    return Err(crate::Error::from(TableError::unusable(table, problem)).into());
                 }
                 InputFormat::Orc if options.orc.by_position && schema.is_none() => {
                     return plan_err!("the columns are found by position, but none are declared");
@@ -591,8 +590,8 @@ fn check_partitions(options: &InputOptions, table: &DirectoryTable) -> Result<()
     let declared = options.partitions.iter().flat_map(|schema| schema.fields());
     match declared.clone().find(is_absent) {
         Some(field) => {
-            let found = found.iter().map(|field| field.name().clone()).collect();
-            Err(ErrorKind::NotInPath { column: field.name().clone(), found }.into())
+            let found: Vec<_> = found.iter().map(|field| field.name().as_str()).collect();
+            Err(crate::Error::not_in_path(field.name(), &found))
         }
         None => Ok(()),
     }

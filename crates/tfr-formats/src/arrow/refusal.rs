@@ -2,7 +2,7 @@
 
 use arrow_schema::ArrowError;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, FilePlace, Within};
 use crate::foreign::UnsupportedFormat;
 
 /// Why a message cannot be decoded, without the name of the file.
@@ -24,13 +24,15 @@ impl From<ArrowError> for Refusal {
 
 /// Returns the error for a refusal at a byte of a file or pipe of this name.
 pub(super) fn refused(file: &str, byte: u64, refusal: Refusal) -> Error {
-    let file = file.to_owned();
     match refusal {
-        Refusal::Damaged(reason) => ErrorKind::Damaged { file, stripe: None, byte: Some(byte), reason }.into(),
+        Refusal::Damaged(reason) => Error::damaged(file, Within::Byte(byte), &reason),
         Refusal::Unsupported(format) => {
-            ErrorKind::UnsupportedFormat { file, format: UnsupportedFormat::Named(format) }.into()
+            ErrorKind::UnsupportedFormat { file: file.to_owned(), format: UnsupportedFormat::Named(format) }.into()
         }
-        Refusal::Undecoded(source) => ErrorKind::Message { file, byte, source }.into(),
+        Refusal::Undecoded(source) => {
+            let place = FilePlace::new(file, Within::Byte(byte));
+            ErrorKind::Undecoded { place, problem: "the Arrow message cannot be decoded", source }.into()
+        }
     }
 }
 

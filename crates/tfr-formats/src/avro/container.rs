@@ -8,7 +8,7 @@ use flate2::read::DeflateDecoder;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::schema::{AvroType, SchemaDialect};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FilePlace, Result, Within};
 use crate::forward::{Forward, InputFile};
 
 const MAGIC: &[u8] = b"Obj\x01";
@@ -71,15 +71,21 @@ impl Container {
                 let value = string(file, &mut bytes).await?;
                 match key.as_ref() {
                     b"avro.schema" => {
-                        let file = file.name.to_string();
-                        schema = Some(
-                            AvroType::parse(&value, dialect)
-                                .map_err(|reason| ErrorKind::AvroSchema { file, reason })?,
-                        );
+                        schema = Some(AvroType::parse(&value, dialect).map_err(|reason| {
+                            malformed(file, format!("the schema in its header cannot be used: {reason}"))
+                        })?);
                     }
                     b"avro.codec" => {
-                        let (file, name) = (file.name.to_string(), String::from_utf8_lossy(&value).into_owned());
-                        codec = Codec::parse(&value).ok_or(ErrorKind::AvroCodec { file, codec: name })?;
+                        codec = Codec::parse(&value).ok_or_else(|| {
+                            malformed(
+                                file,
+                                format!(
+                                    "unsupported compression of its blocks: {:?}, expected null, deflate, snappy, bzip2, xz or \
+                                     zstandard",
+                                    String::from_utf8_lossy(&value)
+                                ),
+                            )
+                        })?;
                     }
                     key => {
                         let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(&value));
@@ -160,7 +166,12 @@ impl Container {
 }
 
 fn damaged(file: &InputFile, byte: u64, reason: String) -> Error {
-    ErrorKind::Damaged { file: file.name.to_string(), stripe: None, byte: Some(byte), reason }.into()
+    Error::damaged(&file.name, Within::Byte(byte), &reason)
+}
+
+/// Returns the error of a file whose header cannot be used.
+fn malformed(file: &InputFile, problem: String) -> Error {
+    Error::content(FilePlace::new(&file.name, Within::File), problem)
 }
 
 /// Reads a zigzag varint: seven bits per byte, the lowest first, the sign in the lowest bit.

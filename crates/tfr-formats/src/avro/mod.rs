@@ -47,7 +47,7 @@ use self::container::{Block, Container};
 use self::schema::{AvroType, RecordField, SchemaDialect};
 use self::values::AvroColumn;
 use crate::calendar::{CalendarOption, Calendars, Rule, Watch, Watched, count, has_doubts, leaves, note, rebased};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, FilePlace, Within};
 use crate::forward::{FilePart, ForwardFiles, ForwardReader, InputFile};
 use crate::input_format::InputFormat;
 use crate::mapped::{MappedBatches, check_rows};
@@ -369,12 +369,8 @@ impl AvroRecords {
                     RecordColumn::Skipped(skipped) => bytes.skip(skipped),
                 };
                 read.map_err(|fault| {
-                    Error::from(ErrorKind::AvroRecord {
-                        file: self.part.file.name.to_string(),
-                        record: block.records - *left,
-                        byte: block.byte,
-                        reason: fault.within(name).describe(),
-                    })
+                    let within = Within::Record { record: block.records - *left, block: block.byte };
+                    Error::content(FilePlace::new(&self.part.file.name, within), fault.within(name).describe())
                 })?;
             }
             let used = rest.len() - bytes.left();

@@ -16,7 +16,7 @@ use tfr_arrow::nested::{Lists, child_arrays};
 use tfr_files::{Finding, Findings};
 
 use super::{GREGORIAN_START, START_OF_RULES};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, FilePlace, Result};
 
 /// Why old values of a file are ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -290,12 +290,12 @@ pub(crate) fn count(
         return Ok(());
     }
     for doubt in doubts(array, &watched.leaves, row_of) {
-        let (file, column) = (file.to_owned(), watched.column.clone());
         let what = doubt.what();
         if findings.is_strict() {
-            let Doubt { row, value, .. } = doubt;
-            return Err(Error::from(ErrorKind::DoubtfulDate { file, row, column, value, what }));
+            let place = FilePlace::row(file, doubt.row).column(&watched.column);
+            return Err(Error::from(ErrorKind::DoubtfulDate { place, value: doubt.value, what }));
         }
+        let (file, column) = (file.to_owned(), watched.column.clone());
         findings.add(Finding {
             file,
             column: Some(column),

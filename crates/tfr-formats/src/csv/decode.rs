@@ -21,7 +21,7 @@ use super::notation::{castable, with_point};
 use super::options::CsvOptions;
 use super::preamble::Start;
 use super::quotes::QuotedCells;
-use crate::error::{Error, ErrorKind, Line, Result};
+use crate::error::{Error, ErrorKind, FilePlace, Line, Result};
 use crate::names::MAX_COLUMNS;
 
 /// Bytes of text at which a batch is emitted early, unless a lower limit is set.
@@ -244,7 +244,7 @@ impl Records {
             ReadRecordResult::Record if !too_many && self.width.is_none_or(|width| self.fits(found, width)) => {
                 let line = self.start_line(input[..read].last());
                 if !self.options.newlines_in_values && self.line_ends_in_record() > 0 {
-                    return Err(ErrorKind::LineEnd { file: self.file.to_string(), line: self.line(line) }.into());
+                    return Err(ErrorKind::LineEnd { place: self.place(line) }.into());
                 }
                 self.width.get_or_insert(found);
                 self.take_blank_lines();
@@ -262,8 +262,8 @@ impl Records {
             _ if too_many => return Err(self.ragged(found, true, self.start_line(None))),
             _ if self.len - self.record.0 > self.record_bound.min(self.options.record_limit) => {
                 if self.record_bound < self.options.record_limit {
-                    let (file, line) = (self.file.to_string(), self.line(self.start_line(None)));
-                    return Err(ErrorKind::LongRecord { file, line, bytes: self.record_bound as u64 }.into());
+                    let place = self.place(self.start_line(None));
+                    return Err(ErrorKind::LongRecord { place, bytes: self.record_bound as u64 }.into());
                 }
                 let limit = self.options.record_limit;
                 return Err(
@@ -331,14 +331,17 @@ impl Records {
         Line { number, after_byte: self.after_byte }
     }
 
+    fn place(&self, line: u64) -> FilePlace {
+        FilePlace::new(&self.file, self.line(line))
+    }
+
     fn ragged(&self, found: usize, more: bool, line: u64) -> Error {
-        let (file, line, expected) = (self.file.to_string(), self.line(line), self.width.unwrap_or_default());
-        ErrorKind::Ragged { file, line, found, more, expected }.into()
+        let (place, expected) = (self.place(line), self.width.unwrap_or_default());
+        ErrorKind::Ragged { place, found, more, expected }.into()
     }
 
     fn unbalanced(&self, reason: &str) -> Error {
-        let line = self.line(self.start_line(None));
-        ErrorKind::Quote { file: self.file.to_string(), line, reason: reason.to_owned() }.into()
+        ErrorKind::Quote { place: self.place(self.start_line(None)), reason: reason.to_owned() }.into()
     }
 
     /// Returns the buffered records after validating that they are UTF-8.
@@ -353,8 +356,8 @@ impl Records {
         let Some(invalid) = invalid else { return Ok(Cells { records: self, text, ends, width }) };
         let cell = ends.partition_point(|end| *end < invalid).saturating_sub(1);
         let line = self.line(self.lines.get(cell / width.max(1)).copied().unwrap_or_default());
-        let place = Some(format!("{line}, cell {}", cell % width.max(1) + 1));
-        Err(ErrorKind::Encoding { file: self.file.to_string(), place, encoding: "UTF-8" }.into())
+        let found_at = format!("{line}, cell {}", cell % width.max(1) + 1);
+        Err(ErrorKind::Encoding { file: self.file.to_string(), found_at, encoding: "UTF-8" }.into())
     }
 }
 
@@ -515,9 +518,7 @@ impl<'a> CellColumn<'a> {
             cell.push('…');
         }
         ErrorKind::Cell {
-            file: records.file.to_string(),
-            line: records.line(records.lines.get(row).copied().unwrap_or_default()),
-            column: self.field.name().clone(),
+            place: records.place(records.lines.get(row).copied().unwrap_or_default()).column(self.field.name()),
             expected: self.field.data_type().clone(),
             cell,
             declared: self.columns.declared,

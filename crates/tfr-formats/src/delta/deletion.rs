@@ -23,10 +23,7 @@ const FIRST: u64 = 1;
 /// # Errors
 /// The vector cannot be read, or does not have the size, the checksum or the number of rows that are recorded.
 pub(super) async fn read(place: &Place, vector: &DeletionVector, file: &str) -> EngineResult<DeletedRows> {
-    let damaged = |from: &str, reason: String| {
-        let (file, vector) = (file.to_owned(), from.to_owned());
-        crate::Error::from(TableError::DeletionVector { file, vector, reason })
-    };
+    let damaged = |from: &str, reason: String| crate::Error::from(TableError::deletion_vector(file, from, &reason));
     let (from, bytes) = match vector.storage_type.as_str() {
         "i" => {
             let bytes = decode_z85(&vector.path_or_inline_dv);

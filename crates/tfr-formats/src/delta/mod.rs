@@ -90,12 +90,16 @@ async fn snapshot(place: &Place, log: &LogFiles, version: Option<u64>) -> Result
         check_end(place, log).await?;
     }
     let files = log.version(version).map_err(|missing| {
-        let table = place.table();
-        Error::from(match missing {
-            Missing::Everything => TableError::NotDelta { table },
-            Missing::Version { asked, newest } => TableError::DeltaVersion { table, asked, newest },
-            Missing::Commit(version) => TableError::DeltaCommit { table, version },
-        })
+        let problem = match missing {
+            Missing::Everything => "not a Delta table: _delta_log/ has no commit and no checkpoint".to_owned(),
+            Missing::Version { asked, newest } => {
+                format!("the Delta table has no version {asked}; its newest is {newest}")
+            }
+            Missing::Commit(version) => {
+                format!("the log of the Delta table lacks version {version}, and no complete checkpoint follows it")
+            }
+        };
+        Error::from(TableError::unusable(place.table(), problem))
     })?;
     DeltaSnapshot::read(place, &files).await
 }
@@ -111,7 +115,10 @@ async fn check_end(place: &Place, log: &LogFiles) -> Result<()> {
     // The protocol lets readers do without the file, so its own defects do not matter.
     match serde_json::from_slice(&bytes) {
         Ok(LastCheckpoint { version: checkpoint }) if checkpoint > newest => {
-            Err(Error::from(TableError::DeltaEnd { table: place.table(), checkpoint, newest }).into())
+            let problem = format!(
+                "`_last_checkpoint` names version {checkpoint} of the Delta table, but its log ends at {newest}"
+            );
+            Err(Error::from(TableError::unusable(place.table(), problem)).into())
         }
         _ => Ok(()),
     }
@@ -179,17 +186,16 @@ async fn table_file(place: &Place, path: Path, add: Add, constants: &[(FieldRef,
         };
         let text = text.as_deref();
         let value = values::parse(text, field.data_type()).ok_or_else(|| {
-            Error::from(TableError::PartitionValue {
-                file: file.clone(),
-                column: field.name().clone(),
-                value: text.unwrap_or_default().to_owned(),
-                expected: field.data_type().clone(),
-            })
+            let (column, expected, value) = (field.name(), field.data_type(), text.unwrap_or_default());
+            let problem = format!(
+                "the log has {value:?} for partition column \"{column}\", which is not a value of type {expected}"
+            );
+            Error::from(TableError::unusable(file.clone(), problem))
         })?;
         values.push(value);
     }
     let Some(meta) = place.head(&path).await? else {
-        return Err(Error::from(TableError::MissingInTable { file, table: place.table() }).into());
+        return Err(Error::from(TableError::missing(file, &place.table())).into());
     };
     if meta.size != add.size {
         return Err(place

@@ -59,8 +59,9 @@ pub(super) async fn version_at(
     let refused = |what: &str, time: i64| {
         let time = DateTime::from_timestamp_millis(time).unwrap_or_default();
         let time = time.to_rfc3339_opts(SecondsFormat::Millis, true);
-        let (table, asked) = (place.table(), asked.to_rfc3339_opts(SecondsFormat::Millis, true));
-        Error::from(TableError::DeltaTime { table, asked, reason: format!("its {what} is of {time}") })
+        let asked = asked.to_rfc3339_opts(SecondsFormat::Millis, true);
+        let problem = format!("the Delta table has no version of {asked}: its {what} is of {time}");
+        Error::from(TableError::unusable(place.table(), problem))
     };
     match (times.iter().rfind(|(_, time)| *time <= asked_millis), times.first(), times.last()) {
         (Some(_), _, Some((_, newest))) if asked_millis > *newest => Err(refused("newest version", *newest).into()),

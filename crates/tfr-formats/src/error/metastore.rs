@@ -30,23 +30,13 @@ pub enum MetastoreError {
         /// What it speaks: `SASL`.
         protocol: &'static str,
     },
-    /// An answer of a server is not valid.
-    #[error("metastore {server}: an answer is not valid: {found}")]
+    /// A server has failed, or an answer of it is not valid.
+    #[error("metastore {server}: {problem}")]
     Answer {
         /// The server.
         server: String,
-        /// What was found.
-        found: String,
-    },
-    /// A server has failed.
-    #[error("metastore {server}: {method} failed: {message}")]
-    Exception {
-        /// The server.
-        server: String,
-        /// The method that was called.
-        method: &'static str,
-        /// The first line of its message.
-        message: String,
+        /// The first line of its message, or what was found.
+        problem: String,
     },
     /// There is no such table.
     #[error(
@@ -105,4 +95,16 @@ pub enum MetastoreError {
         /// Its type in the table.
         expected: DataType,
     },
+}
+
+impl MetastoreError {
+    /// Returns the error of an answer that is not valid.
+    pub(crate) fn invalid(server: String, found: &str) -> Self {
+        Self::Answer { server, problem: format!("an answer is not valid: {found}") }
+    }
+
+    /// Returns the error of a call that the server answers with a message of its own, of which the first line is shown.
+    pub(crate) fn failed(server: String, method: &str, message: &str) -> Self {
+        Self::Answer { server, problem: format!("{method} failed: {message}") }
+    }
 }

@@ -373,10 +373,10 @@ fn unsupported(place: &Place, feature: String) -> Error {
 }
 
 fn unsupported_at(table: String, feature: String) -> Error {
-    TableError::Feature { table, format: A_TABLE, feature }.into()
+    TableError::unusable(table, format!("{A_TABLE} with {feature} is not supported")).into()
 }
 
 /// Returns the error of a damaged file.
 fn damaged(file: String, reason: String) -> Error {
-    TableError::Damaged { file, format: A_TABLE, reason }.into()
+    TableError::unusable(file, format!("damaged file of {A_TABLE}: {reason}")).into()
 }

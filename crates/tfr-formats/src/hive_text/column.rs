@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use super::tally::{Oddity, Tally};
 use super::types::{Form, HiveType, MaxChars};
 use super::value::{self, Read};
-use crate::error::{ErrorKind, Line, Result};
+use crate::error::{Error, ErrorKind, FilePlace, Line, Result};
 
 /// Maximum number of values in a batch. A cell of separators can contain one value per byte, and each may be a struct.
 const MAX_VALUES: usize = 1 << 26;
@@ -121,9 +121,8 @@ impl Context<'_> {
         if *self.values <= MAX_VALUES {
             return Ok(());
         }
-        let (file, line) = (self.tally.file().to_string(), self.line);
-        let reason = format!("column \"{}\": the lines of a batch hold more than {MAX_VALUES} values", self.column);
-        Err(ErrorKind::Malformed { file, line, byte: None, reason }.into())
+        let problem = format!("column \"{}\": the lines of a batch hold more than {MAX_VALUES} values", self.column);
+        Err(Error::content(FilePlace::new(self.tally.file(), self.line), problem))
     }
 
     pub(super) fn odd(&mut self, oddity: Oddity, cell: &[u8], expected: &DataType) -> Result<()> {
@@ -132,8 +131,8 @@ impl Context<'_> {
 
     fn utf8<'a>(&self, text: &'a [u8]) -> Result<&'a str> {
         std::str::from_utf8(text).map_err(|_| {
-            let place = Some(format!("{}, column \"{}\"", self.line, self.column));
-            ErrorKind::Encoding { file: self.tally.file().to_string(), place, encoding: "UTF-8" }.into()
+            let found_at = format!("{}, column \"{}\"", self.line, self.column);
+            ErrorKind::Encoding { file: self.tally.file().to_string(), found_at, encoding: "UTF-8" }.into()
         })
     }
 }

@@ -16,7 +16,7 @@ use super::rows::HiveRows;
 use super::serdes::{HiveSerde, OpenCsvOptions};
 use super::tally::Tally;
 use super::types::{HiveType, separators};
-use crate::error::{Error, ErrorKind, Line};
+use crate::error::{Error, ErrorKind, FilePlace, Line};
 use crate::input_format::InputFormat;
 use crate::text::TextLayout;
 use crate::text::rows::{Inference, LineFormat, Margins, Rows};
@@ -54,8 +54,10 @@ impl HiveText {
         let found = declared.or_else(|| HiveType::of(field.data_type()));
         let serde = self.options.serde;
         found.filter(|found| found.is_of(serde)).ok_or_else(|| {
-            let (column, data_type) = (field.name().clone(), field.data_type().clone());
-            ErrorKind::NoSuchType { file: file.to_owned(), column, data_type, format: serde.name() }.into()
+            let (column, data_type, format) = (field.name(), field.data_type(), serde.name());
+            let problem =
+                format!("{file}: column \"{column}\" is declared as {data_type}, which {format} does not hold");
+            ErrorKind::Refused { problem }.into()
         })
     }
 }
@@ -118,8 +120,8 @@ impl Inference for Width {
             HiveSerde::Json => 0,
         };
         if cells > MAX_COLUMNS {
-            let reason = format!("the line has {cells} cells, and a table at most {MAX_COLUMNS} columns");
-            return Err(ErrorKind::Malformed { file: self.file.to_string(), line: at, byte: None, reason }.into());
+            let problem = format!("the line has {cells} cells, and a table at most {MAX_COLUMNS} columns");
+            return Err(Error::content(FilePlace::new(&self.file, at), problem));
         }
         self.cells = self.cells.max(cells);
         self.lines += 1;

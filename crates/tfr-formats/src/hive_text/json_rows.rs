@@ -12,7 +12,7 @@ use super::json_values::{JsonValues, append};
 use super::serdes::JsonBinary;
 use super::tally::Tally;
 use super::types::HiveType;
-use crate::error::{ErrorKind, Line, Result};
+use crate::error::{Error, FilePlace, Line, Result};
 use crate::json::LineParser;
 use crate::text::rows::Rows;
 
@@ -80,8 +80,8 @@ impl Rows for JsonRows {
                 Some(index) => *index,
                 None => match key.strip_prefix("_col").and_then(|digits| digits.parse::<usize>().ok()) {
                     Some(column) => *numbered.get(column).ok_or_else(|| {
-                        let reason = format!("the key {key:?} is that of no column: there are {}", numbered.len());
-                        ErrorKind::Malformed { file: tally.file().to_string(), line: at, byte: None, reason }
+                        let problem = format!("the key {key:?} is that of no column: there are {}", numbered.len());
+                        Error::content(FilePlace::new(tally.file(), at), problem)
                     })?,
                     None => None,
                 },

@@ -13,7 +13,7 @@ use super::serdes::JsonBinary;
 use super::tally::Oddity;
 use super::value::{self, Read};
 use crate::csv::is_float;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, FilePlace, Result};
 use crate::json::{Node, NodeKind, Tape};
 
 /// The values of a line.
@@ -159,8 +159,8 @@ fn no_value(text: &str, expected: &DataType, context: &Context<'_>) -> crate::Er
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     };
-    let (file, column, expected) = (context.tally.file().to_string(), context.column.to_owned(), expected.clone());
-    ErrorKind::Cell { file, line: context.line, column, expected, cell, declared: true }.into()
+    let place = FilePlace::new(context.tally.file(), context.line).column(context.column);
+    ErrorKind::Cell { place, expected: expected.clone(), cell, declared: true }.into()
 }
 
 fn append_leaf(

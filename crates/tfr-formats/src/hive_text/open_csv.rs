@@ -61,7 +61,7 @@ impl Rows for OpenCsvRows {
         }
         let line = std::str::from_utf8(line).map_err(|_| ErrorKind::Encoding {
             file: self.tally.file().to_string(),
-            place: Some(at.to_string()),
+            found_at: at.to_string(),
             encoding: "UTF-8",
         })?;
         self.cells.split(line, self.options);

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use datafusion_physical_plan::metrics::Count;
 
 use super::options::OnError;
-use crate::error::{ErrorKind, Line, Result};
+use crate::error::{ErrorKind, FilePlace, Line, Result};
 
 /// Maximum number of warnings per table: thousands of files may have the same defect.
 const MAX_WARNINGS: usize = 20;
@@ -98,13 +98,13 @@ impl Tally {
                 cell.truncate(end);
                 cell.push('…');
             }
-            let (file, column, expected) = (self.file.to_string(), column.to_owned(), expected.clone());
+            let place = FilePlace::new(&self.file, line);
             return Err(match oddity {
                 Oddity::RepeatedKey => {
-                    let reason = format!("column \"{column}\": the key {cell:?} occurs twice in a map");
-                    ErrorKind::Malformed { file, line, byte: None, reason }
+                    let problem = format!("column \"{column}\": the key {cell:?} occurs twice in a map");
+                    ErrorKind::Content { place, problem }
                 }
-                _ => ErrorKind::Cell { file, line, column, expected, cell, declared: true },
+                _ => ErrorKind::Cell { place: place.column(column), expected: expected.clone(), cell, declared: true },
             }
             .into());
         }
@@ -127,8 +127,8 @@ impl Tally {
             return Ok(());
         }
         if self.on_error == OnError::Error {
-            let file = self.file.to_string();
-            return Err(ErrorKind::Ragged { file, line, found, more: false, expected }.into());
+            let place = FilePlace::new(&self.file, line);
+            return Err(ErrorKind::Ragged { place, found, more: false, expected }.into());
         }
         self.odd_cells.add(found.abs_diff(expected));
         match found < expected {

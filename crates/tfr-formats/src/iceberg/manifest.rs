@@ -193,7 +193,7 @@ impl<'a> Manifests<'a> {
     async fn avro(&self, path: &Path, length: Option<u64>) -> Result<Whole> {
         let name = self.place.name(path);
         let Some(meta) = self.place.head(path).await? else {
-            return Err(Error::from(TableError::MissingInTable { file: name, table: self.place.table() }).into());
+            return Err(Error::from(TableError::missing(name, &self.place.table())).into());
         };
         if let Some(length) = length.filter(|length| *length != meta.size) {
             let reason = format!("it has {} bytes, but its list records {length}", meta.size);

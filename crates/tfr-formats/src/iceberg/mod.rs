@@ -323,7 +323,7 @@ async fn file_of(place: &Place, entry: &Entry) -> Result<TableFile> {
 async fn meta_of(place: &Place, entry: &Entry) -> Result<ObjectMeta> {
     let file = place.name(&entry.path);
     let Some(meta) = place.head(&entry.path).await? else {
-        return Err(Error::from(TableError::MissingInTable { file, table: place.table() }).into());
+        return Err(Error::from(TableError::missing(file, &place.table())).into());
     };
     match meta.size == entry.size {
         true => Ok(meta),
@@ -336,6 +336,8 @@ async fn meta_of(place: &Place, entry: &Entry) -> Result<ObjectMeta> {
 fn error(place: &Place, file: &str, unread: Unread) -> Error {
     match unread {
         Unread::Defect(defect) => place.refused(file, defect),
-        Unread::NoSuch(asked, reason) => TableError::IcebergSnapshot { table: place.table(), asked, reason }.into(),
+        Unread::NoSuch(asked, reason) => {
+            TableError::unusable(place.table(), format!("the Iceberg table has no {asked}: {reason}")).into()
+        }
     }
 }

@@ -20,10 +20,7 @@ const WORD: usize = 4;
 /// The vector cannot be read, or does not have the length, the checksum or the number of rows that are recorded.
 pub(super) async fn read(place: &Place, vector: &Entry, file: &Entry) -> Result<DeletedRows> {
     let (name, from) = (place.name(&file.path), place.name(&vector.path));
-    let damaged = |reason: String| {
-        let (file, vector) = (name.clone(), from.clone());
-        Error::from(TableError::DeletionVector { file, vector, reason })
-    };
+    let damaged = |reason: String| Error::from(TableError::deletion_vector(&name, &from, &reason));
     let meta = meta_of(place, vector).await?;
     let (start, length) = vector.blob.ok_or_else(|| damaged("its manifest does not record where it is".to_owned()))?;
     let end = start.checked_add(length).filter(|end| *end <= meta.size);

@@ -18,7 +18,7 @@ use super::parse::Parser;
 use super::stop::shortened;
 use super::tape::{NodeKind, Tape};
 use crate::csv::{EXACT_DIGITS, holds, parse_float};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, FilePlace, Within};
 
 /// Marks a missing value: the key is absent, or its object is null.
 const ABSENT: u32 = u32::MAX;
@@ -258,13 +258,12 @@ impl<'a> TapeValues<'a> {
     }
 
     fn unknown_key(&self, key: u32, column: &str) -> Error {
-        ErrorKind::JsonKey {
-            file: self.parser.source.file.to_string(),
-            line: self.parser.line_of(key),
-            character: u64::from(self.tape.position(key).character),
-            column: column.to_owned(),
-        }
-        .into()
+        ErrorKind::JsonKey { place: self.place_of(key), key: column.to_owned() }.into()
+    }
+
+    fn place_of(&self, node: u32) -> FilePlace {
+        let character = u64::from(self.tape.position(node).character);
+        FilePlace::new(&self.parser.source.file, Within::Character(self.parser.line_of(node), character))
     }
 
     fn unfit_value(&self, value: u32, path: &str, expected: &DataType) -> Error {
@@ -275,10 +274,7 @@ impl<'a> TapeValues<'a> {
 
     fn unfit(&self, value: u32, path: &str, expected: &DataType, found: &str) -> Error {
         ErrorKind::JsonValue {
-            file: self.parser.source.file.to_string(),
-            line: self.parser.line_of(value),
-            character: u64::from(self.tape.position(value).character),
-            column: path.to_owned(),
+            place: self.place_of(value).column(path),
             expected: expected.clone(),
             found: found.to_owned(),
             declared: self.declared,

@@ -1,7 +1,7 @@
 //! [`Stop`]: why the parser stops within a row.
 
 use super::tape::TextPlace;
-use crate::error::{Error, ErrorKind, Line};
+use crate::error::{Error, ErrorKind, FilePlace, Line, Within};
 
 /// Maximum bytes of an object; a longer one is assumed to lack its end.
 pub(super) const MAX_ROW_LEN: u64 = 256 << 20;
@@ -41,34 +41,34 @@ impl SourceText {
         Line { number, after_byte: self.after_byte }
     }
 
+    fn place(&self, at: TextPlace) -> FilePlace {
+        FilePlace::new(&self.file, Within::Character(self.line(at.line), at.character))
+    }
+
     /// Converts a stop to an error that names the file.
     pub(super) fn error(&self, stop: Stop) -> Error {
-        let file = self.file.to_string();
         let kind = match stop {
             Stop::End { at, expected } => return self.unexpected(at, expected, "the end of the file"),
             Stop::Syntax { at, expected, found } => return self.unexpected(at, expected, &found),
             Stop::TooLong { at, len, .. } if len > MAX_ROW_LEN => {
                 return self.unexpected(at, "its end within 256 MiB", "more");
             }
-            Stop::TooLong { row, .. } => ErrorKind::LongRecord { file, line: self.line(row), bytes: self.row_bound },
+            Stop::TooLong { row, .. } => {
+                ErrorKind::LongRecord { place: FilePlace::new(&self.file, self.line(row)), bytes: self.row_bound }
+            }
             Stop::Encoding { at } => {
-                let place = Some(format!("{}, in the string at character {}", self.line(at.line), at.character));
-                ErrorKind::Encoding { file, place, encoding: "UTF-8" }
+                let found_at = format!("{}, in the string at character {}", self.line(at.line), at.character);
+                ErrorKind::Encoding { file: self.file.to_string(), found_at, encoding: "UTF-8" }
             }
-            Stop::UnknownKey { at, key } => {
-                ErrorKind::JsonKey { file, line: self.line(at.line), character: at.character, column: key }
-            }
-            Stop::KeyInPath { at, key } => {
-                ErrorKind::KeyInPath { file, line: self.line(at.line), character: at.character, column: key }
-            }
+            Stop::UnknownKey { at, key } => ErrorKind::JsonKey { place: self.place(at), key },
+            Stop::KeyInPath { at, key } => ErrorKind::KeyInPath { place: self.place(at).column(&key) },
         };
         kind.into()
     }
 
     pub(super) fn unexpected(&self, at: TextPlace, expected: &str, found: &str) -> Error {
-        let (file, line) = (self.file.to_string(), self.line(at.line));
         let (expected, found) = (expected.to_owned(), found.to_owned());
-        ErrorKind::JsonSyntax { file, line, character: at.character, expected, found }.into()
+        ErrorKind::JsonSyntax { place: self.place(at), expected, found }.into()
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion_physical_plan::metrics::Count;
 use super::line::Example;
 use super::options::LibSvmOptions;
 use super::rows::{LibSvmColumn, LibSvmRows};
-use crate::error::{Error, ErrorKind, Line};
+use crate::error::{Error, FilePlace, Line, Within};
 use crate::input_format::InputFormat;
 use crate::text::TextLayout;
 use crate::text::rows::{Inference, LineFormat, Rows};
@@ -80,8 +80,7 @@ struct Queries {
 impl Inference for Queries {
     fn observe(&mut self, line: &[u8], at: Line) -> Result<bool, Error> {
         let is_row = self.example.read(line, &self.options).map_err(|wrong| {
-            let (file, byte) = (self.file.to_string(), Some(wrong.at + 1));
-            ErrorKind::Malformed { file, line: at, byte, reason: wrong.reason }
+            Error::content(FilePlace::new(&self.file, Within::LineByte(at, wrong.at + 1)), wrong.reason)
         })?;
         self.rows += usize::from(is_row);
         self.has_qid |= self.options.qid.is_none() && self.example.qid.is_some();

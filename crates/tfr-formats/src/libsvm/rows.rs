@@ -10,7 +10,7 @@ use datafusion_common::DataFusionError;
 
 use super::line::{Example, Wrong};
 use super::options::LibSvmOptions;
-use crate::error::{Error, ErrorKind, Line, Result};
+use crate::error::{Error, FilePlace, Line, Result, Within};
 use crate::text::rows::Rows;
 
 /// The columns that a file may have.
@@ -119,8 +119,7 @@ impl LibSvmRows {
     }
 
     fn wrong(&self, line: Line, wrong: Wrong) -> Error {
-        let (file, byte) = (self.file.to_string(), Some(wrong.at + 1));
-        ErrorKind::Malformed { file, line, byte, reason: wrong.reason }.into()
+        Error::content(FilePlace::new(&self.file, Within::LineByte(line, wrong.at + 1)), wrong.reason)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn check_file(
     let columns = &table.columns;
     let needs_ids = columns.by == FoundBy::Id && columns.without_ids == FilesWithoutIds::Refuse;
     if needs_ids && !file.fields().is_empty() && !has_field_ids(file.fields()) {
-        return Err(TableError::NoFieldIds { file: name.to_owned() }.into());
+        return Err(TableError::without_ids(name).into());
     }
     check_columns(table, file, name, marks, unreadable, |found, _| found.clone())
 }
@@ -48,10 +48,15 @@ pub(crate) fn check_columns<'a>(
     for wanted in in_files {
         let located = columns.locate(wanted).map_err(|ambiguous| {
             let Ambiguous { column, found } = ambiguous;
-            TableError::AmbiguousColumn { file: name.to_owned(), column, found }
+            let found = found.join(", ");
+            TableError::unusable(name, format!("column \"{column}\" of the table could be any of {found}"))
         })?;
         let is_required = columns.column(wanted.name()).is_some_and(|column| column.is_required);
-        let lacks = || TableError::LacksColumn { file: name.to_owned(), column: wanted.name().clone() };
+        let lacks = || {
+            let column = wanted.name();
+            let problem = format!("it has no column \"{column}\", whose values its table does not record otherwise");
+            TableError::unusable(name, problem)
+        };
         let Some(located) = located else {
             if is_required {
                 return Err(lacks().into());

@@ -266,11 +266,10 @@ impl Client {
     fn refuse(&self, method: &'static str, result: &mut Struct) -> Result<()> {
         let Some(number) = result.numbers().find(|number| *number != 0) else { return Ok(()) };
         let message = result.structure(number).text(1).unwrap_or_default();
-        let (server, message) = (self.addresses(), first_line(&message));
-        Err(MetastoreError::Exception { server, method, message }.into())
+        Err(MetastoreError::failed(self.addresses(), method, &first_line(&message)).into())
     }
 
     fn damaged(&self, found: String) -> Error {
-        MetastoreError::Answer { server: self.addresses(), found }.into()
+        MetastoreError::invalid(self.addresses(), &found).into()
     }
 }

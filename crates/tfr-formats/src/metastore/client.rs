@@ -179,16 +179,15 @@ impl Connection {
             stream.flush().await?;
             thrift::answer(stream, method, self.calls).await
         };
-        let garbage =
-            |found: String| CallFailure::Final(MetastoreError::Answer { server: server.to_string(), found }.into());
+        let garbage = |found: String| CallFailure::Final(MetastoreError::invalid(server.to_string(), &found).into());
         match timeout(patience.answering, answer).await {
             Err(_) => Err(CallFailure::Silence),
             Ok(Err(error)) if error.kind() == IoKind::InvalidData => Err(garbage(error.to_string())),
             Ok(Err(error)) => Err(CallFailure::Connection(error)),
             Ok(Ok(Answer::Reply(result))) => Ok(result),
             Ok(Ok(Answer::Exception(message))) => {
-                let (server, message) = (server.to_string(), first_line(&message));
-                Err(CallFailure::Final(MetastoreError::Exception { server, method, message }.into()))
+                let error = MetastoreError::failed(server.to_string(), method, &first_line(&message));
+                Err(CallFailure::Final(error.into()))
             }
             Ok(Ok(Answer::Other(bytes))) => Err(match protocol(bytes) {
                 Some(protocol) => {

@@ -136,20 +136,20 @@ impl InputOptions {
     /// Rejects options of these formats that exclude each other.
     fn check(&self, formats: &[InputFormat]) -> Result<()> {
         if self.write_ids.is_some() && self.bare_files {
-            return Err(ErrorKind::OptionsExclude { first: "write_ids", second: "bare_files" }.into());
+            return Err(excluding("write_ids", "bare_files"));
         }
         let (csv, hive) = (&self.csv, &self.hive_text);
         // The record splitter would take the rest of the file for a comment.
         if formats.contains(&InputFormat::Csv) && csv.comment.is_some() && csv.terminator.is_some() {
-            return Err(ErrorKind::OptionsExclude { first: "comment", second: "terminator" }.into());
+            return Err(excluding("comment", "terminator"));
         }
         if formats.contains(&InputFormat::Delta) && self.delta.version.is_some() && self.delta.timestamp.is_some() {
-            return Err(ErrorKind::OptionsExclude { first: "version", second: "timestamp" }.into());
+            return Err(excluding("version", "timestamp"));
         }
         if formats.contains(&InputFormat::Iceberg)
             && let [first, second, ..] = self.iceberg.given().as_slice()
         {
-            return Err(ErrorKind::OptionsExclude { first, second }.into());
+            return Err(excluding(first, second));
         }
         let [separator, quote, escape] = [hive.open_csv.separator, hive.open_csv.quote, hive.open_csv.escape];
         let same = [
@@ -158,14 +158,14 @@ impl InputOptions {
             (quote == escape && quote != 0, "quote_char", "escape_char"),
         ];
         if let Some((_, first, second)) = same.into_iter().find(|(is_same, ..)| *is_same) {
-            return Err(ErrorKind::OptionsExclude { first, second }.into());
+            return Err(excluding(first, second));
         }
         // In decoded UTF-8 such a byte is part of a character. A delimiter of several bytes is compared as UTF-8.
         let of_cells = <[u8; 1]>::try_from(hive.delimiter.as_slice()).ok().map(|[byte]| byte);
         let marks = [hive.collection_delimiter, hive.map_key_delimiter].into_iter().chain(hive.escape).chain(of_cells);
         let has_high = marks.into_iter().any(|mark| !mark.is_ascii());
         if formats.contains(&InputFormat::HiveText) && has_high && hive.encoding != Encoding::Utf8 {
-            return Err(ErrorKind::OptionsExclude { first: "delimiter", second: "encoding" }.into());
+            return Err(excluding("delimiter", "encoding"));
         }
         Ok(())
     }
@@ -191,6 +191,10 @@ impl InputOptions {
     pub fn given(&self) -> impl Iterator<Item = (&str, &str, &[InputFormat])> {
         self.given.iter().map(|(key, (value, formats))| (key.as_str(), value.as_str(), formats.as_slice()))
     }
+}
+
+fn excluding(first: &str, second: &str) -> Error {
+    ErrorKind::Refused { problem: format!("options {first:?} and {second:?} cannot be used together") }.into()
 }
 
 /// Lists the keys of all formats without repetition.

@@ -22,7 +22,7 @@ use super::tail::Tail;
 use super::tails::Tails;
 use super::types::{CUT_TIMESTAMPS, FinishFailure, OrcColumn, OutOfRange, finished, finished_cut};
 use crate::calendar::{count, rebased};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, FilePlace, Within};
 use crate::mapped::MappedBatches;
 use tfr_files::scan::Scan;
 use tfr_files::{DeletedRows, Finding};
@@ -240,10 +240,7 @@ impl OrcPart {
             let array = self.finished(at, batch.column(at), rows)?;
             // The table's type: a wider one from another file, or the declared one.
             let converted = convert(&array, field.data_type()).map_err(|unfit| ErrorKind::Unfit {
-                file: self.file.to_string(),
-                row: rows.row + unfit.row as u64,
-                after_byte: None,
-                column: field.name().clone(),
+                place: FilePlace::row(&self.file, rows.row + unfit.row as u64).column(field.name()),
                 reason: unfit.to_string(),
             });
             Ok(converted.map_err(Error::from)?)
@@ -256,12 +253,10 @@ impl OrcPart {
     fn finished(&self, at: usize, decoded: &ArrayRef, rows: &StripeRows) -> Result<ArrayRef> {
         let column = &self.tail.columns[self.read[at]];
         let finish = |array: &ArrayRef| finished(array, &column.data_type, rows.clock.as_ref());
-        let located = |mismatch: OutOfRange| ErrorKind::Timestamp {
-            file: self.file.to_string(),
-            row: first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at),
-            column: column.name.clone(),
-            value: mismatch.value,
-            expected: mismatch.expected,
+        let located = |OutOfRange { value, expected }: OutOfRange| {
+            let row = first_row(decoded, |row| finish(row).is_err()).map(|at| rows.row + at);
+            let within = row.map_or(Within::File, |row| Within::Row { row, after_byte: None });
+            ErrorKind::Timestamp { place: FilePlace::new(&self.file, within).column(&column.name), value, expected }
         };
         let array = match finish(decoded) {
             Ok(array) => array,
@@ -321,6 +316,6 @@ fn first_row(array: &ArrayRef, fails: impl Fn(&ArrayRef) -> bool) -> Option<u64>
 }
 
 fn undecoded(position: &StripePosition, source: ArrowError) -> Error {
-    let (file, stripe, offset) = (position.file.to_string(), position.stripe, position.offset);
-    ErrorKind::Undecoded { file, stripe, offset, source }.into()
+    let place = FilePlace::new(&position.file, position.within());
+    ErrorKind::Undecoded { place, problem: "cannot be decoded", source }.into()
 }

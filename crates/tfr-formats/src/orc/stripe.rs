@@ -22,7 +22,7 @@ use super::nanos;
 use super::proto::{Footer, Stream, StripeFooter, StripeInformation, Type, encoding, kind, stream};
 use super::tail::{Tail, fetch};
 use super::types::{OrcColumn, decoded_types};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result, Within};
 
 /// Maximum unpacked length of a stripe footer in bytes.
 const MAX_FOOTER_LEN: u64 = 64 << 20;
@@ -51,9 +51,12 @@ pub(super) struct StripePosition {
 }
 
 impl StripePosition {
+    pub(super) fn within(&self) -> Within {
+        Within::Stripe { stripe: self.stripe, byte: self.offset }
+    }
+
     pub(super) fn damaged(&self, reason: String) -> Error {
-        let (stripe, byte) = (Some(self.stripe), Some(self.offset));
-        ErrorKind::Damaged { file: self.file.to_string(), stripe, byte, reason }.into()
+        Error::damaged(&self.file, self.within(), &reason)
     }
 }
 

@@ -13,7 +13,7 @@ use super::proto::{ColumnStatistics, Footer, Metadata, PostScript, StripeInforma
 use super::types::{OrcColumn, TimestampUnit, TypeRules, acid_row, columns_of_table};
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result, Within};
 use crate::input_format::InputFormat;
 
 /// Number of bytes at the end of a file fetched first; most tails fit.
@@ -78,12 +78,10 @@ impl Tail {
         calendar: &CalendarOption,
     ) -> Result<Self> {
         if meta.size == 0 {
-            return Err(ErrorKind::EmptyFile { file: name.to_owned() }.into());
+            return Err(Error::empty_file(name));
         }
         let end = fetch(store, meta, name, meta.size.saturating_sub(FIRST_LEN)..meta.size).await?;
-        let damaged = |reason: String| {
-            Error::from(ErrorKind::Damaged { file: name.to_owned(), stripe: None, byte: None, reason })
-        };
+        let damaged = |reason: String| Error::damaged(name, Within::File, &reason);
         let (postscript, tail_len) = match postscript(&end, meta.size) {
             Ok(found) => found,
             Err(reason) => {

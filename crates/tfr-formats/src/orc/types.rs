@@ -23,7 +23,7 @@ use tfr_files::AcidColumns;
 use super::clock::Clock;
 use super::proto::{StringPair, Type, kind};
 use crate::calendar::{Rule, Watched};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::foreign::UnsupportedFormat;
 use crate::mapped::with_field_id;
 
@@ -200,7 +200,7 @@ fn columns(
     }
     if let Some(id) = types.iter().find_map(Type::malformed_id).filter(|_| attributes) {
         let reason = format!("a type in its footer has the id {id:?}, which is not a number of 32 bits");
-        return Err(ErrorKind::Damaged { file: file.to_owned(), stripe: None, byte: None, reason }.into());
+        return Err(Error::damaged(file, Within::File, &reason));
     }
     let mut names = HashSet::new();
     let mut columns: Vec<OrcColumn> = Vec::with_capacity(root.subtypes.len());

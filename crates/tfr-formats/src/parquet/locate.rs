@@ -20,7 +20,7 @@ use super::hint::bytes_type;
 use super::pages::wrong_crc;
 use super::reader::{Projection, column};
 use super::values::{Failure, Mismatch, MismatchReason, convert};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, FilePlace};
 use crate::names::ColumnNames;
 
 /// Rereads a column of a file after a failure to find the row that caused it.
@@ -74,11 +74,13 @@ impl Locator {
             if let Some(found) = (0..array.len()).filter(|_| fails).find_map(mismatch) {
                 return Ok(Some({
                     let (row, Mismatch { value, expected, reason }) = found;
-                    let (file, row) = (self.names.name(&file.location), before + row as u64);
-                    let column = self.columns.in_table(&unlocated.column);
+                    let place = FilePlace::row(&self.names.name(&file.location), before + row as u64)
+                        .column(&self.columns.in_table(&unlocated.column));
                     match reason {
-                        MismatchReason::Malformed => ErrorKind::Int96 { file, row, column, value },
-                        _ => ErrorKind::Timestamp { file, row: Some(row), column, value, expected },
+                        MismatchReason::Malformed => {
+                            ErrorKind::Content { place, problem: format!("{value}, of which a day has 86400000000000") }
+                        }
+                        _ => ErrorKind::Timestamp { place, value, expected },
                     }
                 }));
             }
@@ -133,11 +135,9 @@ impl Locator {
             while let Some(array) = batches.try_next().await? {
                 if !is_text(&array, field.data_type()) {
                     let row = (0..array.len()).find(|row| !is_text(&array.slice(*row, 1), field.data_type()));
-                    return Ok(Some(ErrorKind::NotText {
-                        file: self.names.name(&file.location),
-                        row: before + row.unwrap_or_default() as u64,
-                        column: self.columns.in_table(name),
-                    }));
+                    let row = before + row.unwrap_or_default() as u64;
+                    let place = FilePlace::row(&self.names.name(&file.location), row);
+                    return Ok(Some(ErrorKind::NotText { place: place.column(&self.columns.in_table(name)) }));
                 }
                 before += array.len() as u64;
             }

@@ -57,7 +57,7 @@ use tfr_stores::FileNames;
 
 use crate::calendar::CalendarOption;
 use crate::content::other_format;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Within};
 use crate::field_access;
 use crate::hugging_face;
 use crate::input_format::InputFormat;
@@ -245,9 +245,7 @@ impl CheckedParquet {
             return Err(Error::from(ErrorKind::DuplicateColumn { file: name(), column }).into());
         }
         match contradiction(&footer.metadata) {
-            Some(reason) => {
-                Err(Error::from(ErrorKind::Damaged { file: name(), stripe: None, byte: None, reason }).into())
-            }
+            Some(reason) => Err(Error::damaged(&name(), Within::File, &reason).into()),
             None => Ok(footer),
         }
     }

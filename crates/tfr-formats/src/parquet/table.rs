@@ -168,7 +168,7 @@ fn check_ids(columns: &ColumnsInFiles, footer: &CorrectedFooter, name: &str) -> 
     let needs_ids = columns.without_ids == FilesWithoutIds::Refuse && !wanted.is_empty();
     let is_without = needs_ids && recorded.is_empty() && !footer.schema.fields().is_empty();
     match is_without || wanted.iter().any(|id| recorded.contains(id) != found.contains(id)) {
-        true => Err(TableError::NoFieldIds { file: name.to_owned() }.into()),
+        true => Err(TableError::without_ids(name).into()),
         false => Ok(()),
     }
 }

@@ -43,12 +43,12 @@ impl Place {
 
     /// Returns the error of a damaged file of the table.
     pub(crate) fn damaged(&self, file: String, reason: String) -> Error {
-        TableError::Damaged { file, format: self.format, reason }.into()
+        TableError::unusable(file, format!("damaged file of {}: {reason}", self.format)).into()
     }
 
     /// Returns the error of a table with something that is not supported.
     pub(crate) fn unsupported(&self, feature: String) -> Error {
-        TableError::Feature { table: self.table(), format: self.format, feature }.into()
+        TableError::unusable(self.table(), format!("{} with {feature} is not supported", self.format)).into()
     }
 
     /// Returns the error of a table whose columns cannot be determined by a file.
@@ -61,7 +61,7 @@ impl Place {
 
     /// Returns the error of metadata that names a path that cannot be used.
     pub(crate) fn unusable(&self, path: &str, reason: String) -> Error {
-        TableError::Path { table: self.table(), format: self.format, path: path.to_owned(), reason }.into()
+        TableError::unusable(self.table(), format!("{} names the file {path:?}: {reason}", self.format)).into()
     }
 
     /// Returns the table as the user wrote it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{ErrorKind, Line, Result};
+use crate::error::{Error, ErrorKind, FilePlace, Line, Result};
 
 /// Maximum length of a line in bytes; it keeps a batch within 32-bit offsets.
 const MAX_LINE_LEN: usize = 256 << 20;
@@ -47,17 +47,12 @@ impl Lines {
             let end = memchr::memchr2(b'\n', b'\r', next);
             let len = self.rest.len() + end.unwrap_or(next.len());
             if len > self.bound {
-                return Err(ErrorKind::LongRecord {
-                    file: self.file.to_string(),
-                    line: self.next,
-                    bytes: self.bound as u64,
-                }
-                .into());
+                let place = FilePlace::new(&self.file, self.next);
+                return Err(ErrorKind::LongRecord { place, bytes: self.bound as u64 }.into());
             }
             if len > MAX_LINE_LEN {
-                let reason = "the line is longer than 256 MiB".to_owned();
-                let (file, line) = (self.file.to_string(), self.next);
-                return Err(ErrorKind::Malformed { file, line, byte: None, reason }.into());
+                let place = FilePlace::new(&self.file, self.next);
+                return Err(Error::content(place, "the line is longer than 256 MiB"));
             }
             let Some(end) = end else {
                 self.rest.extend_from_slice(next);

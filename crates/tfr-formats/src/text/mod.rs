@@ -87,8 +87,8 @@ pub(crate) async fn text(
     let (head, bytes) = peek(bytes, 4).await.map_err(|error| Error::read(file, error))?;
     let (decoder, mark) = Transcoder::choose(encoding, &head);
     if encoding == Encoding::Utf8 && matches!(head.as_ref(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) {
-        let place = Some("the file starts with the byte order mark of UTF-16".to_owned());
-        return Err(ErrorKind::Encoding { file: file.to_owned(), place, encoding: encoding.name() }.into());
+        let found_at = "the file starts with the byte order mark of UTF-16".to_owned();
+        return Err(ErrorKind::Encoding { file: file.to_owned(), found_at, encoding: encoding.name() }.into());
     }
     Ok(transcode(file.to_owned(), skip(bytes, mark), decoder, encoding).boxed())
 }
@@ -251,8 +251,8 @@ fn transcode(
     futures::stream::try_unfold(state, move |state| async move {
         let Some((mut bytes, mut decoder, position, file)) = state else { return Ok(None) };
         let invalid = |file: &str| {
-            let place = Some(format!("after byte {position}"));
-            Error::from(ErrorKind::Encoding { file: file.to_owned(), place, encoding: encoding.name() })
+            let found_at = format!("after byte {position}");
+            Error::from(ErrorKind::Encoding { file: file.to_owned(), found_at, encoding: encoding.name() })
         };
         match bytes.try_next().await.map_err(|error| Error::read(&file, error))? {
             Some(piece) => {

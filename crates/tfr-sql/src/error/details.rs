@@ -7,7 +7,7 @@ use std::path::Path;
 use arrow_tfrecord::ErrorKind as RecordKind;
 use datafusion_tfrecord::ErrorKind as TableKind;
 use tfr_files::ErrorKind as FilesKind;
-use tfr_formats::{ErrorKind as FormatKind, MetastoreError};
+use tfr_formats::{ErrorKind as FormatKind, MetastoreError, Within};
 use tfr_stores::ErrorKind as StoreKind;
 use tfrecord_framing::Position;
 use tfrecord_shards::ErrorKind as ShardsKind;
@@ -264,7 +264,19 @@ impl ErrorDetails {
     }
 
     fn add_format(&mut self, kind: &FormatKind) {
+        if let Some(place) = kind.place() {
+            let is_loss = matches!(kind, FormatKind::DoubtfulDate { .. });
+            self.of_file(if is_loss { ErrorClass::Loss } else { ErrorClass::Data }, &place.file);
+            self.column = place.column.clone().or(self.column.take());
+            match place.within {
+                Within::Row { row, .. } => self.row = Some(row),
+                Within::Byte(byte) | Within::Stripe { byte, .. } => self.byte = Some(byte),
+                Within::Record { record, block } => (self.record, self.byte) = (Some(record), Some(block)),
+                _ => {}
+            }
+        }
         match kind {
+            FormatKind::JsonKey { key, .. } => self.column = Some(key.clone()),
             FormatKind::Changed(changed) => self.add_files(changed.kind()),
             FormatKind::Metastore(error) => {
                 self.class = match error {
@@ -275,41 +287,11 @@ impl ErrorDetails {
                     _ => ErrorClass::Io,
                 };
             }
-            FormatKind::Damaged { file, byte, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                self.byte = byte.or(self.byte);
-            }
-            FormatKind::Message { file, byte, .. } | FormatKind::Undecoded { file, offset: byte, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                self.byte = Some(*byte);
-            }
-            FormatKind::AvroRecord { file, record, byte, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                (self.record, self.byte) = (Some(*record), Some(*byte));
-            }
             FormatKind::PageChecksum { file, column, byte, .. } => {
                 self.of_file(ErrorClass::Data, file);
                 (self.column, self.byte) = (Some(column.clone()), Some(*byte));
             }
-            FormatKind::Timestamp { file, row, column, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                (self.row, self.column) = (*row, Some(column.clone()));
-            }
-            FormatKind::DoubtfulDate { file, row, column, .. } => {
-                self.of_file(ErrorClass::Loss, file);
-                (self.row, self.column) = (Some(*row), Some(column.clone()));
-            }
-            FormatKind::Int96 { file, row, column, .. }
-            | FormatKind::NotText { file, row, column }
-            | FormatKind::Unfit { file, row, column, .. } => {
-                self.of_file(ErrorClass::Data, file);
-                (self.row, self.column) = (Some(*row), Some(column.clone()));
-            }
-            FormatKind::Cell { file, column, .. }
-            | FormatKind::JsonValue { file, column, .. }
-            | FormatKind::JsonKey { file, column, .. }
-            | FormatKind::KeyInPath { file, column, .. }
-            | FormatKind::KeyCase { file, column, .. }
+            FormatKind::KeyCase { file, column, .. }
             | FormatKind::MissingColumn { file, column, .. }
             | FormatKind::DuplicateColumn { file, column } => {
                 self.of_file(ErrorClass::Data, file);
@@ -320,18 +302,9 @@ impl ErrorDetails {
             | FormatKind::NotCompressed { file, .. }
             | FormatKind::SeveralFormats { file, .. }
             | FormatKind::Misnamed { file, .. }
-            | FormatKind::EmptyFile { file }
             | FormatKind::Read { file, .. }
             | FormatKind::Encoding { file, .. }
-            | FormatKind::Ragged { file, .. }
-            | FormatKind::Quote { file, .. }
-            | FormatKind::Malformed { file, .. }
-            | FormatKind::LongRecord { file, .. }
             | FormatKind::LongBlock { file, .. }
-            | FormatKind::LineEnd { file, .. }
-            | FormatKind::AvroSchema { file, .. }
-            | FormatKind::AvroCodec { file, .. }
-            | FormatKind::JsonSyntax { file, .. }
             | FormatKind::NoColumns { file } => self.of_file(ErrorClass::Data, file),
             _ => {}
         }

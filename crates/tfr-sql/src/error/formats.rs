@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use tfr_files::TableFormat;
-use tfr_formats::{Error, ErrorKind, Line, TableError, UnsupportedFormat};
+use tfr_formats::{Error, ErrorKind, FilePlace, Line, TableError, UnsupportedFormat, Within};
 
 use super::conversions::conversion;
 
@@ -17,6 +17,7 @@ fn version_keys_of(key: &str, format: &str) -> Option<&'static str> {
 
 /// Returns a hint, if there is one.
 pub fn hint(error: &Error) -> Option<String> {
+    let column = error.kind().place().and_then(|place| place.column.as_deref()).unwrap_or_default();
     match error.kind() {
         ErrorKind::Spec { .. } => Some("--table NAME=URL[,format=csv][,key=value...]".to_owned()),
         ErrorKind::TableFormat { format, .. } => Some(super::table_formats::way_out_of(*format)),
@@ -84,8 +85,8 @@ pub fn hint(error: &Error) -> Option<String> {
             Some("raise --memory-limit: a block may take a quarter of it, and at most 1 GiB".to_owned())
         }
         ErrorKind::LineEnd { .. } => Some("leave newlines_in_values at true".to_owned()),
-        ErrorKind::Cell { column, expected, cell: found, declared: true, .. }
-        | ErrorKind::JsonValue { column, expected, found, declared: true, .. }
+        ErrorKind::Cell { expected, cell: found, declared: true, .. }
+        | ErrorKind::JsonValue { expected, found, declared: true, .. }
             if expected.is_floating() && is_whole(found) =>
         {
             Some(format!(
@@ -93,16 +94,19 @@ pub fn hint(error: &Error) -> Option<String> {
                  and CAST it in the query"
             ))
         }
-        ErrorKind::Cell { column, declared: true, .. } => Some(format!(
+        ErrorKind::Cell { declared: true, .. } => Some(format!(
             "declare \"{column}\" with a type that can represent every cell exactly, or as VARCHAR and CAST it in the query"
         )),
-        ErrorKind::Cell { column, declared: false, .. } => Some(format!(
+        ErrorKind::Cell { declared: false, .. } => Some(format!(
             "types are inferred from the first rows: read every column as text with types=string and CAST \"{column}\" in the query, or read more rows with infer_rows=all"
         )),
-        ErrorKind::JsonSyntax { line: Line { after_byte: Some(_), .. }, .. } => {
+        ErrorKind::JsonSyntax {
+            place: FilePlace { within: Within::Character(Line { after_byte: Some(_), .. }, _), .. },
+            ..
+        } => {
             Some("if objects span lines in this file, set newlines_in_values=true".to_owned())
         }
-        ErrorKind::JsonValue { column, declared: true, .. } => Some(format!(
+        ErrorKind::JsonValue { declared: true, .. } => Some(format!(
             "declare \"{column}\" with a type that can represent every value exactly, or as VARCHAR and CAST it in the query"
         )),
         ErrorKind::JsonValue { declared: false, .. } | ErrorKind::JsonKey { .. } => Some(
@@ -121,11 +125,11 @@ pub fn hint(error: &Error) -> Option<String> {
             "the file is damaged: copy it again from where it is whole; the option crc=skip reads its values as they are"
                 .to_owned(),
         ),
-        ErrorKind::NotText { column, .. } => Some(format!(
+        ErrorKind::NotText { .. } => Some(format!(
             "read the column as bytes: declare \"{column}\" as BYTEA with CREATE EXTERNAL TABLE, or give the option binary={column}"
         )),
         ErrorKind::Timestamp { expected: DataType::Interval(_), .. } => None,
-        ErrorKind::Timestamp { column, expected: DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _), .. } => {
+        ErrorKind::Timestamp { expected: DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _), .. } => {
             Some(format!("declare \"{column}\" as TIMESTAMP(6) or TIMESTAMP(9), or leave the columns undeclared"))
         }
         ErrorKind::Timestamp { .. } => {
@@ -136,7 +140,7 @@ pub fn hint(error: &Error) -> Option<String> {
              'proleptic'); or run without --strict"
                 .to_owned(),
         ),
-        ErrorKind::Unfit { column, .. } => Some(format!(
+        ErrorKind::Unfit { .. } => Some(format!(
             "give \"{column}\" a type that holds all values of the files, in the columns of CREATE EXTERNAL TABLE or with the \
              option types; STRING holds numbers and times, for a CAST in the query"
         )),

@@ -124,8 +124,8 @@ async fn other_protocols_than_thrift_are_named() {
             (ErrorKind::Metastore(MetastoreError::Protocol { protocol, .. }), Some(expected)) => {
                 assert_eq!(*protocol, expected);
             }
-            (ErrorKind::Metastore(MetastoreError::Answer { found, .. }), None) => {
-                assert_eq!(found, "bytes [67, 61, 72, 62]");
+            (ErrorKind::Metastore(MetastoreError::Answer { problem, .. }), None) => {
+                assert_eq!(problem, "an answer is not valid: bytes [67, 61, 72, 62]");
             }
             other => panic!("{other:?}"),
         }

@@ -194,7 +194,8 @@ async fn table_files_without_ids_are_refused() -> Result<(), Box<dyn std::error:
             table.columns = Arc::new(columns);
         };
         let error = open(&ctx, directory.path(), &[name], &wanted(), refuse).await.unwrap_err();
-        assert!(matches!(table_error(&error), Some(TableError::NoFieldIds { .. })), "{name}: {error}");
+        let Some(TableError::Unusable { problem, .. }) = table_error(&error) else { panic!("{name}: {error}") };
+        assert_eq!(problem, "the table finds its columns by ids, but the file does not record them", "{name}");
     }
     Ok(())
 }

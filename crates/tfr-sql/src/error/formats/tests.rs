@@ -1,21 +1,18 @@
 use super::*;
 
 fn cell(expected: DataType, cell: &str, declared: bool) -> ErrorKind {
-    let line = Line { number: 2, after_byte: None };
-    ErrorKind::Cell {
-        file: "t.csv".to_owned(),
-        line,
-        column: "x".to_owned(),
-        expected,
-        cell: cell.to_owned(),
-        declared,
-    }
+    let within = Within::Line(Line { number: 2, after_byte: None });
+    ErrorKind::Cell { place: place(within), expected, cell: cell.to_owned(), declared }
+}
+
+fn place(within: Within) -> FilePlace {
+    FilePlace { file: "t".to_owned(), within, column: Some("x".to_owned()) }
 }
 
 #[test]
 fn input_value_errors_have_hints() {
     let file = || "t".to_owned();
-    let unfit = ErrorKind::Unfit { file: file(), row: 1, after_byte: None, column: "x".to_owned(), reason: file() };
+    let unfit = ErrorKind::Unfit { place: place(Within::Row { row: 1, after_byte: None }), reason: file() };
     let hints: Vec<_> = [
         cell(DataType::Int32, "3000000000", true),
         cell(DataType::Int32, "3000000000", false),
