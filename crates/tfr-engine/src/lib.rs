@@ -99,7 +99,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let zoned_types = time_zones::ZonedTypes::new(config.options());
     let mut builder = builder
         .with_type_planner(Arc::new(zoned_types))
-        .with_relation_planners(vec![Arc::new(no_keys::NoKeysBesideUnnest), Arc::new(sample::TableSamples)])
+        .with_relation_planners(vec![Arc::new(no_keys::HideUnnestedKeys), Arc::new(sample::TableSamples)])
         .with_optimizer_rules(optimizer_rules())
         .with_physical_optimizer_rules(physical_optimizer_rules());
     known_functions::keep_known(&mut builder);
@@ -181,7 +181,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 14] {
         Arc::new(corrected::CorrectedCalls::new(corrected)),
         Arc::new(text_arguments::TextArguments),
         Arc::new(patterns::ExactPatterns),
-        Arc::new(no_keys::NoKeysBesideUnnest),
+        Arc::new(no_keys::HideUnnestedKeys),
         Arc::new(runs::PlainOperands),
         Arc::new(comparable::FramesOfGroups),
         Arc::new(group_keys::ComputedKeys),

@@ -27,11 +27,11 @@ use crate::opaque::no_key_function;
 
 /// Hides the group keys of unnested rows.
 #[derive(Debug, Default)]
-pub struct NoKeysBesideUnnest;
+pub struct HideUnnestedKeys;
 
-impl AnalyzerRule for NoKeysBesideUnnest {
+impl AnalyzerRule for HideUnnestedKeys {
     fn name(&self) -> &str {
-        "no_keys_beside_unnest"
+        "hide_unnested_keys"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
@@ -48,7 +48,7 @@ pub fn hide_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The planner adds columns that a key determines to `GROUP BY key`. So the keys of a subquery are also hidden from
 /// the outer query.
-impl RelationPlanner for NoKeysBesideUnnest {
+impl RelationPlanner for HideUnnestedKeys {
     fn plan_relation(
         &self,
         relation: TableFactor,

@@ -386,7 +386,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     pieces.filter(|(_, word)| !word.is_empty())
 }
 
-/// Returns the word that the parser did not expect, and its byte offset: `found: values at Line: 1, Column: 8`.
+/// Returns the word that the parser, sqlparser 0.62, did not expect, and its byte offset: `found: values at Line: 1, Column: 8`.
 fn stumbled_over<'a>(text: &'a str, message: &str) -> Option<(usize, &'a str)> {
     let start = offset(text, message)?;
     let word = text.get(start..)?;

@@ -77,7 +77,7 @@ impl ScalarUDFImpl for Parse {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Err(internal_datafusion_err!("the type of {} depends on the columns that it is told", self.name()))
+        Err(internal_datafusion_err!("the type of {} depends on the columns in its arguments", self.name()))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {

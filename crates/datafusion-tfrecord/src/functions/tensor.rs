@@ -136,7 +136,7 @@ impl ScalarUDFImpl for ParseTensor {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Err(internal_datafusion_err!("the type of {} is the one that it is told", PARSE.0))
+        Err(internal_datafusion_err!("the type of {} is the one in its arguments", PARSE.0))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {

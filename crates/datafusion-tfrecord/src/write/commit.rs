@@ -577,15 +577,15 @@ fn missing_shards(options: &WriteOptions, staged: &[StagedShard]) -> Vec<Missing
     let first_free = staged.iter().map(|shard| shard.sequence as usize + 1).max().unwrap_or(0);
     let mut missing = Vec::new();
     for group in groups {
-        let there: BTreeSet<_> =
+        let written: BTreeSet<_> =
             staged.iter().filter(|shard| shard.group == group).map(|shard| shard.sequence as usize).collect();
         let asked = if options.partition_by.is_empty() { sharding_of(&group, options).least_shards() } else { 1 };
-        if there.len() >= asked {
+        if written.len() >= asked {
             continue;
         }
         // A split has either all its shards or none, since the sort creates empty ones, too. Other shards are
         // numbered over the whole set.
-        let indices = (0..asked).filter(|index| options.splits.is_some() || !there.contains(index));
+        let indices = (0..asked).filter(|index| options.splits.is_some() || !written.contains(index));
         for index in indices {
             let sequence = if options.splits.is_some() { first_free + missing.len() } else { index };
             missing.push(MissingShard { sequence, group: group.clone(), index, total: asked });

@@ -3,6 +3,8 @@
 //! The library crates keep the source of every error. The engine wraps errors in variants that add nothing useful
 //! (`External error:`) or that print their source again. [`Explanation::of`] traverses the chain, takes from each
 //! error only its own message, and leaves out repetitions.
+//!
+//! The texts of the engine that are matched here were read from DataFusion 55.2.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;

@@ -1,4 +1,6 @@
 //! Messages of the engine's planner in other words: what it found, and what to write instead.
+//!
+//! The texts of the engine that are matched here were read from DataFusion 55.2.
 
 use datafusion::common::{SchemaError, TableReference};
 

@@ -1,4 +1,6 @@
 //! Messages of the SQL parser in other words: where it stopped, what it expected, what it found.
+//!
+//! The texts that are matched here were read from sqlparser 0.62.
 
 /// Returns the parser's message with its place first.
 pub(super) fn message(text: &str) -> String {

@@ -45,8 +45,10 @@ impl TableFiles {
     }
 }
 
-/// A table on its way to where readers look. What is staged is removed when this is dropped, and so are the parents that were made
-/// for it, if nothing is in them. A directory that was [shown](Self::show) and not [kept](Self::keep) is withdrawn.
+/// The staging of a table until it is published.
+///
+/// Dropping it before that removes the staged files, and the parent directories that it has created if they are empty. A
+/// directory that was [shown](Self::show) and not [kept](Self::keep) is withdrawn.
 ///
 /// [`leftovers`] and [`remove_leftovers`] find the staging directory if the run is killed.
 ///

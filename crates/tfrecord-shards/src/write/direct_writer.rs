@@ -118,9 +118,9 @@ impl DirectWriter {
         }
         self.close(self.writer.finish()?)?;
         self.wait(0)?;
-        let there: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
+        let written: BTreeSet<_> = self.staged.iter().map(|shard| shard.sequence as usize).collect();
         let mut empty = OpenShards::new(Arc::clone(&self.destination), self.partition, self.framing);
-        for shard in (0..self.required).filter(|shard| !there.contains(shard)) {
+        for shard in (0..self.required).filter(|shard| !written.contains(shard)) {
             empty.open(shard)?;
             self.close(empty.take_before(usize::MAX))?;
         }

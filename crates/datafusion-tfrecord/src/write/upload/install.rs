@@ -139,8 +139,8 @@ impl UploadTarget {
         let Some(store) = self.directories.as_deref() else { return Ok(()) };
         let target = self.location.key();
         let runs = self.runs_beside(store).await?;
-        let there = self.found(store, target).await?;
-        if there == Some(Found::File) {
+        let at_target = self.found(store, target).await?;
+        if at_target == Some(Found::File) {
             return Err(shards_error(ErrorKind::NotADirectory { path: self.out() }.into()));
         }
         for RunDirectory { name, of: run, .. } in runs {
@@ -149,7 +149,7 @@ impl UploadTarget {
             if !run.is_replaced(&name) || self.found(store, &success).await? != Some(Found::File) {
                 continue;
             }
-            if there.is_some() && !self.vacate(store, &run.staging).await? {
+            if at_target.is_some() && !self.vacate(store, &run.staging).await? {
                 return Ok(());
             }
             let replaced = self.beside(&name);
