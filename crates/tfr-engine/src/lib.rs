@@ -5,6 +5,7 @@
 //! with `SessionContext::sql`.
 
 mod aggregates;
+mod beside_unnest;
 mod bytes;
 mod casts;
 mod choices;
@@ -110,6 +111,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
     functions.extend([opaque::unordered_function(), opaque::no_key_function(), order_names::mark_function()]);
+    functions.push(beside_unnest::function());
     functions.extend(checked.functions());
     functions.extend(numbers::functions());
     functions.extend(hidden::functions());
@@ -170,7 +172,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
 }
 
 /// Rules that see the plan as written in the query.
-fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 14] {
+fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 15] {
     let corrected = bytes::functions().into_iter().chain(lists::functions());
     [
         // Before all rules that copy the plan.
@@ -178,6 +180,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 14] {
         Arc::new(orders::OrdersAroundSubqueries),
         Arc::new(orders::EffectiveSorts),
         Arc::new(order_names::OrderNames),
+        Arc::new(beside_unnest::BesideUnnest),
         Arc::new(corrected::CorrectedCalls::new(corrected)),
         Arc::new(text_arguments::TextArguments),
         Arc::new(patterns::ExactPatterns),

@@ -25,6 +25,7 @@ mod select;
 mod statement;
 mod subscripts;
 mod tables;
+mod unnest;
 mod windows;
 
 use std::collections::VecDeque;

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Values, With,
 };
 
-use super::{Checked, order_by, parts, refused, select, tables, windows};
+use super::{Checked, order_by, parts, refused, select, tables, unnest, windows};
 use crate::syntax::Tree;
 
 pub fn check(query: &mut Query) -> Checked {
@@ -24,6 +24,9 @@ pub fn check(query: &mut Query) -> Checked {
     }
     if let Some(order_by) = order_by {
         check_order_by(order_by, body)?;
+        if let SetExpr::Select(select) = body.as_mut() {
+            unnest::correct_order(order_by, select);
+        }
     }
     take_fetch(limit_clause, fetch)?;
     match limit_clause {

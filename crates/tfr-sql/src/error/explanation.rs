@@ -180,14 +180,16 @@ impl<'a> Link<'a> {
             DataFusionError::ResourcesExhausted(text) => {
                 Self { text: Some(memory_text(text)), hint: Some(memory_hint(text)), source }
             }
-            DataFusionError::Internal(text) => Self {
-                text: Some(format!(
-                    "the query engine cannot run this query, by a fault of its own: {}",
-                    first_line(text)
-                )),
-                hint: Some("write the query in another way, such as with a subquery for a part of it".to_owned()),
-                source,
-            },
+            DataFusionError::Internal(text) => {
+                let planner::Reworded { text, hint } = planner::message(text).unwrap_or_else(|| planner::Reworded {
+                    text: format!(
+                        "the query engine cannot run this query, by a fault of its own: {}",
+                        first_line(text)
+                    ),
+                    hint: "write the query in another way, such as with a subquery for a part of it".to_owned(),
+                });
+                Self { text: Some(text), hint: Some(hint), source }
+            }
             DataFusionError::Substrait(text) | DataFusionError::Ffi(text) => {
                 Self { text: Some(text.clone()), hint: None, source }
             }

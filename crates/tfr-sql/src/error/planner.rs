@@ -36,6 +36,13 @@ pub(super) fn message(text: &str) -> Option<Reworded> {
             hint: "write it after GROUP BY too, or in an aggregate such as max(x)".to_owned(),
         });
     }
+    if text.contains("unnest on struct can only be applied") {
+        return Some(Reworded {
+            text: "a struct cannot be unnested within an expression, or next to an expression that has the name of a column"
+                .to_owned(),
+            hint: "unnest it in a subquery: SELECT a + 1 AS a, p, q FROM (SELECT a, unnest(s) FROM t) AS u(a, p, q)".to_owned(),
+        });
+    }
     let counts = text.strip_prefix("Source table contains ")?;
     let (columns, rest) = counts.split_once(" columns but only ")?;
     let (names, _) = rest.split_once(" names given as column alias")?;

@@ -34,6 +34,11 @@ async fn names_of_columns_are_explained() {
             "for the fields of a struct column write unnest(s), or s['a'] AS a for one of them",
         ),
         (
+            "SELECT a + 1 AS a, unnest(s) FROM t",
+            "a struct cannot be unnested within an expression, or next to an expression that has the name of a column",
+            "unnest it in a subquery: SELECT a + 1 AS a, p, q FROM (SELECT a, unnest(s) FROM t) AS u(a, p, q)",
+        ),
+        (
             "SELECT * FROM u AS v(x)",
             "a table has 2 columns, and 1 names are given for them",
             "give a name for each column: AS t(a, b)",
