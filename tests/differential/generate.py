@@ -216,7 +216,7 @@ class Generator:
                 if self.chance(0.5):
                     query.limit = self.random.choice([0, 1, 3, 5])
             return query, [(f"o{n}", kind) for n, kind in enumerate(query.kinds)]
-        if self.chance(0.08):
+        if self.chance(0.12):
             return self.layers()
         name = self.random.choice(list(self.tables))
         return name, self.tables[name]
@@ -233,9 +233,22 @@ class Generator:
             if items is None or self.chance(0.4):
                 # Values that are computed again and again must not grow without end.
                 items = [self.value(kind, scope, 0 if kind in ("int", "text", "decimal") and self.chance(0.5) else 1) for _, kind in columns]
-            text = f"(SELECT {', '.join(f'{item} AS {name}' for item, (name, _) in zip(items, scope))} FROM {text})"
+            text = self.layer(items, scope, text)
         self.budget = budget
         return text, scope
+
+    def layer(self, items, scope, text):
+        """A query of `text` with these items, or with groups, whose names are those of its columns."""
+        form = self.pick((5, "plain"), (3, "unnest"), (1, "distinct"), (2, "groups"))
+        # The engine computes what is beside unnest below it, under a name that a column may have, too.
+        rows = f", unnest({self.literal('list')}) AS n" if form == "unnest" else ""
+        distinct = "DISTINCT " if form == "distinct" else ""
+        groups = ""
+        if form == "groups" and len(scope) > 1:
+            keys = self.random.sample(scope, self.random.randint(1, len(scope) - 1))
+            items = [self.value(kind, keys, 1) if (name, kind) in keys else self.aggregate(kind, scope) for name, kind in scope]
+            groups = f" GROUP BY {', '.join(name for name, _ in keys)}"
+        return f"(SELECT {distinct}{', '.join(f'{item} AS {name}' for item, (name, _) in zip(items, scope))}{rows} FROM {text}{groups})"
 
     def on(self, scope, here):
         """A condition of a join: mostly of keys that are equal, mostly with more."""
