@@ -4,22 +4,61 @@
 
 use std::sync::Arc;
 
+use arrow_schema::{DataType, FieldRef};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion_common::Result;
+use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::tree_node::Transformed;
-use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{Expr, LogicalPlan, ScalarUDF};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion_expr::{
+    Aggregate, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
 
 use crate::expressions::rewrite_expressions;
-use crate::opaque;
 
 /// The name of the function.
 pub const NAME: &str = "beside_unnest";
 
-/// Returns the function, which returns its first argument.
+/// Returns the function.
 pub fn function() -> Arc<ScalarUDF> {
-    opaque::first_argument(NAME)
+    Arc::new(ScalarUDF::new_from_impl(FirstArgument(Signature::variadic_any(Volatility::Immutable))))
+}
+
+/// Returns its first argument. Its name contains the type of a cast, which the engine names by its operand.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FirstArgument(Signature);
+
+impl ScalarUDFImpl for FirstArgument {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let name = |expr: &Expr| expr.schema_name().to_string();
+        Ok(match args {
+            [Expr::Cast(Cast { expr, field })] => format!("CAST({} AS {})", name(expr), field.data_type()),
+            [Expr::TryCast(TryCast { expr, field })] => format!("TRY_CAST({} AS {})", name(expr), field.data_type()),
+            _ => format!("{NAME}({})", args.iter().map(name).collect::<Vec<_>>().join(",")),
+        })
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        Ok(arg_types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(args.arg_fields.first().cloned().unwrap_or_else(|| DataType::Null.into_nullable_field_ref()))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
+    }
 }
 
 /// Removes the calls of the function.
@@ -28,22 +67,28 @@ pub struct BesideUnnest;
 
 impl AnalyzerRule for BesideUnnest {
     fn name(&self) -> &str {
-        "beside_unnest"
+        NAME
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|plan| {
-            rewrite_expressions(plan, |expr| {
-                Ok(match expr {
-                    Expr::ScalarFunction(ScalarFunction { func, mut args })
-                        if func.name() == NAME && !args.is_empty() =>
-                    {
-                        Transformed::yes(args.swap_remove(0))
-                    }
-                    other => Transformed::no(other),
-                })
-            })
+        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+            // The columns of grouping sets are named by their expressions.
+            LogicalPlan::Aggregate(Aggregate { ref group_expr, .. })
+                if group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_))) =>
+            {
+                Ok(Transformed::no(plan))
+            }
+            plan => rewrite_expressions(plan, |expr| Ok(without_call(expr))),
         })?;
         Ok(plan.data)
+    }
+}
+
+fn without_call(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, mut args }) if func.name() == NAME && !args.is_empty() => {
+            Transformed::yes(args.swap_remove(0))
+        }
+        other => Transformed::no(other),
     }
 }

@@ -43,12 +43,6 @@ pub fn mark_function(name: &'static str) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name, signature: Signature::any(1, Volatility::Immutable) }))
 }
 
-/// Returns a function of any arguments, which returns the first one.
-pub fn first_argument(name: &'static str) -> Arc<ScalarUDF> {
-    let signature = Signature::variadic_any(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(Opaque { name, signature }))
-}
-
 /// Returns its first argument, or NULL if there is none.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Opaque {
