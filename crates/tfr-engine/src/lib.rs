@@ -5,7 +5,6 @@
 //! with `SessionContext::sql`.
 
 mod aggregates;
-mod beside_unnest;
 mod bytes;
 mod casts;
 mod choices;
@@ -45,6 +44,7 @@ mod opaque;
 mod order_names;
 mod orders;
 mod overflow;
+mod own_names;
 mod patterns;
 mod percentiles;
 mod projections;
@@ -111,7 +111,7 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
     functions.extend([opaque::unordered_function(), opaque::no_key_function(), order_names::mark_function()]);
-    functions.push(beside_unnest::function());
+    functions.push(own_names::function());
     functions.extend(checked.functions());
     functions.extend(numbers::functions());
     functions.extend(hidden::functions());
@@ -180,7 +180,7 @@ fn ours_before_coercion() -> [Arc<dyn AnalyzerRule + Send + Sync>; 15] {
         Arc::new(orders::OrdersAroundSubqueries),
         Arc::new(orders::EffectiveSorts),
         Arc::new(order_names::OrderNames),
-        Arc::new(beside_unnest::BesideUnnest),
+        Arc::new(own_names::OwnNames),
         Arc::new(corrected::CorrectedCalls::new(corrected)),
         Arc::new(text_arguments::TextArguments),
         Arc::new(patterns::ExactPatterns),

@@ -126,6 +126,12 @@ fn check_arguments(name: &str, args: &[FunctionArg], modifiers: &Modifiers) -> C
     Ok(())
 }
 
+/// Whether a call is one of an aggregate or of a window function.
+pub fn is_aggregate_or_window(call: &Function) -> bool {
+    let name = call.name.to_string().to_lowercase();
+    call.over.is_some() || AGGREGATES.contains(&name) || WINDOW.contains(&name)
+}
+
 fn is_number(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::Number(..), span: _ }))
 }

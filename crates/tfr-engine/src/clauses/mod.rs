@@ -14,6 +14,7 @@
 //!
 //! Upstream: ours (a choice of meaning). Held by `tests/slt/clauses.slt`: Clauses that the engine ignores or rejects, and that have an equivalent.
 
+mod casts;
 mod expressions;
 mod functions;
 mod group_by;

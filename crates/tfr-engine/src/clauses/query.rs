@@ -8,7 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     Values, With,
 };
 
-use super::{Checked, order_by, parts, refused, select, tables, unnest, windows};
+use super::casts::CastMarks;
+use super::{Checked, order_by, parts, refused, select, tables, windows};
 use crate::syntax::Tree;
 
 pub fn check(query: &mut Query) -> Checked {
@@ -24,8 +25,10 @@ pub fn check(query: &mut Query) -> Checked {
     }
     if let Some(order_by) = order_by {
         check_order_by(order_by, body)?;
-        if let SetExpr::Select(select) = body.as_mut() {
-            unnest::correct_order(order_by, select);
+        if let SetExpr::Select(select) = body.as_mut()
+            && let Some(marks) = CastMarks::of(select)
+        {
+            marks.mark_order(order_by);
         }
     }
     take_fetch(limit_clause, fetch)?;

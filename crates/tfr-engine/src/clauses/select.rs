@@ -9,13 +9,14 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, TableWithJoins, Top, WildcardAdditionalOptions,
 };
 
+use super::casts::CastMarks;
 use super::{Checked, group_by, parts, refused, rows, subscripts, tables, unnest, windows};
 
 /// `in_expression`: whether the query is part of an expression, and so may have another query around it whose named
 /// windows the planner would use.
 pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) -> Checked {
     group_by::check(select)?;
-    let has_unnest = unnest::has_unnest(select);
+    let marks = CastMarks::of(select);
     windows::define(&mut select.named_window)?;
     let Select {
         select_token: _,
@@ -112,7 +113,7 @@ pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) 
             None => exists,
         });
     }
-    keep_names(projection, from, has_unnest);
+    keep_names(projection, from, marks.as_ref());
     for expr in selection.iter_mut().chain(having.iter_mut()).chain(qualify.iter_mut()) {
         rows::filter(expr, names)?;
     }
@@ -137,7 +138,10 @@ pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) 
             false => windows::extend(expr, named_window)?,
         }
     }
-    unnest::correct(select);
+    unnest::correct(&mut select.projection, &select.from);
+    if let Some(marks) = marks {
+        marks.mark(select);
+    }
     Ok(())
 }
 
@@ -233,11 +237,11 @@ fn no_options() -> WildcardAdditionalOptions {
 }
 
 /// Names the unnamed items that will be rewritten by their text, without the names of tables.
-fn keep_names(items: &mut [SelectItem], from: &[TableWithJoins], has_unnest: bool) {
+fn keep_names(items: &mut [SelectItem], from: &[TableWithJoins], marks: Option<&CastMarks>) {
     for item in items {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
         let is_rewritten = rows::is_rewritten(expr) || subscripts::is_rewritten(expr);
-        if !is_rewritten && !(has_unnest && unnest::is_rewritten(expr)) {
+        if !is_rewritten && !marks.is_some_and(|marks| marks.rename(expr)) {
             continue;
         }
         let expr = mem::replace(expr, parts::null());

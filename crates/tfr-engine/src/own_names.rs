@@ -1,4 +1,5 @@
-//! Removes the calls by which expressions beside `unnest` have names of their own: see `clauses/unnest.rs`.
+//! Names of their own for expressions that the planner would confuse, because it finds them by their names: see
+//! `clauses/casts.rs` and `clauses/unnest.rs`. They are passed to a function, whose calls are removed from the plan.
 //!
 //! Upstream: unreported. Held by `tests/slt/answers.slt`: What is beside unnest is not taken for a column of its name.
 
@@ -19,7 +20,7 @@ use datafusion_expr::{
 use crate::expressions::rewrite_expressions;
 
 /// The name of the function.
-pub const NAME: &str = "beside_unnest";
+pub const NAME: &str = "own_name";
 
 /// Returns the function.
 pub fn function() -> Arc<ScalarUDF> {
@@ -63,9 +64,9 @@ impl ScalarUDFImpl for FirstArgument {
 
 /// Removes the calls of the function.
 #[derive(Debug, Default)]
-pub struct BesideUnnest;
+pub struct OwnNames;
 
-impl AnalyzerRule for BesideUnnest {
+impl AnalyzerRule for OwnNames {
     fn name(&self) -> &str {
         NAME
     }

@@ -1,0 +1,191 @@
+//! Casts, which the engine names by their operands.
+//!
+//! The planner finds expressions by their names. So it took `CAST(b AS BIGINT)` for `b` beside `unnest`, also as a key of
+//! `GROUP BY`, and refused aggregates, windows and keys that differ by a cast alone: `sum(v), sum(v::INT)`. Where that
+//! could happen, casts are passed to a function, and so have names of their own. [`own_names`](crate::own_names) has the
+//! function, and removes its calls from plans.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
+    SelectItem, Value, ValueWithSpan, VisitorMut,
+};
+
+use super::{functions, parts, unnest};
+use crate::own_names::NAME;
+use crate::syntax::Tree;
+use crate::time_zones::AtTimeZone;
+
+/// Passes casts to the function, except in subqueries.
+#[derive(Clone)]
+pub struct CastMarks {
+    /// Whether those in calls of `unnest` are, too. It is not always so, because an unnamed column has the name of the
+    /// call.
+    in_unnest: bool,
+    /// The numbers of subqueries and of calls of `unnest` around the visited expression.
+    subqueries: usize,
+    unnests: usize,
+}
+
+impl CastMarks {
+    /// Returns `None` if the planner confuses no casts in the `SELECT`.
+    pub fn of(select: &mut Select) -> Option<Self> {
+        let unnests = unnest::calls(select);
+        let has_unnest = !unnests.is_empty();
+        let in_unnest = differ_by_casts_alone(unnests);
+        let are_marked = has_unnest || differ_by_casts_alone(keys(select)) || differ_by_casts_alone(calls(select));
+        are_marked.then_some(Self { in_unnest, subqueries: 0, unnests: 0 })
+    }
+
+    /// Whether an unnamed expression gets another name.
+    pub fn rename(&self, expr: &Expr) -> bool {
+        !unnest::is_unnest(expr) && expr.has_expr(&mut is_cast)
+    }
+
+    /// Marks the casts of a `SELECT` in all clauses whose expressions the planner compares.
+    pub fn mark(&self, select: &mut Select) {
+        let Select { projection, group_by, having, qualify, .. } = select;
+        projection.iter_mut().flat_map(unnest::exprs).for_each(|expr| self.mark_part(expr));
+        self.mark_part(group_by);
+        self.mark_part(having);
+        self.mark_part(qualify);
+    }
+
+    /// Marks the casts of the `ORDER BY` of the `SELECT`.
+    pub fn mark_order(&self, order_by: &mut OrderBy) {
+        if let OrderByKind::Expressions(keys) = &mut order_by.kind {
+            self.mark_part(keys);
+        }
+    }
+
+    fn mark_part(&self, part: &mut dyn Tree) {
+        let _ = part.visit_mut(&mut self.clone());
+    }
+}
+
+impl VisitorMut for CastMarks {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        self.unnests += usize::from(unnest::is_unnest(expr));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        self.unnests -= usize::from(unnest::is_unnest(expr));
+        let is_marked = self.subqueries == 0 && (self.unnests == 0 || self.in_unnest);
+        if is_marked && is_cast(expr) {
+            *expr = parts::call(NAME, vec![mem::replace(expr, parts::null())]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns the keys of a `GROUP BY`. A number or an alias is the item of the list.
+fn keys(select: &Select) -> Vec<Expr> {
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return Vec::new() };
+    let item = |key: &Expr| match key {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => {
+            let place = digits.parse::<usize>().ok()?.checked_sub(1)?;
+            match select.projection.get(place)? {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+                _ => None,
+            }
+        }
+        Expr::Identifier(name) => select.projection.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if alias.value.eq_ignore_ascii_case(&name.value) => Some(expr),
+            _ => None,
+        }),
+        _ => None,
+    };
+    keys.iter().map(|key| item(key).unwrap_or(key).clone()).collect()
+}
+
+/// Returns the calls of aggregates and window functions in the list of a `SELECT`, `HAVING` and `QUALIFY`.
+fn calls(select: &mut Select) -> Vec<Expr> {
+    let Select { projection, having, qualify, .. } = select;
+    let mut calls = Calls::default();
+    for expr in projection.iter_mut().flat_map(unnest::exprs).chain(having).chain(qualify) {
+        let _ = expr.visit_mut(&mut calls);
+    }
+    calls.found
+}
+
+/// Collects calls of aggregates and window functions, except in subqueries.
+#[derive(Default)]
+struct Calls {
+    found: Vec<Expr>,
+    subqueries: usize,
+}
+
+impl VisitorMut for Calls {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if self.subqueries == 0 && matches!(expr, Expr::Function(call) if functions::is_aggregate_or_window(call)) {
+            self.found.push(expr.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether expressions that differ are equal without their casts.
+fn differ_by_casts_alone(exprs: Vec<Expr>) -> bool {
+    let texts: BTreeSet<_> = exprs.iter().map(Expr::to_string).collect();
+    let names: BTreeSet<_> = exprs.into_iter().map(without_casts).collect();
+    names.len() < texts.len()
+}
+
+/// Returns the text of an expression without its casts.
+fn without_casts(mut expr: Expr) -> String {
+    expr.each_expr(&mut |expr| {
+        while let Some(operand) = operand(expr) {
+            *expr = operand.clone();
+        }
+    });
+    expr.to_string()
+}
+
+fn is_cast(expr: &Expr) -> bool {
+    operand(expr).is_some() && !matches!(expr, Expr::Nested(_))
+}
+
+/// Returns the operand of a cast, or what is in parentheses: the engine gives both the same name.
+fn operand(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Nested(expr) | Expr::Cast { expr, .. } | Expr::Convert { expr, .. } => Some(expr),
+        Expr::AtTimeZone { timestamp, .. } => Some(timestamp),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if name.to_string() == AtTimeZone::NAME =>
+        {
+            match list.args.first()? {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(timestamp)) => Some(timestamp),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
