@@ -81,6 +81,7 @@ pub use dialect::{SqlDialect, parse, parse_all, parse_tokens};
 pub use memory::{Bounds, ResultTooLarge, RowTooLong, within};
 pub use numbers::literals::DoubleLiteral;
 pub use orders::is_ordered;
+pub use own_names::own_name_argument;
 pub use syntax::Tree;
 pub use text_lengths::VarcharCast;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, FieldRef};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 use datafusion_common::datatype::DataTypeExt as _;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, ScalarValue};
@@ -38,10 +39,13 @@ impl ScalarUDFImpl for FirstArgument {
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let name = |expr: &Expr| expr.schema_name().to_string();
+        let names = |args: &[Expr]| args.iter().map(name).collect::<Vec<_>>().join(",");
         Ok(match args {
             [Expr::Cast(Cast { expr, field })] => format!("CAST({} AS {})", name(expr), field.data_type()),
             [Expr::TryCast(TryCast { expr, field })] => format!("TRY_CAST({} AS {})", name(expr), field.data_type()),
-            _ => format!("{NAME}({})", args.iter().map(name).collect::<Vec<_>>().join(",")),
+            // A function whose name leaves an argument out.
+            [Expr::ScalarFunction(ScalarFunction { func, args })] => format!("{}({})", func.name(), names(args)),
+            _ => format!("{NAME}({})", names(args)),
         })
     }
 
@@ -59,6 +63,15 @@ impl ScalarUDFImpl for FirstArgument {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
+    }
+}
+
+/// Returns what a call of the function in a statement is of, if an expression is one.
+pub fn own_name_argument(expr: &SqlExpr) -> Option<&SqlExpr> {
+    let SqlExpr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else { return None };
+    match list.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) if name.to_string() == NAME => Some(expr),
+        _ => None,
     }
 }
 

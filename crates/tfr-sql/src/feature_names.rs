@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, Value, VisitorMut,
 };
-use tfr_engine::{DoubleLiteral, Tree, VarcharCast};
+use tfr_engine::{DoubleLiteral, Tree, VarcharCast, own_name_argument};
 
 use crate::error::{Error, Result};
 
@@ -189,6 +189,9 @@ fn unnamed(item: &SelectItem, relations: &BTreeSet<String>) -> Option<String> {
     expr.each_expr(&mut |expr| {
         if let Some(digits) = DoubleLiteral::digits(expr) {
             *expr = Expr::value(Value::Number(digits.to_owned(), false));
+        }
+        if let Some(written) = own_name_argument(expr) {
+            *expr = written.clone();
         }
         if let Some(written) = VarcharCast::written(expr) {
             *expr = written;

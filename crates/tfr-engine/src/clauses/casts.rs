@@ -10,8 +10,8 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    SelectItem, Value, ValueWithSpan, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, NamedWindowDefinition,
+    NamedWindowExpr, OrderBy, OrderByKind, Query, Select, SelectItem, Value, ValueWithSpan, VisitorMut,
 };
 
 use super::{functions, parts, unnest};
@@ -40,15 +40,17 @@ impl CastMarks {
         are_marked.then_some(Self { in_unnest, subqueries: 0, unnests: 0 })
     }
 
-    /// Whether an unnamed expression gets another name.
-    pub fn rename(&self, expr: &Expr) -> bool {
-        !unnest::is_unnest(expr) && expr.has_expr(&mut is_cast)
-    }
-
     /// Marks the casts of a `SELECT` in all clauses whose expressions the planner compares.
     pub fn mark(&self, select: &mut Select) {
-        let Select { projection, group_by, having, qualify, .. } = select;
+        let Select { distinct, projection, group_by, having, named_window, qualify, .. } = select;
+        self.mark_part(distinct);
         projection.iter_mut().flat_map(unnest::exprs).for_each(|expr| self.mark_part(expr));
+        for NamedWindowDefinition(_, window) in named_window {
+            if let NamedWindowExpr::WindowSpec(window) = window {
+                self.mark_part(&mut window.partition_by);
+                self.mark_part(&mut window.order_by);
+            }
+        }
         self.mark_part(group_by);
         self.mark_part(having);
         self.mark_part(qualify);
@@ -96,14 +98,18 @@ impl VisitorMut for CastMarks {
 
 /// Returns the keys of a `GROUP BY`. A number or an alias is the item of the list.
 fn keys(select: &Select) -> Vec<Expr> {
-    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return Vec::new() };
+    let keys = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.iter().flat_map(|key| match key {
+            Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
+            key => vec![key],
+        }),
+        // The items that are no aggregates.
+        GroupByExpr::All(_) => return select.projection.iter().filter_map(expr_of).cloned().collect(),
+    };
     let item = |key: &Expr| match key {
         Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => {
             let place = digits.parse::<usize>().ok()?.checked_sub(1)?;
-            match select.projection.get(place)? {
-                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-                _ => None,
-            }
+            expr_of(select.projection.get(place)?)
         }
         Expr::Identifier(name) => select.projection.iter().find_map(|item| match item {
             SelectItem::ExprWithAlias { expr, alias } if alias.value.eq_ignore_ascii_case(&name.value) => Some(expr),
@@ -111,7 +117,14 @@ fn keys(select: &Select) -> Vec<Expr> {
         }),
         _ => None,
     };
-    keys.iter().map(|key| item(key).unwrap_or(key).clone()).collect()
+    keys.map(|key| item(key).unwrap_or(key).clone()).collect()
+}
+
+fn expr_of(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
 }
 
 /// Returns the calls of aggregates and window functions in the list of a `SELECT`, `HAVING` and `QUALIFY`.
@@ -154,8 +167,10 @@ impl VisitorMut for Calls {
 
 /// Whether expressions that differ are equal without their casts.
 fn differ_by_casts_alone(exprs: Vec<Expr>) -> bool {
-    let texts: BTreeSet<_> = exprs.iter().map(Expr::to_string).collect();
-    let names: BTreeSet<_> = exprs.into_iter().map(without_casts).collect();
+    // Names are the same in capital letters, and in quotes.
+    let name = |text: String| text.to_lowercase().replace('"', "");
+    let texts: BTreeSet<_> = exprs.iter().map(|expr| name(expr.to_string())).collect();
+    let names: BTreeSet<_> = exprs.into_iter().map(|expr| name(without_casts(expr))).collect();
     names.len() < texts.len()
 }
 

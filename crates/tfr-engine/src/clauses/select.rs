@@ -113,7 +113,7 @@ pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) 
             None => exists,
         });
     }
-    keep_names(projection, from, marks.as_ref());
+    keep_names(projection, from);
     for expr in selection.iter_mut().chain(having.iter_mut()).chain(qualify.iter_mut()) {
         rows::filter(expr, names)?;
     }
@@ -237,11 +237,10 @@ fn no_options() -> WildcardAdditionalOptions {
 }
 
 /// Names the unnamed items that will be rewritten by their text, without the names of tables.
-fn keep_names(items: &mut [SelectItem], from: &[TableWithJoins], marks: Option<&CastMarks>) {
+fn keep_names(items: &mut [SelectItem], from: &[TableWithJoins]) {
     for item in items {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let is_rewritten = rows::is_rewritten(expr) || subscripts::is_rewritten(expr);
-        if !is_rewritten && !marks.is_some_and(|marks| marks.rename(expr)) {
+        if !rows::is_rewritten(expr) && !subscripts::is_rewritten(expr) {
             continue;
         }
         let expr = mem::replace(expr, parts::null());
