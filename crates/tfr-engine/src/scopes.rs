@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::order_names;
-use crate::syntax::{Tree, visit};
+use crate::syntax::{OwnExprs, Tree, visit, visit_own_exprs};
 
 /// Corrects the names in a statement, or rejects them.
 pub fn correct(statement: &mut Statement) -> Result<(), DataFusionError> {
@@ -232,7 +232,7 @@ impl Scopes {
             if matches!(&item.expr, Expr::Identifier(name) if aliases.iter().any(|alias| is_same(name, alias))) {
                 continue;
             }
-            let _ = item.expr.visit_mut(&mut AliasMarks { aliases: &aliases, depth: 0 });
+            let _ = visit_own_exprs(&mut item.expr, &mut AliasMarks(&aliases));
             item.expr.visit_mut(self)?;
         }
         ControlFlow::Continue(())
@@ -333,29 +333,12 @@ fn check_arguments(function: &Function) -> ControlFlow<String> {
 }
 
 /// Marks the names in an expression of `ORDER BY` that are aliases.
-struct AliasMarks<'a> {
-    aliases: &'a [Ident],
-    /// The number of subqueries around the visited expression.
-    depth: usize,
-}
+struct AliasMarks<'a>(&'a [Ident]);
 
-impl VisitorMut for AliasMarks<'_> {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        if self.depth == 0
-            && let Expr::Identifier(name) = &*expr
-            && self.aliases.iter().any(|alias| is_same(name, alias))
+impl OwnExprs for AliasMarks<'_> {
+    fn leave(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if let Expr::Identifier(name) = &*expr
+            && self.0.iter().any(|alias| is_same(name, alias))
         {
             *expr = order_names::marked(expr.clone());
         }

@@ -100,6 +100,52 @@ pub fn visit(statement: &mut Statement, visitor: &mut dyn VisitorMut<Break = Str
     }
 }
 
+/// A visitor of the expressions of a part that are not in its subqueries, which have windows and names of their own.
+pub trait OwnExprs {
+    /// Called before the operands of an expression are visited.
+    fn enter(&mut self, _: &mut Expr) -> ControlFlow<String> {
+        ControlFlow::Continue(())
+    }
+
+    /// Called after the operands of an expression have been visited.
+    fn leave(&mut self, _: &mut Expr) -> ControlFlow<String> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Visits the expressions of a part, except in subqueries.
+pub fn visit_own_exprs(part: &mut dyn Tree, visitor: &mut dyn OwnExprs) -> ControlFlow<String> {
+    part.visit_mut(&mut OutsideOfSubqueries { visitor, subqueries: 0 })
+}
+
+struct OutsideOfSubqueries<'a> {
+    visitor: &'a mut dyn OwnExprs,
+    /// The number of subqueries around the visited node.
+    subqueries: usize,
+}
+
+impl VisitorMut for OutsideOfSubqueries<'_> {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if self.subqueries == 0 { self.visitor.enter(expr) } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if self.subqueries == 0 { self.visitor.leave(expr) } else { ControlFlow::Continue(()) }
+    }
+}
+
 /// The one visitor for which the parser's traversal is compiled.
 struct AnyVisitor<'a>(&'a mut dyn VisitorMut<Break = String>);
 

@@ -11,12 +11,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, NamedWindowDefinition,
-    NamedWindowExpr, OrderBy, OrderByKind, Query, Select, SelectItem, Value, ValueWithSpan, VisitorMut,
+    NamedWindowExpr, OrderBy, OrderByKind, Select, SelectItem, Value, ValueWithSpan,
 };
 
 use super::{functions, parts, unnest};
 use crate::own_names::NAME;
-use crate::syntax::Tree;
+use crate::syntax::{OwnExprs, Tree, visit_own_exprs};
 use crate::time_zones::AtTimeZone;
 
 /// Passes casts to the function, except in subqueries.
@@ -25,8 +25,7 @@ pub struct CastMarks {
     /// Whether those in calls of `unnest` are, too. It is not always so, because an unnamed column has the name of the
     /// call.
     in_unnest: bool,
-    /// The numbers of subqueries and of calls of `unnest` around the visited expression.
-    subqueries: usize,
+    /// The number of calls of `unnest` around the visited expression.
     unnests: usize,
 }
 
@@ -37,7 +36,7 @@ impl CastMarks {
         let has_unnest = !unnests.is_empty();
         let in_unnest = differ_by_casts_alone(unnests);
         let are_marked = has_unnest || differ_by_casts_alone(keys(select)) || differ_by_casts_alone(calls(select));
-        are_marked.then_some(Self { in_unnest, subqueries: 0, unnests: 0 })
+        are_marked.then_some(Self { in_unnest, unnests: 0 })
     }
 
     /// Marks the casts of a `SELECT` in all clauses whose expressions the planner compares.
@@ -64,32 +63,19 @@ impl CastMarks {
     }
 
     fn mark_part(&self, part: &mut dyn Tree) {
-        let _ = part.visit_mut(&mut self.clone());
+        let _ = visit_own_exprs(part, &mut self.clone());
     }
 }
 
-impl VisitorMut for CastMarks {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+impl OwnExprs for CastMarks {
+    fn enter(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         self.unnests += usize::from(unnest::is_unnest(expr));
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+    fn leave(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         self.unnests -= usize::from(unnest::is_unnest(expr));
-        let is_marked = self.subqueries == 0 && (self.unnests == 0 || self.in_unnest);
-        if is_marked && is_cast(expr) {
+        if (self.unnests == 0 || self.in_unnest) && is_cast(expr) {
             *expr = parts::call(NAME, vec![mem::replace(expr, parts::null())]);
         }
         ControlFlow::Continue(())
@@ -132,34 +118,19 @@ fn calls(select: &mut Select) -> Vec<Expr> {
     let Select { projection, having, qualify, .. } = select;
     let mut calls = Calls::default();
     for expr in projection.iter_mut().flat_map(unnest::exprs).chain(having).chain(qualify) {
-        let _ = expr.visit_mut(&mut calls);
+        let _ = visit_own_exprs(expr, &mut calls);
     }
-    calls.found
+    calls.0
 }
 
-/// Collects calls of aggregates and window functions, except in subqueries.
+/// Collects calls of aggregates and window functions.
 #[derive(Default)]
-struct Calls {
-    found: Vec<Expr>,
-    subqueries: usize,
-}
+struct Calls(Vec<Expr>);
 
-impl VisitorMut for Calls {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        if self.subqueries == 0 && matches!(expr, Expr::Function(call) if functions::is_aggregate_or_window(call)) {
-            self.found.push(expr.clone());
+impl OwnExprs for Calls {
+    fn enter(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if matches!(expr, Expr::Function(call) if functions::is_aggregate_or_window(call)) {
+            self.0.push(expr.clone());
         }
         ControlFlow::Continue(())
     }

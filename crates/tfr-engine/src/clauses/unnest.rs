@@ -11,13 +11,13 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, Ident, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    Expr, Function, GroupByExpr, Ident, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    TableWithJoins, WildcardAdditionalOptions,
 };
 
 use super::{parts, tables};
 use crate::own_names::NAME;
-use crate::syntax::Tree;
+use crate::syntax::{OwnExprs, Tree, visit_own_exprs};
 
 /// Corrects the items beside `unnest`.
 pub fn correct(projection: &mut [SelectItem], from: &[TableWithJoins]) {
@@ -62,18 +62,17 @@ struct List<'a> {
     unnests: Vec<Unnest>,
     /// The names of columns outside of them.
     columns: Vec<Ident>,
-    /// The number of subqueries around the visited expression.
-    subqueries: usize,
     /// Whether each expression around the visited one is a call of `unnest`.
     around: Vec<bool>,
 }
 
 struct Unnest {
     call: Expr,
-    /// The number of calls of `unnest` in it that are not the whole list of another one, of all calls, and of
-    /// expressions around it.
+    /// The number of steps that the planner takes for it: `unnest(unnest(l))` of a list of lists is one.
     steps: usize,
+    /// The number of calls of `unnest` in it, with itself.
     calls: usize,
+    /// The number of expressions around it.
     exprs: usize,
 }
 
@@ -85,7 +84,7 @@ impl<'a> List<'a> {
     }
 
     fn visit(&mut self, part: &mut dyn Tree) {
-        let _ = part.visit_mut(self);
+        let _ = visit_own_exprs(part, self);
     }
 
     /// Computes the expressions of an item above `unnest` if a column of their name could take their place.
@@ -121,21 +120,9 @@ impl<'a> List<'a> {
     }
 }
 
-impl VisitorMut for List<'_> {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.subqueries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        let is_call = self.subqueries == 0 && is_unnest(expr);
+impl OwnExprs for List<'_> {
+    fn enter(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        let is_call = is_unnest(expr);
         let is_inside = self.around.contains(&true);
         if is_call && !is_inside {
             self.unnests.push(Unnest { call: expr.clone(), steps: 0, calls: 0, exprs: self.around.len() });
@@ -144,7 +131,7 @@ impl VisitorMut for List<'_> {
             unnest.calls += 1;
             unnest.steps += usize::from(self.around.last() != Some(&true));
         }
-        if self.subqueries == 0 && !is_call && !is_inside {
+        if !is_call && !is_inside {
             match expr {
                 Expr::Identifier(name) => self.columns.push(name.clone()),
                 Expr::CompoundIdentifier(parts) => {
@@ -161,12 +148,13 @@ impl VisitorMut for List<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<String> {
+    fn leave(&mut self, _: &mut Expr) -> ControlFlow<String> {
         self.around.pop();
         ControlFlow::Continue(())
     }
 }
 
+/// Whether an expression is a call of `unnest`.
 pub fn is_unnest(expr: &Expr) -> bool {
     let Expr::Function(Function { name, .. }) = expr else { return false };
     let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else { return false };

@@ -6,12 +6,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, VisitorMut, WindowFrame, WindowSpec,
-    WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, WindowFrame, WindowSpec, WindowType,
 };
 
 use super::{Checked, order_by, refused};
-use crate::syntax::Tree;
+use crate::syntax::{OwnExprs, Tree, visit_own_exprs};
 
 /// Resolves the windows that definitions refer to.
 pub fn define(definitions: &mut [NamedWindowDefinition]) -> Checked {
@@ -68,36 +67,17 @@ pub fn reject(node: &mut dyn Tree, clause: &str) -> Checked {
 
 /// Calls `f` for the expressions of a part of a query, except for its subqueries, which have windows of their own.
 fn each_expr(node: &mut dyn Tree, f: &mut dyn FnMut(&mut Expr) -> Checked) -> Checked {
-    match node.visit_mut(&mut OutsideOfSubqueries { f, queries: 0 }) {
+    match visit_own_exprs(node, &mut Each(f)) {
         ControlFlow::Break(message) => Err(message),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
-struct OutsideOfSubqueries<'a> {
-    f: &'a mut dyn FnMut(&mut Expr) -> Checked,
-    /// The number of subqueries around the current node.
-    queries: usize,
-}
+struct Each<'a>(&'a mut dyn FnMut(&mut Expr) -> Checked);
 
-impl VisitorMut for OutsideOfSubqueries<'_> {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        match self.queries {
-            0 => super::flow((self.f)(expr)),
-            _ => ControlFlow::Continue(()),
-        }
+impl OwnExprs for Each<'_> {
+    fn enter(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        super::flow((self.0)(expr))
     }
 }
 
