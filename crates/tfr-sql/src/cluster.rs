@@ -192,7 +192,7 @@ impl ClusterQuery<'_> {
             let outcome = Outcome::Shards(ShardsReport::new(&out, &manifest, warnings));
             return Ok(Ok(Report::new(outcome, write.started.elapsed())));
         }
-        let abandoned = staging.abandon(&options.out, options.mode, &task).await;
+        let abandoned = staging.abandon(&options, &task).await;
         let ended = ended.inspect_err(|_| {
             // The reason why the write failed is more useful than that of what is left behind.
             if let Err(error) = &abandoned {

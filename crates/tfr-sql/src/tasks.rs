@@ -116,8 +116,7 @@ pub async fn plan(
         let plan = PlanFile::new(stored_query, stored, staging.clone());
         let written = created.write(plan, scans);
         if written.is_err() {
-            let options = commit.options();
-            staging.abandon(&options.out, options.mode, &context.task_ctx()).await?;
+            staging.abandon(commit.options(), &context.task_ctx()).await?;
         }
         written.map(Ok)
     };
@@ -297,7 +296,6 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
             return Ok(ExitStatus::Done);
         }
     };
-    let options = &plan.options;
     let one = Some(NonZeroUsize::MIN);
     let resources = Resources { threads: one, partitions: one, memory_limit: Some(MEMORY), temp_dir: None };
     let spill = SpillDirectory::none();
@@ -308,7 +306,7 @@ pub fn abandon(args: &AbandonArgs, work: Work<'_>) -> Result<ExitStatus> {
     let abandoned =
         with_session(Limits::new(&resources)?, &spill, stores, plan.query.time(), &work, async |context| {
             let task = context.task_ctx();
-            until(&work.interrupt, async { Ok(plan.staging.abandon(&options.out, options.mode, &task).await?) }).await
+            until(&work.interrupt, async { Ok(plan.staging.abandon(&plan.options, &task).await?) }).await
         })?;
     if let Err(status) = abandoned {
         return Ok(status);

@@ -10,7 +10,6 @@ use arrow_schema::SchemaRef;
 use arrow_tfrecord::Mapping;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DataFusionError, Result, assert_eq_or_internal_err, internal_datafusion_err, internal_err};
-use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_plan::execution_plan::{EmissionType, EvaluationType, SchedulingType};
@@ -38,7 +37,7 @@ use super::options::{SplitOptions, WriteOptions};
 use super::rejects::Rejects;
 use super::report::PartitionReport;
 use super::run::{Run, describe_panic, with_run};
-use super::running::{Begun, Running, Runs};
+use super::running::{Begun, Running, Runs, blocking};
 use super::sealing::Sealing;
 use super::sorted::sharding_of;
 use super::staging::Staging;
@@ -450,7 +449,7 @@ impl CommitTask {
             WriteTarget::Local(out) => out.clone(),
         };
         let (inputs, description) = (self.inputs.clone(), description.clone());
-        SpawnedTask::spawn_blocking(move || {
+        blocking(move || {
             let commit = match LocalCommit::begin(&out, options.mode, RunId::new(), &inputs) {
                 Err(error) if options.mode == SaveMode::Ignore => match error.kind() {
                     ErrorKind::NotEmpty { found, .. } => return Ok(Begun::Ignored(found.clone())),
@@ -468,7 +467,6 @@ impl CommitTask {
             Run::begin(Staging::local(commit, &options), &options, Some(running)).map(Begun::Run)
         })
         .await
-        .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
 
     /// Runs the plan below, and returns what its write partitions have done.

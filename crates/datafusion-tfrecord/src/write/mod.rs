@@ -65,6 +65,7 @@ mod shared;
 mod sorted;
 mod staging;
 mod target;
+mod task_reports;
 mod task_staging;
 mod tasks;
 mod units;

@@ -1,7 +1,10 @@
 //! [`Runs`]: counts the runs of a plan that are not cleaned up yet. [`Begun`]: whether one has begun.
+//! [`blocking`]: a job that waits for a file system.
 
 use std::sync::Arc;
 
+use datafusion_common::{DataFusionError, Result};
+use datafusion_common_runtime::SpawnedTask;
 use tokio::sync::watch;
 
 /// Counts the runs of a plan that still have something to clean up.
@@ -42,4 +45,10 @@ pub(crate) enum Begun<T> {
     Run(T),
     /// There is nothing to do, since these files exist.
     Ignored(Vec<String>),
+}
+
+/// Runs a job that waits for a file system on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let joined = SpawnedTask::spawn_blocking(job).await;
+    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }

@@ -2,15 +2,21 @@
 
 use std::path::Path;
 
-use datafusion_common::{DataFusionError, Result, exec_err};
-use datafusion_common_runtime::SpawnedTask;
+use datafusion_common::{Result, exec_err};
 use datafusion_execution::TaskContext;
 use serde::{Deserialize, Serialize};
-use tfrecord_shards::objects::{Occupant, SharedUploads};
-use tfrecord_shards::{ErrorKind, Leftover, LocalCommit, Manifest, RunId, SaveMode, SharedPlace, SharedStaging};
+use tfrecord_shards::objects::Occupant;
+use tfrecord_shards::{
+    AttemptId, Leftover, LocalCommit, Manifest, RunId, SaveMode, SharedPlace, SharedStaging, StagingArea,
+};
 
+use super::attempt_store::{AttemptDirectory, AttemptStore};
+use super::options::WriteOptions;
+use super::running::{Running, blocking};
+use super::shards::Shards;
 use super::target::WriteTarget;
-use super::upload::{ControlArea, UploadTarget, end_dead_runs};
+use super::task_staging::TaskStaging;
+use super::upload::{UploadAttempts, UploadTarget, end_dead_runs};
 use crate::error::shards_error;
 
 /// What another process must know to take part in a write by tasks, apart from the plan and the options. A small value
@@ -31,16 +37,12 @@ impl SharedWrite {
 
     /// Whether the shards are uploaded to an object store.
     pub fn is_in_store(&self) -> bool {
-        matches!(self.shards, SharedPlace::Store(_))
+        self.shards.directory().is_none()
     }
 
     /// Returns the local directories in which tasks create files, or that they remove.
     pub fn directories(&self) -> Vec<&Path> {
-        let shards = match &self.shards {
-            SharedPlace::Directory(at) => Some(at),
-            SharedPlace::Store(_) => None,
-        };
-        shards.into_iter().chain(&self.scratch).flat_map(SharedStaging::places).collect()
+        self.shards.directory().into_iter().chain(&self.scratch).flat_map(SharedStaging::places).collect()
     }
 
     /// Returns the manifest of the set if it is published and in a directory, and removes what the run has left there.
@@ -48,36 +50,46 @@ impl SharedWrite {
     /// # Errors
     /// The manifest cannot be read.
     pub fn published(&self) -> Result<Option<Manifest>> {
-        match &self.shards {
-            SharedPlace::Directory(at) => LocalCommit::published(at).map_err(shards_error),
-            SharedPlace::Store(_) => Ok(None),
-        }
+        self.shards.directory().map_or(Ok(None), |at| LocalCommit::published(at).map_err(shards_error))
     }
 
-    /// Removes everything that tasks have staged for a set at `out`. Tasks that still run fail. Does nothing if the set is
-    /// published or abandoned.
+    /// Removes everything that tasks have staged for a set with these options. Tasks that still run fail. Does nothing if
+    /// the set is published or abandoned.
     ///
     /// # Errors
     /// The file system or the store fails, or another process goes on with the run.
-    pub async fn abandon(&self, out: &WriteTarget, mode: SaveMode, context: &TaskContext) -> Result<()> {
-        match &self.shards {
-            SharedPlace::Store(at) => {
-                at.check_format().map_err(shards_error)?;
-                control_area(out, at, context)?.end(&Default::default()).await?;
-            }
-            SharedPlace::Directory(at) => {
-                let at = at.clone();
-                blocking(move || match LocalCommit::resume(&at, mode) {
-                    Err(error) if !matches!(error.kind(), ErrorKind::Ended) => Err(shards_error(error)),
-                    commit => {
-                        drop(commit.map(LocalCommit::abort));
-                        Ok(())
-                    }
-                })
-                .await?;
-            }
-        }
+    pub async fn abandon(&self, options: &WriteOptions, context: &TaskContext) -> Result<()> {
+        self.attempts(options, context)?.abandon().await?;
         self.remove_scratch().await
+    }
+
+    /// Returns where attempts of tasks stage the shards.
+    pub(super) fn attempts<'a>(
+        &'a self,
+        options: &'a WriteOptions,
+        context: &'a TaskContext,
+    ) -> Result<Box<dyn AttemptStore + 'a>> {
+        Ok(match &self.shards {
+            SharedPlace::Directory(at) => Box::new(AttemptDirectory::new(at, options)),
+            SharedPlace::Store(at) => Box::new(UploadAttempts::new(at, options, context)?),
+        })
+    }
+
+    /// Begins a new attempt of a task.
+    ///
+    /// # Errors
+    /// The set is published or abandoned.
+    pub(super) async fn join(
+        &self,
+        options: &WriteOptions,
+        context: &TaskContext,
+        running: Running,
+    ) -> Result<(Shards, TaskStaging)> {
+        let id = AttemptId::new();
+        let scratch = self.scratch.as_ref().map(|scratch| StagingArea::join(scratch, id)).transpose();
+        let scratch = scratch.map_err(shards_error)?;
+        let begun = self.attempts(options, context)?.begin(id, running).await?;
+        Ok(TaskStaging::new(self.run().clone(), id, begun, scratch))
     }
 
     /// Removes the sorted rows.
@@ -85,15 +97,6 @@ impl SharedWrite {
         let Some(scratch) = self.scratch.clone() else { return Ok(()) };
         blocking(move || scratch.remove_scratch().map_err(shards_error)).await
     }
-}
-
-/// Returns the control objects of a run.
-pub(super) fn control_area(out: &WriteTarget, at: &SharedUploads, context: &TaskContext) -> Result<ControlArea> {
-    let WriteTarget::Store(location) = out else { return exec_err!("{out} is not in an object store") };
-    let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
-    // A set that is added to changes in place.
-    let place = if at.current.is_none() { place.shared(&at.run)? } else { place };
-    Ok(ControlArea::new(place, at.run.clone()))
 }
 
 /// The result of [`remove_upload_leftovers`].
@@ -117,9 +120,4 @@ pub async fn remove_upload_leftovers(out: &WriteTarget, context: &TaskContext) -
     let removed = end_dead_runs(&place).await?;
     let is_empty = place.inspect(SaveMode::Ignore).await? == Occupant::Vacant;
     Ok(UploadLeftovers { removed, is_empty })
-}
-
-pub(super) async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let joined = SpawnedTask::spawn_blocking(job).await;
-    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }

@@ -29,23 +29,22 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::TryStreamExt;
 use tfr_files::Findings;
-use tfrecord_shards::{
-    AttemptError, AttemptId, LocalCommit, Manifest, SharedPlace, SharedStaging, StagedShard, TaskReport, choose_reports,
-};
+use tfrecord_shards::{AttemptError, Manifest, SharedStaging, StagedShard, TaskReport, choose_reports};
 use tfrecord_sidecars::stats::Statistics;
 
+use super::attempt_store::AttemptStore;
 use super::commit::{TfRecordCommitExec, WriteOutcome};
 use super::metrics::WriteMetrics;
 use super::options::{Layout, WriteOptions};
 use super::report::PartitionReport;
 use super::run::{Run, with_run};
-use super::running::Begun;
+use super::running::{Begun, blocking};
 use super::shards::Shards;
-use super::shared::{SharedWrite, blocking, control_area};
+use super::shared::SharedWrite;
 use super::sorted::{Arrangement, SetCut};
 use super::staging::Staging;
-use super::task_staging::{TaskReports, TaskStaging, published};
-use super::upload::UploadSet;
+use super::task_reports::TaskReports;
+use super::task_staging::TaskStaging;
 use crate::error::{ErrorKind, refused, shards_error, sidecar_error};
 
 /// The start of a run whose partitions are written by tasks.
@@ -175,7 +174,7 @@ impl TfRecordCommitExec {
         if task >= tasks {
             return Err(refused(format!("there is no task {task}: expected one of {tasks}, from 0")).into());
         }
-        let (shards, staging) = TaskStaging::join(at, self.options(), context, self.start_run()).await?;
+        let (shards, staging) = at.join(self.options(), context, self.start_run()).await?;
         let cut = staging.cut()?;
         let held = Staging { shards, commit: None, task: Some(staging.clone()) };
         let run = Run::begin(held, self.options(), Some(self.start_run()))?;
@@ -283,13 +282,12 @@ impl TfRecordCommitExec {
     /// Tasks have not reported, or the set cannot be published. What the tasks have staged is retained until the run is
     /// finished or [abandoned](SharedWrite::abandon).
     pub async fn finish_tasks(&self, at: &SharedWrite, verify: bool, context: &TaskContext) -> Result<Arc<Manifest>> {
-        let (manifest, completed) = match published(at, self.options(), context).await? {
+        let attempts = at.attempts(self.options(), context)?;
+        let (manifest, completed) = match attempts.published().await? {
             Some(manifest) => (Arc::new(manifest), BTreeSet::new()),
-            None => self.publish_tasks(at, verify, context).await?,
+            None => self.publish_tasks(at, attempts.as_ref(), verify, context).await?,
         };
-        if let SharedPlace::Store(uploads) = &at.shards {
-            control_area(&self.options().out, uploads, context)?.end(&completed).await?;
-        }
+        attempts.end(&completed).await?;
         at.remove_scratch().await?;
         Ok(manifest)
     }
@@ -298,44 +296,20 @@ impl TfRecordCommitExec {
     async fn publish_tasks(
         &self,
         at: &SharedWrite,
+        attempts: &dyn AttemptStore,
         verify: bool,
         context: &TaskContext,
     ) -> Result<(Arc<Manifest>, BTreeSet<String>)> {
         // First: it brings back the files that a process which failed to publish the set has moved.
-        let commit = match &at.shards {
-            SharedPlace::Directory(at) => {
-                let (mode, at) = (self.options().mode, at.clone());
-                Some(blocking(move || LocalCommit::resume(&at, mode).map_err(shards_error)).await?)
-            }
-            SharedPlace::Store(_) => None,
-        };
+        let resumed = attempts.resume().await?;
         let mut complete = self.complete(at, context).await?;
         let mut repeated = BTreeSet::new();
-        while let Some(commit) = commit.clone().filter(|_| verify) {
-            let written = complete.written.clone();
-            let Err(error) = blocking(move || Ok(commit.verify(&written))).await? else { break };
+        while verify && let Err(error) = resumed.verify(&complete.written).await? {
             self.run_task(at, self.repeatable(error, &mut repeated)?, context).await?;
             complete = self.complete(at, context).await?;
         }
         let Complete { partitions, written, created, damaged_records } = complete;
-        let (staging, mut shards) = match (commit, &at.shards) {
-            (Some(commit), _) => {
-                let options = self.options().clone();
-                blocking(move || {
-                    let shards = commit.adopt(&written).map_err(shards_error)?;
-                    Ok((Staging::local(commit, &options), shards))
-                })
-                .await?
-            }
-            (None, SharedPlace::Directory(_)) => return internal_err!("a directory without a commit"),
-            (None, SharedPlace::Store(uploads)) => {
-                let (options, running) = (self.options(), self.start_run());
-                let control = control_area(&options.out, uploads, context)?;
-                let attempt = (AttemptId::new(), Some(created));
-                let set = UploadSet::join(control, uploads, attempt, options, context, running).await?;
-                (Staging::uploads(set), written.into_iter().flat_map(|report| report.shards).collect())
-            }
-        };
+        let (staging, mut shards) = resumed.adopt(written, created, self.start_run()).await?;
         let completed = shards.iter().filter_map(|shard| Some(shard.upload.as_ref()?.id.clone())).collect();
         if self.sorts_in_tasks()? {
             // Shards of sorted rows are numbered over the whole set.

@@ -124,6 +124,14 @@ impl SharedPlace {
             Self::Store(at) => &at.run,
         }
     }
+
+    /// Returns the directory, if the shards are in one.
+    pub fn directory(&self) -> Option<&SharedStaging> {
+        match self {
+            Self::Directory(at) => Some(at),
+            Self::Store(_) => None,
+        }
+    }
 }
 
 fn group(place: Option<ShardPlace<'_>>) -> ShardGroup {

@@ -3,19 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion_common::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use tfrecord_shards::objects::{
-    AttemptChoice, ControlName, ObjectStep, Occupant, StoredManifest, UploadIntent, control_directory, control_object,
-    may_be_live, withdrawal,
+    ControlName, ObjectStep, Occupant, StoredManifest, UploadIntent, control_directory, control_object, may_be_live,
+    withdrawal,
 };
-use tfrecord_shards::{AttemptError, AttemptId, ErrorKind, Leftover, RunId, SaveMode, TaskReport};
+use tfrecord_shards::{AttemptError, ErrorKind, Leftover, RunId, SaveMode};
 
 use super::target::{MOST_AT_ONCE, UploadTarget};
 use crate::error::shards_error;
-use crate::write::attempt_store::{AttemptStore, ReadReport};
 
 /// The control objects of a run, next to the shards. [`tfrecord_shards::objects::ControlName`] lists them.
 #[derive(Debug, Clone)]
@@ -33,7 +31,7 @@ impl ControlArea {
         self.place.put_file(&name.path(&self.run), content).await
     }
 
-    async fn get(&self, name: ControlName) -> Result<Option<Bytes>> {
+    pub(super) async fn get(&self, name: ControlName) -> Result<Option<Bytes>> {
         self.place.read_file(&name.path(&self.run)).await
     }
 
@@ -55,7 +53,7 @@ impl ControlArea {
         if self.is_open().await? { Ok(()) } else { Err(shards_error(ErrorKind::Ended.into())) }
     }
 
-    async fn list(&self) -> Result<Vec<ControlName>> {
+    pub(super) async fn list(&self) -> Result<Vec<ControlName>> {
         let found = self.place.list_directory(&control_directory(&self.run)).await?;
         // Others have put what has another name.
         let name = |path: String| control_object(&path)?.1.parse().ok();
@@ -65,11 +63,11 @@ impl ControlArea {
     }
 
     /// Returns the name of an object for messages.
-    fn path(&self, name: ControlName) -> PathBuf {
+    pub(super) fn path(&self, name: ControlName) -> PathBuf {
         self.place.out().join(name.path(&self.run))
     }
 
-    fn parse<T: serde::de::DeserializeOwned>(&self, name: ControlName, json: &[u8]) -> Result<T> {
+    pub(super) fn parse<T: serde::de::DeserializeOwned>(&self, name: ControlName, json: &[u8]) -> Result<T> {
         serde_json::from_slice(json).map_err(|source| {
             let path = self.path(name);
             shards_error(AttemptError::ReportSyntax { path, source }.into())
@@ -149,36 +147,6 @@ impl ControlArea {
         self.remove(uploads).await?;
         // An object store has no directories.
         self.place.remove_empty(&control_directory(&self.run)).await
-    }
-}
-
-#[async_trait]
-impl AttemptStore for ControlArea {
-    async fn complete(&self) -> Result<Vec<(u32, AttemptId)>> {
-        let complete = self.list().await?.into_iter().filter_map(|name| match name {
-            ControlName::Report { partition, attempt } => Some((partition, attempt)),
-            _ => None,
-        });
-        Ok(complete.collect())
-    }
-
-    async fn read(&self, attempts: Vec<(u32, AttemptId)>) -> Result<Vec<ReadReport>> {
-        let read = |(partition, attempt)| async move {
-            let name = ControlName::Report { partition, attempt };
-            let path = self.path(name);
-            let report = match self.get(name).await? {
-                Some(json) => TaskReport::from_uploads(&json, &path, &self.run, partition, attempt),
-                None => Err(AttemptError::NoReport { path }.into()),
-            };
-            Ok::<_, DataFusionError>((partition, report))
-        };
-        stream::iter(attempts).map(read).buffered(MOST_AT_ONCE).try_collect().await
-    }
-
-    async fn choose(&self, choice: AttemptChoice) -> Result<AttemptChoice> {
-        let json = serde_json::to_vec(&choice).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let found = self.place.put_new_file(&ControlName::Choice.path(&self.run), json).await?;
-        self.parse(ControlName::Choice, &found)
     }
 }
 

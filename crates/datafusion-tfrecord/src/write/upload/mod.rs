@@ -5,6 +5,7 @@
 //! Started uploads are aborted when the last reference to the set is dropped, whatever the reason. Those that a task has
 //! reported are left to the process that publishes the set; [`ControlArea`] says how they are found.
 
+mod attempts;
 mod buffer;
 mod control;
 mod install;
@@ -22,7 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 
 use datafusion_common::{DataFusionError, Result, internal_err};
-use datafusion_common_runtime::SpawnedTask;
 use datafusion_execution::TaskContext;
 use datafusion_execution::disk_manager::DiskManager;
 use datafusion_execution::spill_file::SpillFile;
@@ -46,10 +46,11 @@ use self::buffer::PartBuffers;
 use self::install::Uninstalled;
 use self::target::{MOST_AT_ONCE, describe};
 use super::options::WriteOptions;
-use super::running::{Begun, Running};
+use super::running::{Begun, Running, blocking};
 use crate::error::{self, outside_error, shards_error};
 use tfr_stores::Location;
 
+pub(crate) use self::attempts::UploadAttempts;
 pub(crate) use self::control::{ControlArea, end_dead_runs};
 pub(crate) use self::shard::PartUploads;
 pub(crate) use self::target::UploadTarget;
@@ -202,7 +203,6 @@ impl UploadSet {
         context: &TaskContext,
         running: Running,
     ) -> Result<Arc<Self>> {
-        at.check_format().map_err(shards_error)?;
         control.check_open().await?;
         let begun = ControlName::Begun { attempt: id };
         control.put(begun, Vec::new()).await?;
@@ -512,8 +512,7 @@ impl UploadAttempt {
 }
 
 async fn read_file(file: PathBuf) -> Result<Vec<u8>> {
-    let read = SpawnedTask::spawn_blocking(move || std::fs::read(&file)).await;
-    Ok(read.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??)
+    blocking(move || Ok(std::fs::read(&file)?)).await
 }
 
 /// Whether a request to a store has failed.
