@@ -177,12 +177,12 @@ async fn end_the_deaf(request: &Interrupt, process: &impl EndProcess) {
         return process.end(status);
     }
     // Time without such work: after it, the run still has to report.
-    let (began, mut idle, mut said) = (Instant::now(), PLANNING_PATIENCE, false);
+    let (began, mut idle, mut reported) = (Instant::now(), PLANNING_PATIENCE, false);
     while idle < PATIENCE {
         time::sleep(TICK).await;
         idle = if Settling::is_any() { Duration::ZERO } else { idle + TICK };
-        if idle.is_zero() && !said && began.elapsed() > PATIENCE {
-            said = true;
+        if idle.is_zero() && !reported && began.elapsed() > PATIENCE {
+            reported = true;
             process.say_why_not();
         }
     }

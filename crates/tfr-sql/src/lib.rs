@@ -101,7 +101,7 @@ pub fn run(
     run_on(None, arguments, interrupt, listener)
 }
 
-/// As [`run()`], of a command that has `--cluster` if it is built with clusters.
+/// Same as [`run()`]. With `cluster`, the command has the option `--cluster`.
 pub fn run_on(
     cluster: Option<ClusterSupport>,
     arguments: impl IntoIterator<Item = OsString>,

@@ -35,8 +35,8 @@ pub fn options(args: &MappingArgs, schema: &Schema) -> Result<MappingOptions> {
     let typed =
         args.maps.iter().map(|(column, _)| column).chain(&options.sequences).chain(file.columns.keys()).collect();
     let names = Names { typed, schema, separator: &options.separator };
-    let said = file.columns.iter().map(|(column, entry)| (column, &entry.rule, entry.vocabulary.as_ref()));
-    let rules: Vec<_> = said
+    let given = file.columns.iter().map(|(column, entry)| (column, &entry.rule, entry.vocabulary.as_ref()));
+    let rules: Vec<_> = given
         .chain(args.maps.iter().map(|(column, rule)| (column, rule, None)))
         .map(|(column, rule, vocabulary)| (names.find(column), rule.clone(), vocabulary.cloned()))
         .collect();

@@ -86,15 +86,15 @@ impl Process {
     /// from signals.
     fn say(&self, event: Event<'static>, patience: Duration) {
         let terminal = self.0.clone();
-        let (saying, said) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel::<()>();
         let say = move || {
             terminal.event(event);
-            drop(saying);
+            drop(sender);
         };
         if let Ok(thread) = thread::Builder::new().spawn(say) {
             mem::forget(thread);
             // Nothing is sent: the channel is closed afterwards.
-            let _ = said.recv_timeout(patience);
+            let _ = receiver.recv_timeout(patience);
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::{
 pub(crate) struct Unpack {
     /// The container that the caller specified.
     expected: Option<Container>,
-    state: State,
+    state: Stage,
 }
 
 #[derive(Debug)]
-enum State {
+enum Stage {
     /// The first bytes, too few to detect the container.
     Start(Vec<u8>),
     Plain,
@@ -53,33 +53,33 @@ impl UnpackError {
 impl Unpack {
     /// Expects this container.
     pub(crate) fn expect(container: Container) -> Self {
-        Self { expected: Some(container), state: State::Start(Vec::new()) }
+        Self { expected: Some(container), state: Stage::Start(Vec::new()) }
     }
 
     /// Detects the container from the content.
     pub(crate) fn detect() -> Self {
-        Self { expected: None, state: State::Start(Vec::new()) }
+        Self { expected: None, state: Stage::Start(Vec::new()) }
     }
 
     /// Uses the specified container, if any, without checking it against the content.
     pub(crate) fn believe(&mut self) {
         if let Some(expected) = self.expected {
-            self.state = State::new(expected);
+            self.state = Stage::new(expected);
         }
     }
 
     /// Whether all further bytes are uncompressed framed bytes.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.state, State::Plain)
+        matches!(self.state, Stage::Plain)
     }
 
     /// Returns the container once it is specified or detected.
     pub(crate) fn container(&self) -> Option<Container> {
         match self.state {
-            State::Start(_) => None,
-            State::Plain => Some(Container::PLAIN),
-            State::Inflate(compression, _) => Some(compression.into()),
-            State::Chunks(_) => Some(Container::ArrayRecord),
+            Stage::Start(_) => None,
+            Stage::Plain => Some(Container::PLAIN),
+            Stage::Inflate(compression, _) => Some(compression.into()),
+            Stage::Chunks(_) => Some(Container::ArrayRecord),
         }
     }
 
@@ -87,9 +87,9 @@ impl Unpack {
     /// false if there is none. The search may go `back` some bytes.
     pub(crate) fn search(&mut self, back: bool) -> bool {
         match &mut self.state {
-            State::Inflate(_, inflate) => inflate.search(back),
-            State::Chunks(_) => true,
-            State::Start(_) | State::Plain => false,
+            Stage::Inflate(_, inflate) => inflate.search(back),
+            Stage::Chunks(_) => true,
+            Stage::Start(_) | Stage::Plain => false,
         }
     }
 
@@ -97,16 +97,16 @@ impl Unpack {
     /// member or chunk.
     pub(crate) fn taken(&self) -> (u64, u64) {
         match &self.state {
-            State::Inflate(_, inflate) => inflate.taken(),
-            State::Chunks(chunks) => chunks.taken(),
-            State::Start(_) | State::Plain => (0, 0),
+            Stage::Inflate(_, inflate) => inflate.taken(),
+            Stage::Chunks(chunks) => chunks.taken(),
+            Stage::Start(_) | Stage::Plain => (0, 0),
         }
     }
 
     /// Consumes some of `input` and appends the framed bytes it contains to `out`. If nothing is appended, all of
     /// `input` was consumed.
     pub(crate) fn unpack(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
-        if let State::Start(start) = &mut self.state {
+        if let Stage::Start(start) = &mut self.state {
             let (taken, rest) = input.split_at(input.len().min(HEADER_LEN - start.len()));
             start.extend_from_slice(taken);
             *input = rest;
@@ -124,23 +124,23 @@ impl Unpack {
     /// Signals the end of the input.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
         match &self.state {
-            State::Start(start) if !start.is_empty() => self.begin(out)?,
+            Stage::Start(start) if !start.is_empty() => self.begin(out)?,
             // An empty file is one of TFRecord.
-            State::Start(_) if self.expected == Some(Container::ArrayRecord) => {
-                self.state = State::new(Container::ArrayRecord);
+            Stage::Start(_) if self.expected == Some(Container::ArrayRecord) => {
+                self.state = Stage::new(Container::ArrayRecord);
             }
             _ => {}
         }
         match &mut self.state {
-            State::Inflate(compression, inflate) => inflate.finish().map_err(stream(*compression)),
-            State::Chunks(chunks) => Ok(chunks.finish(out)?),
-            State::Start(_) | State::Plain => Ok(()),
+            Stage::Inflate(compression, inflate) => inflate.finish().map_err(stream(*compression)),
+            Stage::Chunks(chunks) => Ok(chunks.finish(out)?),
+            Stage::Start(_) | Stage::Plain => Ok(()),
         }
     }
 
     /// Determines the container from the first bytes, and unpacks them.
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), UnpackError> {
-        let State::Start(start) = &mut self.state else { return Ok(()) };
+        let Stage::Start(start) = &mut self.state else { return Ok(()) };
         let start = std::mem::take(start);
         let found = Container::detect(&start);
         let container = match (self.expected, found) {
@@ -150,13 +150,13 @@ impl Unpack {
             (Some(expected), _) => expected,
             (None, found) => found.unwrap_or_default(),
         };
-        self.state = State::new(container);
+        self.state = Stage::new(container);
         let mut start = start.as_slice();
         let mut begun = Ok(());
         while !start.is_empty() && begun.is_ok() {
             begun = self.go_on(&mut start, out);
         }
-        if let State::Inflate(_, inflate) = &mut self.state {
+        if let Stage::Inflate(_, inflate) = &mut self.state {
             inflate.put_back(start);
         }
         begun
@@ -164,19 +164,19 @@ impl Unpack {
 
     fn go_on(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), UnpackError> {
         match &mut self.state {
-            State::Start(_) | State::Plain => {
+            Stage::Start(_) | Stage::Plain => {
                 let (taken, rest) = input.split_at(input.len().min(OUT_LEN));
                 out.extend_from_slice(taken);
                 *input = rest;
                 Ok(())
             }
-            State::Inflate(compression, inflate) => inflate.inflate(input, out).map_err(stream(*compression)),
-            State::Chunks(chunks) => Ok(chunks.unpack(input, out)?),
+            Stage::Inflate(compression, inflate) => inflate.inflate(input, out).map_err(stream(*compression)),
+            Stage::Chunks(chunks) => Ok(chunks.unpack(input, out)?),
         }
     }
 }
 
-impl State {
+impl Stage {
     fn new(container: Container) -> Self {
         match container {
             Container::TfRecord(Compression::None) => Self::Plain,

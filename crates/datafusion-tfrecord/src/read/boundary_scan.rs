@@ -41,11 +41,11 @@ pub(super) type Boundaries = Option<Arc<[Position]>>;
 pub(super) struct BoundaryScan {
     /// Where the file is to be split: byte offsets, in order.
     cuts: Arc<[u64]>,
-    state: Arc<State>,
+    state: Arc<SharedScan>,
 }
 
 #[derive(Default)]
-struct State {
+struct SharedScan {
     done: OnceLock<Boundaries>,
     running: Mutex<Option<WeakShared<ScanFuture>>>,
 }

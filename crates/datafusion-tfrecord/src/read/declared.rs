@@ -22,13 +22,13 @@ use super::similar::{listed, similar};
 use crate::error::ErrorKind;
 
 /// Determines the record format of the declared `columns` in the files `unspecified`, which have no manifest: from the
-/// options given in `said`, then from the first records.
+/// options in `given`, then from the first records.
 pub(super) async fn form(
     session: &dyn Session,
     files: &TableFiles,
     unspecified: &[usize],
     columns: &SchemaRef,
-    said: MappingOptions,
+    given: MappingOptions,
     options: &ReadOptions,
 ) -> Result<MappingOptions> {
     let listing = &files.listing;
@@ -36,8 +36,8 @@ pub(super) async fn form(
     let is_all = looked_at.len() == listing.files().len();
     let mut wanted = Wanted {
         columns,
-        names: FeatureNames::default().with_record_type(said.record_type),
-        said,
+        names: FeatureNames::default().with_record_type(given.record_type),
+        given,
         lacking: Lacking::Warned,
         infers_type: is_all,
         unseen: None,
@@ -63,7 +63,7 @@ pub(super) enum Lacking {
 /// Columns to look for in records.
 pub(super) struct Wanted<'a> {
     columns: &'a SchemaRef,
-    said: MappingOptions,
+    given: MappingOptions,
     names: FeatureNames,
     lacking: Lacking,
     /// Whether the records determine their own type, because no manifest specifies it.
@@ -141,13 +141,13 @@ impl<'a> Wanted<'a> {
     ) -> Self {
         let lacking = Lacking::Written { mapping: Box::new(written), is_as_written };
         let names = FeatureNames::default().with_record_type(form.record_type);
-        Self { columns, said: form.clone(), names, lacking, infers_type: false, unseen: None }
+        Self { columns, given: form.clone(), names, lacking, infers_type: false, unseen: None }
     }
 
     /// Returns the record format from the options and the feature names: records with feature lists are sequences,
     /// and lists with the same names have one element per step.
     fn form(&self) -> MappingOptions {
-        let mut form = self.said.clone();
+        let mut form = self.given.clone();
         if matches!(self.lacking, Lacking::Written { .. }) {
             return form;
         }
@@ -191,7 +191,7 @@ impl<'a> Wanted<'a> {
                 let is_known = values.any(|feature| self.is_present(feature));
                 let is_present = masks.contains(&true);
                 // Skip parts whose masks contradict each other or the values, and parts with an explicit option.
-                if (is_known && masks.contains(&!is_present)) || self.said.column_nulls.contains_key(part) {
+                if (is_known && masks.contains(&!is_present)) || self.given.column_nulls.contains_key(part) {
                     continue;
                 }
                 let nulls = if is_present || !is_known { NullPolicy::Mask } else { NullPolicy::Absent };

@@ -145,8 +145,8 @@ impl FileReader for RecordFiles {
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         let Inferred { schema, mapping, .. } = infer(session, store, files, &self.names, &self.options).await?;
-        let said = &self.form.mapping;
-        if mapping.record_type != said.record_type || mapping.sequences != said.sequences {
+        let given = &self.form.mapping;
+        if mapping.record_type != given.record_type || mapping.sequences != given.sequences {
             let sequences = mapping.sequences.into_iter().collect();
             return Err(ErrorKind::UndeclaredRecordType { record_type: mapping.record_type, sequences }.into());
         }

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 /// partition fails or is dropped before it leaves, the waiting ones fail with its error.
 #[derive(Debug)]
 pub(super) struct Barrier<T> {
-    state: watch::Sender<State<T>>,
+    state: watch::Sender<Gate<T>>,
     partitions: usize,
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum Gate<T> {
     /// This many partitions have not arrived yet.
     Closed {
         missing: usize,
@@ -26,15 +26,15 @@ enum State<T> {
 
 impl<T: Clone> Barrier<T> {
     pub(super) fn new(partitions: usize) -> Self {
-        Self { state: watch::Sender::new(State::Closed { missing: partitions }), partitions }
+        Self { state: watch::Sender::new(Gate::Closed { missing: partitions }), partitions }
     }
 
     /// Waits until a partition has failed, and returns its error.
     pub(super) async fn failed(&self) -> DataFusionError {
         let mut changes = self.state.subscribe();
-        let state = changes.wait_for(|state| matches!(state, State::Failed(_))).await;
+        let state = changes.wait_for(|state| matches!(state, Gate::Failed(_))).await;
         match state.as_deref() {
-            Ok(State::Failed(error)) => DataFusionError::Shared(Arc::clone(error)),
+            Ok(Gate::Failed(error)) => DataFusionError::Shared(Arc::clone(error)),
             _ => internal_datafusion_err!("the state that the write partitions share was dropped"),
         }
     }
@@ -62,12 +62,12 @@ impl<T: Clone> Visitor<T> {
         let mut arrived = Ok(false);
         self.barrier.state.send_if_modified(|state| {
             match state {
-                State::Closed { missing } if *missing > 0 => {
+                Gate::Closed { missing } if *missing > 0 => {
                     *missing -= 1;
                     arrived = Ok(*missing == 0);
                 }
-                State::Failed(error) => arrived = Err(DataFusionError::Shared(Arc::clone(error))),
-                State::Closed { .. } | State::Open(_) => {
+                Gate::Failed(error) => arrived = Err(DataFusionError::Shared(Arc::clone(error))),
+                Gate::Closed { .. } | Gate::Open(_) => {
                     let partitions = self.barrier.partitions;
                     arrived = Err(internal_datafusion_err!("one of {partitions} write partitions runs twice"));
                 }
@@ -80,9 +80,9 @@ impl<T: Clone> Visitor<T> {
     /// Lets all partitions continue with this value.
     pub(super) fn open(&self, with: T) {
         self.barrier.state.send_if_modified(|state| {
-            let is_closed = matches!(state, State::Closed { .. });
+            let is_closed = matches!(state, Gate::Closed { .. });
             if is_closed {
-                *state = State::Open(with);
+                *state = Gate::Open(with);
             }
             is_closed
         });
@@ -94,11 +94,11 @@ impl<T: Clone> Visitor<T> {
     /// Another partition has failed.
     pub(super) async fn opened(&self) -> Result<T> {
         let mut changes = self.barrier.state.subscribe();
-        let state = changes.wait_for(|state| !matches!(state, State::Closed { .. })).await;
+        let state = changes.wait_for(|state| !matches!(state, Gate::Closed { .. })).await;
         match &*state.map_err(|_| internal_datafusion_err!("the state that the write partitions share was dropped"))? {
-            State::Open(with) => Ok(with.clone()),
-            State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
-            State::Closed { .. } => Err(internal_datafusion_err!("a closed barrier was passed")),
+            Gate::Open(with) => Ok(with.clone()),
+            Gate::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            Gate::Closed { .. } => Err(internal_datafusion_err!("a closed barrier was passed")),
         }
     }
 
@@ -108,8 +108,8 @@ impl<T: Clone> Visitor<T> {
     /// Another partition has failed.
     pub(super) fn check(&self) -> Result<()> {
         match &*self.barrier.state.borrow() {
-            State::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
-            State::Closed { .. } | State::Open(_) => Ok(()),
+            Gate::Failed(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            Gate::Closed { .. } | Gate::Open(_) => Ok(()),
         }
     }
 
@@ -130,9 +130,9 @@ impl<T: Clone> Visitor<T> {
 impl<T> Barrier<T> {
     fn end(&self, error: Arc<DataFusionError>) {
         self.state.send_if_modified(|state| {
-            let is_first = !matches!(state, State::Failed(_));
+            let is_first = !matches!(state, Gate::Failed(_));
             if is_first {
-                *state = State::Failed(error);
+                *state = Gate::Failed(error);
             }
             is_first
         });

@@ -9,9 +9,11 @@
 //! | a number of shards that cannot all be open | `P` | `P` | round-robin as above; all partitions sort the records by shard |
 //!
 //! In the first case the number of shards is exact whatever the partitions contain, and rows are not hashed. The cost
-//! is that partitions advance together: one that yields few rows for much work delays the others until it ends. Records are sorted with [`tfrecord_shards::sort`]: in memory that is
-//! reserved with the engine as spillable, then in the engine's temporary files. The shards never depend on batch
-//! sizes, threads or the speed of partitions: they follow from the rows of each input partition, in their order.
+//! is that partitions advance together: one that yields few rows for much work delays the others until it ends.
+//!
+//! Records are sorted with [`tfrecord_shards::sort`]: in memory that is reserved with the engine as spillable, then in the
+//! engine's temporary files. The shards never depend on batch sizes, threads or the speed of partitions: they follow from
+//! the rows of each input partition, in their order.
 //!
 //! # Where work is done
 //! The engine's threads run the query, cut its rows into blocks and wait. Encoding, checksums and compression run on

@@ -39,11 +39,11 @@ pub(super) fn snapshot(mapping: &Mapping, options: &WriteOptions) -> Result<Opti
 #[derive(Debug)]
 pub(super) struct Observer {
     detail: Detail,
-    state: Mutex<State>,
+    state: Mutex<OrderedStatistics>,
 }
 
 #[derive(Debug)]
-struct State {
+struct OrderedStatistics {
     /// `None` while a thread adds to the statistics.
     statistics: Option<Statistics>,
     /// Number of rows added.
@@ -171,10 +171,10 @@ impl RowEncoder {
 impl Observer {
     fn new(mapping: &Mapping, detail: Detail) -> Self {
         let statistics = Some(Statistics::new(mapping, detail));
-        Self { detail, state: Mutex::new(State { statistics, rows: 0, waiting: BTreeMap::new() }) }
+        Self { detail, state: Mutex::new(OrderedStatistics { statistics, rows: 0, waiting: BTreeMap::new() }) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OrderedStatistics> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,11 +1,12 @@
 //! Write partitions that append rows to shards as they come.
 //!
 //! ```text
-//! input -> units of about 2 MiB -> encode, some at a time, and append in order, a block at a time -> seal, or send parts
+//! input -> units of about 2 MiB -> encode, some at a time, and append in order, by blocks or units -> seal, or send parts
 //!          (engine's task)         (pool)                                                            (blocking threads, or tasks)
 //! ```
-//! A [`SetWriter`] appends units in a fixed order, so the shards do not depend on the number of threads. Partitions that
-//! write the same shards have one writer together.
+//! A [`SetWriter`] appends units in a fixed order, so the shards do not depend on the number of threads. With one
+//! input, the unit that is next is appended while it is encoded, a block at a time; all others are encoded whole first.
+//! Partitions that write the same shards have one writer together.
 
 use std::num::NonZeroUsize;
 use std::pin::pin;

@@ -99,14 +99,14 @@ impl PartitionPlace {
 
 /// Cuts and joins batches into units.
 pub(super) fn units(input: SendableRecordBatchStream, size: Arc<UnitSize>) -> impl Stream<Item = Result<Unit>> + Send {
-    struct State {
+    struct UnitCutter {
         input: SendableRecordBatchStream,
         /// Rows that did not fit into the last unit.
         rest: Option<RecordBatch>,
         rows: u64,
         size: Arc<UnitSize>,
     }
-    let state = State { input, rest: None, rows: 0, size };
+    let state = UnitCutter { input, rest: None, rows: 0, size };
     stream::try_unfold(state, |mut state| async move {
         let mut unit = Unit { rows_before: state.rows, batches: Vec::new() };
         let (mut room, mut memory) = (None, 0_usize);

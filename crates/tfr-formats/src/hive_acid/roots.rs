@@ -332,12 +332,12 @@ fn committed(
 async fn is_compacted(place: &Place, base: &Path) -> Result<bool> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct BaseMetadata {
         data_format: Option<String>,
     }
     let Some(file) = place.head(&base.clone().join("_metadata_acid")).await? else { return Ok(false) };
     let bytes = place.read(&file.location, file.size).await?;
-    let metadata: Metadata = serde_json::from_slice(&bytes)
+    let metadata: BaseMetadata = serde_json::from_slice(&bytes)
         .map_err(|error| damaged(place.name(&file.location), format!("it is not valid JSON: {error}")))?;
     Ok(metadata.data_format.as_deref() == Some("compacted"))
 }

@@ -84,7 +84,7 @@ impl Explanation {
 
     fn add(&mut self, text: &str) {
         let text = without_prefixes(text.trim());
-        if !text.is_empty() && !self.causes.iter().any(|said| said.contains(text)) {
+        if !text.is_empty() && !self.causes.iter().any(|cause| cause.contains(text)) {
             self.causes.push(text.to_owned());
         }
     }
@@ -156,7 +156,7 @@ impl<'a> Link<'a> {
                 // The engine goes on to suggest its settings, where we have options: see `memory_hint`.
                 let context = context
                     .split_once(" Consider increasing the memory limit")
-                    .map_or(&**context, |(said, _)| said.trim_end_matches('.'));
+                    .map_or(&**context, |(message, _)| message.trim_end_matches('.'));
                 let text = (!names_a_rule(context)).then(|| context.to_owned());
                 Self { text, hint: None, source }
             }

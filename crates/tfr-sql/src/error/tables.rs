@@ -97,7 +97,7 @@ pub fn hint(error: &Error) -> Option<String> {
         }
         ErrorKind::ElsewhereInRecords { way_out, .. } => Some(way_out.clone()),
         ErrorKind::UnreadableManifest { .. } => Some(
-            "put back a whole copy of it, or declare the columns; without it they are told from the records, in which \
+            "put back a whole copy of it, or declare the columns; without it they are inferred from the records, in which \
              times and decimals are numbers"
                 .to_owned(),
         ),

@@ -40,11 +40,11 @@ pub struct RejectedTable {
     session: SessionState,
     limits: Limits,
     spill: Arc<SpillPlace>,
-    state: Mutex<State>,
+    state: Mutex<StagedRows>,
 }
 
 #[derive(Default)]
-struct State {
+struct StagedRows {
     commit: Option<TableCommit>,
     partitions: BTreeMap<u32, Partition>,
 }
@@ -94,7 +94,7 @@ impl RejectedTable {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StagedRows> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl RejectTable for RejectedTable {
     }
 
     fn publish(&self) -> Result<(), DataFusionError> {
-        let State { commit, partitions } = std::mem::take(&mut *self.state());
+        let StagedRows { commit, partitions } = std::mem::take(&mut *self.state());
         let mut commit = commit.ok_or_else(|| DataFusionError::Internal("rejected rows without a table".to_owned()))?;
         self.write(&commit, partitions).map_err(external)?;
         commit.show().map_err(|error| external(error.into()))?;

@@ -100,7 +100,7 @@ fn no_key_is_in_two_splits() {
 }
 
 #[test]
-fn exact_splits_and_those_of_a_column_are_told_before_and_after() {
+fn exact_splits_and_splits_by_a_column_are_reported_before_and_after() {
     let bench = Workbench::new();
     let exact = ["--split", "train=rest,val=500rows", "--shuffle", "--dry-run"];
     let shown = bench.tell(&[&[EVENTS], exact.as_slice()].concat());

@@ -220,12 +220,12 @@ impl SorterOptions {
 
 /// Sorts the records of any number of inputs. Clones share one sorter.
 #[derive(Debug, Clone)]
-pub struct RecordSorter(Arc<Shared>);
+pub struct RecordSorter(Arc<Sorter>);
 
 #[derive(Debug)]
-struct Shared {
+struct Sorter {
     options: SorterOptions,
-    state: Mutex<State>,
+    state: Mutex<SorterInputs>,
     /// Whether records are kept in compact form, because not all fit in memory otherwise.
     keeps_compact: AtomicBool,
     /// The compact form, determined by the first record kept in it.
@@ -239,7 +239,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SorterInputs {
     /// Number of unfinished inputs.
     inputs: usize,
     /// The runs of finished inputs.
@@ -259,7 +259,7 @@ impl RecordSorter {
         // Buckets have one group.
         let keeps_buckets = matches!(options.equal, EqualRecords::Spread { .. }) && options.groups.is_none();
         let keeps_buckets = AtomicBool::new(keeps_buckets);
-        Self(Arc::new(Shared { options, state, keeps_compact, form, keeps_buckets, bucket_bytes, spare }))
+        Self(Arc::new(Sorter { options, state, keeps_compact, form, keeps_buckets, bucket_bytes, spare }))
     }
 
     /// Adds an input. Every input must be [finished](SorterInput::finish) before the sorter is.
@@ -427,7 +427,7 @@ impl RecordSorter {
         change(&mut self.state().stats);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SorterInputs> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

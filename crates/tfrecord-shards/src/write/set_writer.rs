@@ -103,7 +103,7 @@ pub struct SetWriter<L: WriteListener = ()> {
 /// What threads share.
 struct State {
     /// `None` while a thread appends.
-    shards: Option<Shards>,
+    shards: Option<Appender>,
     inputs: Vec<Arrived>,
 }
 
@@ -118,8 +118,8 @@ struct Arrived {
     end: Option<u64>,
 }
 
-/// The open shards, and the units to append next. Owned by the thread that appends.
-struct Shards {
+/// Appends units to the open shards. Owned by the thread that does so.
+struct Appender {
     open: OpenShards,
     inputs: Vec<InputQueue>,
     /// The input whose records are next.
@@ -137,7 +137,7 @@ pub struct Written {
 }
 
 /// A suspended append. No other thread appends meanwhile.
-pub struct Rest(Shards);
+pub struct Rest(Appender);
 
 impl<L: WriteListener> SetWriter<L> {
     /// Creates a writer of one input, whose rows are assigned by this rule. Shards are opened on demand.
@@ -162,7 +162,10 @@ impl<L: WriteListener> SetWriter<L> {
             // Members and chunks of a unit are compressed in parallel, which requires a whole unit.
             in_blocks: !open.framing().is_compressed(),
             free: Mutex::default(),
-            state: Mutex::new(State { shards: Some(Shards { open, inputs, turn: 0, is_sequential }), inputs: arrived }),
+            state: Mutex::new(State {
+                shards: Some(Appender { open, inputs, turn: 0, is_sequential }),
+                inputs: arrived,
+            }),
         }
     }
 
@@ -260,7 +263,7 @@ impl<L: WriteListener> SetWriter<L> {
     }
 
     /// Appends all units that are next.
-    fn go_on(&self, mut shards: Option<Shards>, mut complete: Vec<OpenShard>) -> Result<Written> {
+    fn go_on(&self, mut shards: Option<Appender>, mut complete: Vec<OpenShard>) -> Result<Written> {
         loop {
             let Some(mut taken) = shards.take().or_else(|| self.take()) else {
                 return Ok(Written { complete, rest: None });
@@ -274,16 +277,16 @@ impl<L: WriteListener> SetWriter<L> {
     }
 
     /// Takes the shards if records are next that have arrived.
-    fn take(&self) -> Option<Shards> {
+    fn take(&self) -> Option<Appender> {
         let mut state = self.state();
         let shards = state.shards.take()?;
         state.refill(shards)
     }
 
     /// Takes the shards if the only input's row after these is next, and nothing else is.
-    fn take_for(&self, input: usize, rows_before: u64) -> Option<Shards> {
+    fn take_for(&self, input: usize, rows_before: u64) -> Option<Appender> {
         let mut state = self.state();
-        let is_next = |shards: &mut Shards| match shards.inputs.as_slice() {
+        let is_next = |shards: &mut Appender| match shards.inputs.as_slice() {
             [only] => input == 0 && only.is_empty() && only.rows() == rows_before,
             _ => false,
         };
@@ -322,10 +325,10 @@ impl<L: WriteListener> SetWriter<L> {
     /// must be finished first, the remaining records are kept for later.
     fn write_blocks<E: From<crate::Error>>(
         &self,
-        mut shards: Shards,
+        mut shards: Appender,
         encode: impl FnOnce(&mut UnitRecords<'_>) -> Result<(), E>,
         complete: &mut Vec<OpenShard>,
-    ) -> Result<Shards, E> {
+    ) -> Result<Appender, E> {
         let mut records = self.buffer();
         let capacity = records.capacity();
         let mut kept = Vec::new();
@@ -359,7 +362,7 @@ impl<L: WriteListener> SetWriter<L> {
     }
 
     /// Appends the records that are next, up to a limit.
-    fn append_next(&self, shards: &mut Shards, complete: &mut Vec<OpenShard>) -> Result<()> {
+    fn append_next(&self, shards: &mut Appender, complete: &mut Vec<OpenShard>) -> Result<()> {
         let most = if shards.is_sequential { OpenShards::MAX_PIECES - complete.len() } else { usize::MAX };
         let mut next = Vec::new();
         let (mut pieces, mut bytes) = (0, 0);
@@ -393,7 +396,7 @@ impl<L: WriteListener> SetWriter<L> {
     /// Appends pieces to their shards, and takes the shards that are then complete.
     fn append_pieces(
         &self,
-        shards: &mut Shards,
+        shards: &mut Appender,
         records: &[(usize, &RecordBuffer, Vec<Piece>)],
         complete: &mut Vec<OpenShard>,
     ) -> Result<()> {
@@ -427,7 +430,7 @@ impl<L: WriteListener> SetWriter<L> {
 impl State {
     /// Passes units that have arrived to the queues of their inputs. Returns the shards if records are next; else keeps
     /// them for other threads.
-    fn refill(&mut self, mut shards: Shards) -> Option<Shards> {
+    fn refill(&mut self, mut shards: Appender) -> Option<Appender> {
         for (arrived, queue) in self.inputs.iter_mut().zip(&mut shards.inputs) {
             while let Some(unit) = arrived.units.remove(&queue.rows()) {
                 queue.push(unit.records);
@@ -442,7 +445,7 @@ impl State {
     }
 
     /// Whether all units that were written are appended, and all rows of the inputs that have ended.
-    fn is_complete(&self, shards: &Shards) -> bool {
+    fn is_complete(&self, shards: &Appender) -> bool {
         let is_complete = |(arrived, queue): (&Arrived, &InputQueue)| {
             arrived.waiting == 0 && arrived.end.is_none_or(|end| end == queue.rows())
         };
@@ -450,7 +453,7 @@ impl State {
     }
 }
 
-impl Shards {
+impl Appender {
     /// Moves on to the next input that has not ended, and returns whether it has records.
     fn has_next(&mut self) -> bool {
         for _ in 0..self.inputs.len() {

@@ -117,7 +117,7 @@ impl Column {
                     Some(form) => format!("{data_type}, as stored: {form}"),
                     None => format!("{data_type}, as stored"),
                 }),
-                rules: rules.into_iter().map(|(part, rule)| (part, without_choice(rule))).filter(said).collect(),
+                rules: rules.into_iter().map(|(part, rule)| (part, without_choice(rule))).filter(is_given).collect(),
             },
             None => {
                 let but = if is_named { "cannot be declared as it was written" } else { "SQL cannot name" };
@@ -133,7 +133,7 @@ fn without_choice(mut rule: ColumnRule) -> ColumnRule {
     rule
 }
 
-fn said((_, rule): &(String, ColumnRule)) -> bool {
+fn is_given((_, rule): &(String, ColumnRule)) -> bool {
     *rule != ColumnRule::default()
 }
 
@@ -210,14 +210,14 @@ impl Rules<'_> {
         if features.into_iter().any(|feature| feature.role == FeatureRole::Mask && is_mask(&feature.name)) {
             return NullPolicy::Mask;
         }
-        let mut said_of = Some(path);
-        let said = iter::from_fn(|| {
-            let part = said_of?;
-            said_of = part.rsplit_once(self.options.separator.as_str()).map(|(around, _)| around);
+        let mut next = Some(path);
+        let rules = iter::from_fn(|| {
+            let part = next?;
+            next = part.rsplit_once(self.options.separator.as_str()).map(|(around, _)| around);
             Some(self.options.column_nulls.get(part))
         });
         let of_column = || self.options.column_nulls.get(&self.column.column);
-        let is_empty = match said.flatten().next().or_else(of_column) {
+        let is_empty = match rules.flatten().next().or_else(of_column) {
             Some(rule) => *rule == NullPolicy::Empty,
             None => self.options.nulls == NullPolicy::Empty,
         };

@@ -16,11 +16,11 @@ use tfrecord_framing::crc32c_append;
 pub(super) struct Spool {
     disk: Arc<DiskManager>,
     slot_len: usize,
-    state: Mutex<State>,
+    state: Mutex<SlotFile>,
 }
 
 #[derive(Default)]
-struct State {
+struct SlotFile {
     /// Created on first use. The engine removes it when the last reference is dropped.
     file: Option<(Arc<dyn SpillFile>, Arc<File>)>,
     slots: u64,
@@ -56,7 +56,7 @@ impl Spool {
         Ok(Slot { spool: Arc::clone(self), file, number, len: 0, checksum: 0 })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotFile> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
