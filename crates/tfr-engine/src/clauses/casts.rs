@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, NamedWindowDefinition,
-    NamedWindowExpr, OrderBy, OrderByKind, Select, SelectItem, Value, ValueWithSpan,
+    NamedWindowExpr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value, ValueWithSpan,
 };
 
 use super::{functions, parts, unnest};
@@ -30,12 +30,14 @@ pub struct CastMarks {
 }
 
 impl CastMarks {
-    /// Returns `None` if the planner confuses no casts in the `SELECT`.
-    pub fn of(select: &mut Select) -> Option<Self> {
+    /// Returns `None` if the planner confuses no casts in the `SELECT`. `ordered_by` are the calls of aggregates and window
+    /// functions in the `ORDER BY` of its rows.
+    pub fn of(select: &mut Select, ordered_by: &[Expr]) -> Option<Self> {
         let unnests = unnest::calls(select);
         let has_unnest = !unnests.is_empty();
         let in_unnest = differ_by_casts_alone(unnests);
-        let are_marked = has_unnest || differ_by_casts_alone(keys(select)) || differ_by_casts_alone(calls(select));
+        let calls = calls(select).into_iter().chain(ordered_by.iter().cloned()).collect();
+        let are_marked = has_unnest || differ_by_casts_alone(keys(select)) || differ_by_casts_alone(calls);
         are_marked.then_some(Self { in_unnest, unnests: 0 })
     }
 
@@ -123,6 +125,18 @@ fn calls(select: &mut Select) -> Vec<Expr> {
     calls.0
 }
 
+/// Returns the calls of aggregates and window functions in the `ORDER BY` of a query, if that is of the rows of one
+/// `SELECT`.
+pub fn calls_in_order(query: &mut Query) -> Vec<Expr> {
+    let mut calls = Calls::default();
+    if matches!(*query.body, SetExpr::Select(_))
+        && let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by
+    {
+        let _ = visit_own_exprs(keys, &mut calls);
+    }
+    calls.0
+}
+
 /// Collects calls of aggregates and window functions.
 #[derive(Default)]
 struct Calls(Vec<Expr>);
@@ -145,11 +159,16 @@ fn differ_by_casts_alone(exprs: Vec<Expr>) -> bool {
     names.len() < texts.len()
 }
 
-/// Returns the text of an expression without its casts.
+/// Returns the text of an expression without its casts and the tables of its columns, which may be named or not.
 fn without_casts(mut expr: Expr) -> String {
     expr.each_expr(&mut |expr| {
         while let Some(operand) = operand(expr) {
             *expr = operand.clone();
+        }
+        if let Expr::CompoundIdentifier(names) = expr
+            && let Some(column) = names.pop()
+        {
+            *expr = Expr::Identifier(column);
         }
     });
     expr.to_string()

@@ -65,6 +65,8 @@ struct Clauses {
     /// The number of expressions around the current node.
     expressions: usize,
     names: rows::Names,
+    /// For each query around the current node, the calls of aggregates and window functions that order its rows.
+    ordered_by: Vec<Vec<Expr>>,
 }
 
 impl Clauses {
@@ -87,11 +89,17 @@ impl VisitorMut for Clauses {
     type Break = String;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
-        flow(query::check(query))
+        flow(query::check(query).map(|calls| self.ordered_by.push(calls)))
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<String> {
+        self.ordered_by.pop();
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
-        flow(select::check(select, self.expressions > 0, &mut self.names))
+        let ordered_by = self.ordered_by.last().map_or(&[][..], Vec::as_slice);
+        flow(select::check(select, self.expressions > 0, ordered_by, &mut self.names))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<String> {

@@ -9,11 +9,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::casts::CastMarks;
-use super::{Checked, order_by, parts, refused, select, tables, windows};
+use super::{Checked, casts, order_by, parts, refused, select, tables, windows};
 use crate::syntax::Tree;
 
-pub fn check(query: &mut Query) -> Checked {
+/// Returns the calls of aggregates and window functions that order the rows of its `SELECT`.
+pub fn check(query: &mut Query) -> Checked<Vec<Expr>> {
     take_sort_by(query)?;
+    let ordered_by = casts::calls_in_order(query);
     let Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } =
         query;
     if let Some(with) = with {
@@ -26,7 +28,7 @@ pub fn check(query: &mut Query) -> Checked {
     if let Some(order_by) = order_by {
         check_order_by(order_by, body)?;
         if let SetExpr::Select(select) = body.as_mut()
-            && let Some(marks) = CastMarks::of(select)
+            && let Some(marks) = CastMarks::of(select, &ordered_by)
         {
             marks.mark_order(order_by);
         }
@@ -64,7 +66,8 @@ pub fn check(query: &mut Query) -> Checked {
         None => {}
         Some(FormatClause::Identifier(_) | FormatClause::Null) => return refused("FORMAT", "leave it out"),
     }
-    pipe_operators.iter_mut().try_for_each(check_pipe_operator)
+    pipe_operators.iter_mut().try_for_each(check_pipe_operator)?;
+    Ok(ordered_by)
 }
 
 /// `SORT BY` sorts the rows of each task. The result is one table here, so it is an ORDER BY.

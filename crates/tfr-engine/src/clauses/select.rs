@@ -13,10 +13,10 @@ use super::casts::CastMarks;
 use super::{Checked, group_by, parts, refused, rows, subscripts, tables, unnest, windows};
 
 /// `in_expression`: whether the query is part of an expression, and so may have another query around it whose named
-/// windows the planner would use.
-pub fn check(select: &mut Select, in_expression: bool, names: &mut rows::Names) -> Checked {
+/// windows the planner would use. `ordered_by`: the calls of aggregates and window functions that order its rows.
+pub fn check(select: &mut Select, in_expression: bool, ordered_by: &[Expr], names: &mut rows::Names) -> Checked {
     group_by::check(select)?;
-    let marks = CastMarks::of(select);
+    let marks = CastMarks::of(select, ordered_by);
     windows::define(&mut select.named_window)?;
     let Select {
         select_token: _,
