@@ -84,6 +84,8 @@ pub(super) struct Footers {
     skip_crc: bool,
     /// The columns, by their names in the files, whose texts are decoded as bytes.
     as_bytes: Arc<BTreeSet<String>>,
+    /// The columns, by their names in the files, whose bytes are decoded as text.
+    as_text: Arc<BTreeSet<String>>,
 }
 
 /// A cached footer.
@@ -110,12 +112,17 @@ impl Footers {
         page_bound: u64,
         skip_crc: bool,
     ) -> Self {
-        Self { cache, size_hint, page_bound, skip_crc, as_bytes: Arc::default() }
+        Self { cache, size_hint, page_bound, skip_crc, as_bytes: Arc::default(), as_text: Arc::default() }
     }
 
     /// Returns the same footers with texts of these columns as bytes.
     pub(super) fn with_bytes(&self, columns: BTreeSet<String>) -> Self {
         Self { as_bytes: Arc::new(columns), ..self.clone() }
+    }
+
+    /// Returns the same footers with bytes of these columns as text.
+    pub(super) fn with_text(&self, columns: BTreeSet<String>) -> Self {
+        Self { as_text: Arc::new(columns), ..self.clone() }
     }
 
     /// Returns the columns whose texts are decoded as bytes.
@@ -140,7 +147,7 @@ impl Footers {
     /// Returns a cache key that differs from the engine's: the footers that it caches are not corrected.
     fn key(&self, file: &ObjectMeta) -> Path {
         let mut hasher = DefaultHasher::new();
-        (self.skip_crc, &self.as_bytes).hash(&mut hasher);
+        (self.skip_crc, &self.as_bytes, &self.as_text).hash(&mut hasher);
         Path::from(format!("{}#{:x}", file.location, hasher.finish()))
     }
 
@@ -149,7 +156,9 @@ impl Footers {
         let footer = file.size.saturating_sub((bytes.len() + FOOTER_SIZE) as u64);
         let (layout, metadata) = match thrift::schema(&bytes) {
             Some(elements) => {
-                let layout = CorrectedSchema::new(&elements, |column| self.as_bytes.contains(column))?;
+                let (as_bytes, as_text) = (&self.as_bytes, &self.as_text);
+                let layout =
+                    CorrectedSchema::new(&elements, |name| as_bytes.contains(name), |name| as_text.contains(name))?;
                 let options = ParquetMetaDataOptions::new().with_schema(Arc::clone(&layout.schema));
                 (layout, decoded(&bytes, options)?)
             }
@@ -165,7 +174,7 @@ impl Footers {
         let mut unreadable = layout.unreadable;
         let (metadata, schema) = with_hint(metadata, &self.as_bytes, &mut unreadable)?;
         unreadable.extend(without_zone(&metadata, &layout.leaves));
-        let schema = with_logical_types(schema, metadata.file_metadata().schema_descr());
+        let schema = with_logical_types(schema, metadata.file_metadata().schema_descr(), &layout.json);
         Ok(CorrectedFooter {
             pages: Pages::new(&metadata, self.page_bound, self.skip_crc),
             metadata: Arc::new(metadata),

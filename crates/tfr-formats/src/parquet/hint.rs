@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::basic::{ConvertedType, Type as PhysicalType};
 use parquet::errors::Result;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
-use tfr_arrow::nested::map_children;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use tfr_arrow::nested::{children, map_children};
 
 use super::metadata::with_file_metadata;
 
 /// Returns the schema to which the library decodes a file, and metadata with a consistent schema hint.
 ///
-/// The hint must not turn columns that are read as bytes into text, and must not contain types on which the library
+/// The hint must not turn bytes into text, which the library would not check, and must not contain types on which it
 /// panics. A hint that does not match the file is dropped: the file's own schema counts.
 ///
 /// Columns that the writer had in such types are added to `unreadable` with the type.
@@ -31,7 +33,10 @@ pub(super) fn with_hint(
         let schema = parquet_to_arrow_schema(file.schema_descr(), None)?;
         return Ok((metadata, schema));
     };
-    let hint = match hint.value.as_deref().and_then(Hint::decode) {
+    let hint = hint.value.as_deref().and_then(Hint::decode);
+    let unchecked = hint.as_ref().map(|hint| unchecked_texts(&hint.schema, file.schema_descr())).transpose()?;
+    let as_bytes: &BTreeSet<String> = &as_bytes.iter().cloned().chain(unchecked.into_iter().flatten()).collect();
+    let hint = match hint {
         Some(Hint { schema, unknown, is_changed: false }) if unknown.is_empty() && !has_any(&schema, as_bytes) => {
             if let Ok(schema) = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata()) {
                 return Ok((metadata, schema));
@@ -55,6 +60,29 @@ pub(super) fn with_hint(
         Err(_) => (with(None), parquet_to_arrow_schema(file.schema_descr(), None)?),
     };
     Ok((with_file_metadata(metadata, rows, Some(key_values)), schema))
+}
+
+/// Returns the columns of bytes that are text in the hint. The library would not check that they are UTF-8.
+fn unchecked_texts(hint: &Schema, file: &SchemaDescriptor) -> Result<Vec<String>> {
+    let is_text_in_file = |leaf: &ColumnDescPtr| leaf.converted_type() == ConvertedType::UTF8;
+    if file.columns().iter().all(|leaf| leaf.physical_type() != PhysicalType::BYTE_ARRAY || is_text_in_file(leaf)) {
+        return Ok(Vec::new());
+    }
+    let without = parquet_to_arrow_schema(file, None)?;
+    let is_unchecked = |field: &&FieldRef| {
+        let hint = hint.field_with_name(field.name());
+        hint.is_ok_and(|hint| makes_text(hint.data_type(), field.data_type()))
+    };
+    Ok(without.fields().iter().filter(is_unchecked).map(|field| field.name().clone()).collect())
+}
+
+/// Whether a hint makes text of bytes.
+fn makes_text(hint: &DataType, found: &DataType) -> bool {
+    match hint {
+        DataType::Dictionary(_, values) => makes_text(values, found),
+        hint if hint.is_string() => found.is_binary(),
+        hint => children(hint).into_iter().zip(children(found)).any(|(hint, found)| makes_text(hint, found)),
+    }
 }
 
 fn has_any(schema: &Schema, columns: &BTreeSet<String>) -> bool {

@@ -27,7 +27,7 @@ mod values;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion_common::stats::Precision;
 use datafusion_common::{Result, Statistics};
@@ -94,6 +94,9 @@ pub struct ParquetOptions {
 pub(crate) struct PlannedParquet {
     /// The columns, by their names in the files, whose texts are read as bytes.
     as_bytes: BTreeSet<String>,
+    /// The columns, by their names in the files, that are bytes in some file.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    bytes: BTreeSet<String>,
 }
 
 impl PlannedParquet {
@@ -142,6 +145,7 @@ pub(crate) async fn format(
         footers: Footers::new(cache, size_hint, bound, options.skip_crc),
         units: Units::new(asked, declared.clone()),
         columns,
+        bytes: Arc::default(),
         calendar,
         // Without a place for the count, nothing is cut.
         cuts: options.timestamps == Some(TimestampUnit::MicrosecondCut)
@@ -151,6 +155,7 @@ pub(crate) async fn format(
     };
     if let Some(planned) = planned {
         format.footers = format.footers.with_bytes(planned.as_bytes.clone());
+        format.bytes = Arc::new(planned.bytes.clone());
         format.planned = Some(planned);
         return Ok(Arc::new(format));
     }
@@ -160,6 +165,12 @@ pub(crate) async fn format(
 
     let as_bytes = texts_as_bytes(&footers, &format.columns, options, declared.as_deref())?;
     format.footers = format.footers.with_bytes(as_bytes.clone());
+    let fields = footers.iter().flat_map(|footer| footer.schema.fields());
+    let is_bytes = |field: &&FieldRef| {
+        matches!(field.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+    };
+    let bytes: BTreeSet<_> = fields.filter(is_bytes).map(|field| field.name().clone()).collect();
+    format.bytes = Arc::new(bytes.clone());
     let used = session.config().get_extension::<UsedColumns>();
     let is_used = |column: &str| used.as_ref().is_none_or(|used| used.contains(column));
     let of_footers = footers.iter().map(|footer| ColumnCalendars::of(footer, &format.calendar, format.cuts));
@@ -170,7 +181,7 @@ pub(crate) async fn format(
         (!leaves.is_empty()).then(|| (file.clone(), footer, leaves))
     });
     let undecided: Vec<_> = undecided.collect();
-    format.planned = (has_plain_dates && undecided.is_empty()).then_some(PlannedParquet { as_bytes });
+    format.planned = (has_plain_dates && undecided.is_empty()).then_some(PlannedParquet { as_bytes, bytes });
     format.units.decide(listing.store(), undecided, concurrency).await;
     Ok(Arc::new(format))
 }
@@ -214,6 +225,8 @@ struct CheckedParquet {
     inner: ParquetFormat,
     names: FileNames,
     columns: ColumnNames,
+    /// The columns, by their names in the files, that are bytes in some file.
+    bytes: Arc<BTreeSet<String>>,
     footers: Footers,
     units: Units,
     /// The calendar of files that do not record one.
@@ -269,6 +282,14 @@ impl CheckedParquet {
             }
         });
         Schema::new(hugging_face::with_labels(fields.collect(), schema.metadata()))
+    }
+
+    /// Returns the columns, by their names in the files, that are bytes in some file and text in the table. The engine
+    /// compares names as they are, and would have the library decode these as text without a check.
+    fn texts(&self, table: &Schema) -> BTreeSet<String> {
+        let is_text = |name: &str| table.field_with_name(name).is_ok_and(|field| field.data_type().is_string());
+        let texts = self.bytes.iter().filter(|name| is_text(name) || is_text(&self.columns.in_table(name)));
+        texts.cloned().collect()
     }
 
     /// Returns the calendars of the files of a scan.
@@ -387,7 +408,7 @@ impl FileFormat for CheckedParquet {
         let files = ScanFiles {
             store: runtime.object_store(&config.object_store_url)?,
             cache: runtime.cache_manager.get_file_metadata_cache(),
-            footers: self.footers.clone(),
+            footers: self.footers.with_text(self.texts(config.file_schema())),
             names: self.names.clone(),
             columns: self.columns.clone(),
         };

@@ -32,6 +32,7 @@ mod converted {
     pub(super) const ENUM: i32 = 4;
     pub(super) const DECIMAL: i32 = 5;
     pub(super) const JSON: i32 = 19;
+    pub(super) const BSON: i32 = 20;
     pub(super) const INTERVAL: i32 = 21;
     /// Used for columns of only nulls by parquet-cpp before 1.6. It is not part of the format.
     pub(super) const NULL: i32 = 24;
@@ -83,21 +84,28 @@ pub(super) struct CorrectedSchema {
     pub(super) unreadable: Vec<(String, String)>,
     /// The names of all columns in order, including those without leaves.
     pub(super) columns: Vec<String>,
+    /// The names of columns of JSON.
+    pub(super) json: Vec<String>,
 }
 
 impl CorrectedSchema {
-    /// Creates the layout of a file with these elements. Texts in columns for which `as_bytes` returns true are bytes.
+    /// Creates the layout of a file with these elements. Texts in columns for which `as_bytes` returns true are bytes, and
+    /// columns of bytes for which `as_text` returns true are text.
     ///
     /// # Errors
     /// The library's error for a schema that cannot be corrected.
-    pub(super) fn new(elements: &[Element], as_bytes: impl Fn(&str) -> bool) -> Result<Self, ParquetError> {
+    pub(super) fn new(
+        elements: &[Element],
+        as_bytes: impl Fn(&str) -> bool,
+        as_text: impl Fn(&str) -> bool,
+    ) -> Result<Self, ParquetError> {
         let malformed = || ParquetError::General("the schema in the footer is not a tree".to_owned());
         let (root, mut rest) = elements.split_first().ok_or_else(malformed)?;
         let mut columns = Vec::new();
         while !rest.is_empty() {
             let name = String::from_utf8_lossy(&rest[0].name).into_owned();
-            let mut column =
-                ColumnElements { as_bytes: as_bytes(&name), name, elements: vec![], leaves: vec![], refusal: None };
+            let (as_bytes, as_text) = (as_bytes(&name), as_text(&name));
+            let mut column = ColumnElements { name, as_bytes, as_text, ..Default::default() };
             column.add(&mut rest, None, 0).ok_or_else(malformed)?;
             if column.leaves.is_empty() {
                 column.refuse("a group without columns");
@@ -118,6 +126,7 @@ impl CorrectedSchema {
             schema: Arc::new(schema),
             unreadable: columns.iter().filter_map(refused).collect(),
             leaves: columns.iter().flat_map(|column| column.leaves.iter().copied()).collect(),
+            json: columns.iter().filter(|column| column.is_json).map(|column| column.name.clone()).collect(),
             columns: columns.into_iter().map(|column| column.name).collect(),
         })
     }
@@ -137,10 +146,12 @@ fn descriptor(root: &Element, columns: &[ColumnElements]) -> Result<SchemaDescri
 }
 
 /// A column with its nested elements.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ColumnElements {
     name: String,
     as_bytes: bool,
+    as_text: bool,
+    is_json: bool,
     elements: Vec<Element>,
     leaves: Vec<LeafKind>,
     refusal: Option<String>,
@@ -194,20 +205,28 @@ impl ColumnElements {
                     strip(&mut element);
                 }
             }
-            (Some(converted::ENUM), None) | (_, Some(logical::ENUM)) if element.physical == Some(BYTE_ARRAY) => {
-                // The library returns bytes, but it is text.
-                element.converted = Some(converted::UTF8);
-                element.logical = Some(Logical::plain(logical::STRING));
+            (Some(converted::ENUM | converted::JSON), None) | (_, Some(logical::ENUM | logical::JSON))
+                if element.physical == Some(BYTE_ARRAY) =>
+            {
+                // The library returns bytes of an ENUM, and does not check that JSON is UTF-8.
+                let is_enum = element.converted == Some(converted::ENUM)
+                    || element.logical.as_ref().is_some_and(|logical| logical.id == logical::ENUM);
+                self.is_json = self.elements.is_empty() && !is_enum;
+                annotate_text(&mut element);
             }
             _ => {}
         }
-        let is_text = matches!(element.converted, Some(converted::UTF8 | converted::JSON))
-            || matches!(element.logical.as_ref().map(|logical| logical.id), Some(logical::STRING | logical::JSON));
+        let is_text = element.converted == Some(converted::UTF8)
+            || element.logical.as_ref().is_some_and(|logical| logical.id == logical::STRING);
         if is_text && self.as_bytes {
             strip(&mut element);
         }
         self.refuse_unknown(&mut element);
         let leaf = self.decimal(&mut element);
+        if self.as_text && !self.as_bytes && self.refusal.is_none() && is_bytes(&element) {
+            // Without it, the library would make texts of bytes that it has not checked.
+            annotate_text(&mut element);
+        }
         (element, leaf)
     }
 
@@ -275,6 +294,20 @@ impl ColumnElements {
         self.refuse(&format!("its type ({reason})"));
         self.elements.iter_mut().for_each(strip);
     }
+}
+
+/// Whether the values of a leaf are bytes in Arrow, of any length.
+fn is_bytes(element: &Element) -> bool {
+    element.physical == Some(BYTE_ARRAY)
+        && element.converted.is_none_or(|found| found == converted::BSON)
+        && element.logical.as_ref().is_none_or(|found| ![logical::DECIMAL, logical::UNKNOWN].contains(&found.id))
+}
+
+/// Annotates an element as text.
+fn annotate_text(element: &mut Element) {
+    strip(element);
+    element.converted = Some(converted::UTF8);
+    element.logical = Some(Logical::plain(logical::STRING));
 }
 
 /// Removes the annotations of an element.

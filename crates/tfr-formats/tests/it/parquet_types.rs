@@ -2,9 +2,18 @@
 //!
 //! The expected values are those of pyarrow 26 and DuckDB 2.0, except where a comment differs.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow_schema::{DataType, Field, Schema};
 use datafusion::error::Result;
+use datafusion::parquet::arrow::encode_arrow_schema;
+use datafusion::parquet::data_type::{ByteArray, ByteArrayType};
+use datafusion::parquet::file::metadata::KeyValue;
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::file::writer::SerializedFileWriter;
+use datafusion::parquet::schema::parser::parse_message_type;
 
 use crate::support::{chain, read, rows, session, texts};
 
@@ -151,5 +160,74 @@ async fn bounds_without_meaning_skip_no_rows() -> Result<()> {
         let found = rows(&format!("SELECT id FROM {} WHERE {condition} ORDER BY id", table(name))).await?;
         assert_eq!(found.concat(), expected, "{name}");
     }
+    Ok(())
+}
+
+/// Writes two rows of `first` and `second` to each column. The schema that a writer stores has `hint` as text.
+fn write_bytes(path: &Path, first: &[u8], second: &[u8]) -> Result<()> {
+    let hint = Schema::new(vec![Field::new("hint", DataType::Utf8, false)]);
+    let hint = KeyValue::new("ARROW:schema".to_owned(), encode_arrow_schema(&hint));
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![hint])).build();
+    let schema = parse_message_type("message m { required binary hint; }")?;
+    let mut writer = SerializedFileWriter::new(
+        File::create(path.with_file_name("hint.parquet"))?,
+        Arc::new(schema),
+        Arc::new(properties),
+    )?;
+    write_rows(&mut writer, first, second)?;
+    writer.close()?;
+    let schema = "message m { required binary plain; required binary json (JSON); required binary enum (ENUM); \
+                  required binary bson (BSON); required binary text (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema)?);
+    let mut writer = SerializedFileWriter::new(File::create(path)?, schema, Arc::default())?;
+    write_rows(&mut writer, first, second)?;
+    writer.close()?;
+    Ok(())
+}
+
+fn write_rows(writer: &mut SerializedFileWriter<File>, first: &[u8], second: &[u8]) -> Result<()> {
+    let mut group = writer.next_row_group()?;
+    while let Some(mut column) = group.next_column()? {
+        let values = [first, second].map(|bytes| ByteArray::from(bytes.to_vec()));
+        column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+        column.close()?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// The library checks only columns that the file annotates as UTF8, whatever they are decoded as.
+#[tokio::test]
+async fn bytes_decoded_as_text_are_checked() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("t.parquet");
+    let columns = ["plain", "json", "enum", "bson", "text"];
+    let (file, hinted) = (path.display().to_string(), dir.path().join("hint.parquet").display().to_string());
+    let declared = columns.map(|column| format!("{column} VARCHAR")).join(", ");
+    let query = async |query: &str| {
+        let ctx = session(1);
+        ctx.sql(&format!("CREATE EXTERNAL TABLE t ({declared}) STORED AS PARQUET LOCATION '{file}'")).await?;
+        texts(&ctx.sql(query).await?.collect().await?)
+    };
+    write_bytes(&path, b"ok", b"caf\xc3\xa9")?;
+    assert_eq!(query("SELECT plain, json, enum, bson, text FROM t").await?, [["ok"; 5], ["caf\u{e9}"; 5]]);
+    assert_eq!(query("SELECT count(*) FROM t WHERE plain LIKE 'caf_'").await?, [["1"]]);
+    assert_eq!(rows(&format!("SELECT hint FROM '{hinted}'")).await?, [["6f6b"], ["636166c3a9"]]);
+    assert_eq!(rows(&format!("SELECT json, enum FROM '{file}'")).await?, [["ok"; 2], ["caf\u{e9}"; 2]]);
+
+    write_bytes(&path, b"ok", b"caf\xe9")?;
+    assert_eq!(rows(&format!("SELECT hint FROM '{hinted}'")).await?, [["6f6b"], ["636166e9"]]);
+    assert_eq!(rows(&format!("SELECT plain FROM '{file}'")).await?, [["6f6b"], ["636166e9"]]);
+    for column in columns {
+        let expected = format!("t.parquet: row 1: column \"{column}\": the text is not UTF-8");
+        for declared in [format!("SELECT {column} FROM t"), format!("SELECT 1 FROM t WHERE {column} LIKE 'caf_'")] {
+            let message = chain(&query(&declared).await.expect_err(column));
+            assert!(message.contains(&expected), "{declared}: {message}");
+        }
+        let message = chain(&read(&format!("\"{file}\",types={column} STRING")).await.expect_err(column));
+        assert!(message.contains(&expected), "{message}");
+    }
+    let message = chain(&rows(&format!("SELECT json FROM '{file}'")).await.expect_err("an annotated column"));
+    assert!(message.contains("t.parquet: row 1: column \"json\": the text is not UTF-8"), "{message}");
     Ok(())
 }
