@@ -29,11 +29,11 @@ pub(crate) trait AttemptStore: Send + Sync {
     /// The set is published or abandoned.
     async fn begin(&self, id: AttemptId, running: Running) -> Result<NewAttempt>;
 
-    /// Returns the directory of the attempts, if they are in one.
+    /// Checks that the set is neither published nor abandoned. Returns the directory of the attempts, if they are in one.
     ///
     /// # Errors
-    /// The set is published or abandoned.
-    async fn directory(&self) -> Result<Option<StagingArea>>;
+    /// It is published or abandoned.
+    async fn open(&self) -> Result<Option<StagingArea>>;
 
     /// Returns the attempts that are complete, in the order of tasks and attempts.
     async fn complete(&self) -> Result<Vec<(u32, AttemptId)>>;
@@ -112,7 +112,7 @@ impl AttemptStore for AttemptDirectory<'_> {
         Ok(NewAttempt { shards, attempt: Arc::new(area.clone()), directory: Some(area) })
     }
 
-    async fn directory(&self) -> Result<Option<StagingArea>> {
+    async fn open(&self) -> Result<Option<StagingArea>> {
         self.reader().cloned().map(Some)
     }
 

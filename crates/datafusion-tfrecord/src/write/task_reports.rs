@@ -27,7 +27,7 @@ impl<'a> TaskReports<'a> {
     pub(super) async fn open(at: &'a SharedWrite, options: &'a WriteOptions, context: &'a TaskContext) -> Result<Self> {
         let scratch = at.scratch.as_ref().map(|scratch| StagingArea::join(scratch, AttemptId::new()));
         let attempts = at.attempts(options, context)?;
-        let directory = attempts.directory().await?;
+        let directory = attempts.open().await?;
         Ok(Self { attempts, rows: scratch.transpose().map_err(shards_error)?.or(directory) })
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct TaskStaging {
 }
 
 impl TaskStaging {
-    /// Describes an attempt that has begun. Its sorted rows are in `scratch` or, without it, beside its shards.
+    /// Describes an attempt that has begun. Its sorted rows are in `scratch` or, without it, next to its shards.
     pub(super) fn new(run: RunId, id: AttemptId, begun: NewAttempt, scratch: Option<StagingArea>) -> (Shards, Self) {
         let NewAttempt { shards, attempt, directory } = begun;
         let rows = scratch.clone().or(directory);

@@ -34,9 +34,8 @@ impl<'a> UploadAttempts<'a> {
     /// Finds the control objects of a run.
     ///
     /// # Errors
-    /// Another release shared the run, or the session has no uploads to this store.
+    /// The session has no uploads to this store.
     pub(crate) fn new(at: &'a SharedUploads, options: &'a WriteOptions, context: &'a TaskContext) -> Result<Self> {
-        at.check_format().map_err(shards_error)?;
         let out = &options.out;
         let WriteTarget::Store(location) = out else { return exec_err!("{out} is not in an object store") };
         let place = UploadTarget::find(location, &context.runtime_env(), context.session_config())?;
@@ -58,7 +57,8 @@ impl AttemptStore for UploadAttempts<'_> {
         Ok(NewAttempt { shards: Shards::Uploads(Arc::clone(&set)), attempt: set, directory: None })
     }
 
-    async fn directory(&self) -> Result<Option<StagingArea>> {
+    async fn open(&self) -> Result<Option<StagingArea>> {
+        self.at.check_format().map_err(shards_error)?;
         self.control.check_open().await.map(|()| None)
     }
 
@@ -105,6 +105,7 @@ impl AttemptStore for UploadAttempts<'_> {
     }
 
     async fn abandon(&self) -> Result<()> {
+        self.at.check_format().map_err(shards_error)?;
         self.control.end(&BTreeSet::new()).await
     }
 }

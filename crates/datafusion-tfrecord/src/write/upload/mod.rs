@@ -203,6 +203,7 @@ impl UploadSet {
         context: &TaskContext,
         running: Running,
     ) -> Result<Arc<Self>> {
+        at.check_format().map_err(shards_error)?;
         control.check_open().await?;
         let begun = ControlName::Begun { attempt: id };
         control.put(begun, Vec::new()).await?;
