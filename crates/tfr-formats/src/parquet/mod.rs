@@ -288,7 +288,9 @@ impl CheckedParquet {
     /// compares names as they are, and would have the library decode these as text without a check.
     fn texts(&self, table: &Schema) -> BTreeSet<String> {
         let is_text = |name: &str| table.field_with_name(name).is_ok_and(|field| field.data_type().is_string());
-        let texts = self.bytes.iter().filter(|name| is_text(name) || is_text(&self.columns.in_table(name)));
+        // With other names in the table, another column may have the name.
+        let is_named = |name: &str| self.columns.mapped().is_none() && is_text(name);
+        let texts = self.bytes.iter().filter(|name| is_named(name) || is_text(&self.columns.in_table(name)));
         texts.cloned().collect()
     }
 

@@ -50,6 +50,8 @@ mod logical {
     pub(super) const JSON: i16 = 12;
     pub(super) const VARIANT: i16 = 16;
     pub(super) const LAST: i16 = 18;
+    /// BSON, GEOMETRY and GEOGRAPHY.
+    pub(super) const BYTES: [i16; 3] = [13, 17, 18];
 }
 
 /// The bytes of an INT96 and of an INTERVAL.
@@ -223,7 +225,8 @@ impl ColumnElements {
         }
         self.refuse_unknown(&mut element);
         let leaf = self.decimal(&mut element);
-        if self.as_text && !self.as_bytes && self.refusal.is_none() && is_bytes(&element) {
+        let is_top = self.elements.is_empty();
+        if self.as_text && is_top && !self.as_bytes && self.refusal.is_none() && is_bytes(&element) {
             // Without it, the library would make texts of bytes that it has not checked.
             annotate_text(&mut element);
         }
@@ -300,7 +303,7 @@ impl ColumnElements {
 fn is_bytes(element: &Element) -> bool {
     element.physical == Some(BYTE_ARRAY)
         && element.converted.is_none_or(|found| found == converted::BSON)
-        && element.logical.as_ref().is_none_or(|found| ![logical::DECIMAL, logical::UNKNOWN].contains(&found.id))
+        && element.logical.as_ref().is_none_or(|found| logical::BYTES.contains(&found.id))
 }
 
 /// Annotates an element as text.

@@ -224,8 +224,9 @@ async fn bytes_decoded_as_text_are_checked() -> Result<()> {
             let message = chain(&query(&declared).await.expect_err(column));
             assert!(message.contains(&expected), "{declared}: {message}");
         }
+        // It reads the other columns, too.
         let message = chain(&read(&format!("\"{file}\",types={column} STRING")).await.expect_err(column));
-        assert!(message.contains(&expected), "{message}");
+        assert!(message.contains("the text is not UTF-8"), "{message}");
     }
     let message = chain(&rows(&format!("SELECT json FROM '{file}'")).await.expect_err("an annotated column"));
     assert!(message.contains("t.parquet: row 1: column \"json\": the text is not UTF-8"), "{message}");
