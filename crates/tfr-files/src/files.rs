@@ -185,11 +185,11 @@ impl FilesTable {
         &self.listing
     }
 
-    /// Whether the listing alone can evaluate the filter.
+    /// Whether the listing alone can evaluate the filter. Constants count, too: the optimizer may reduce such a filter to one.
     fn is_of_listing(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();
         let content = self.schema.table_schema().field(CONTENT).name();
-        !columns.is_empty() && !filter.is_volatile() && columns.iter().all(|column| column.name() != content)
+        !filter.is_volatile() && columns.iter().all(|column| column.name() != content)
     }
 
     /// Returns the indices of the files that pass the filters.

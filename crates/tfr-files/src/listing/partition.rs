@@ -121,10 +121,10 @@ impl PartitionColumns {
         declared.iter().try_fold(columns, |columns, declared| columns.with_types(declared, &name))
     }
 
-    /// Whether these columns alone decide a filter.
+    /// Whether these columns alone decide a filter. Constants count, too: the optimizer may reduce such a filter to one.
     pub fn decide(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();
-        !columns.is_empty()
+        !self.fields.is_empty()
             && !filter.is_volatile()
             && columns.iter().all(|column| self.fields.iter().any(|field| field.name() == column.name()))
     }
