@@ -15,6 +15,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operato
 use crate::expressions::{columns_of, rewrite_expressions};
 use crate::numbers::doubles::{DecimalToDouble, is_rounded_twice};
 use crate::numbers::literals;
+use crate::opaque;
 use crate::time_zones::AtTimeZone;
 use crate::timestamps::date_trunc;
 use crate::zone_offsets::{DEFAULT_ZONE, InZoneTable};
@@ -45,11 +46,15 @@ const INTEGERS: DataType = DataType::Decimal128(20, 0);
 /// * Integers are converted to small decimals, or cause an error. The engine wraps them around.
 /// * Number literals are converted by their digits: see [`literals`].
 /// * Decimals are converted to the nearest double: see [`doubles`](crate::numbers::doubles).
+/// * Casts that change values, or their order, are passed to a function. The engine would compare the operand instead, which
+///   is right only for casts that are exact and total: it took `CAST(x AS INT) = 1` for `x = 1`. And it believes that
+///   casts to TIME keep the order, also of bounds.
 #[derive(Debug)]
 pub struct ExactCasts {
     at_time_zone: Arc<ScalarUDF>,
     date_trunc: Arc<ScalarUDF>,
     to_double: Arc<ScalarUDF>,
+    opaque: Arc<ScalarUDF>,
 }
 
 impl Default for ExactCasts {
@@ -58,6 +63,7 @@ impl Default for ExactCasts {
             at_time_zone: Arc::new(ScalarUDF::new_from_impl(AtTimeZone::default())),
             date_trunc: date_trunc(),
             to_double: DecimalToDouble::function(),
+            opaque: opaque::cast_function(),
         }
     }
 }
@@ -84,6 +90,41 @@ impl ExactCasts {
         {
             return Ok(Transformed::yes(lit(value)));
         }
+        if let Expr::ScalarFunction(call) = &expr
+            && call.func == self.opaque
+            && let Some(Expr::ScalarFunction(inner)) = call.args.first()
+            && inner.func == self.opaque
+        {
+            // The plan is analyzed again.
+            return Ok(Transformed::yes(Expr::ScalarFunction(inner.clone())));
+        }
+        let changes = self.is_changing_cast(&expr, schema);
+        let exact = self.exact(expr, schema)?;
+        Ok(match changes {
+            true => Transformed::yes(self.opaque.call(vec![exact.data])),
+            false => exact,
+        })
+    }
+
+    /// Whether an expression is a cast that the engine must not compare by its operand.
+    fn is_changing_cast(&self, expr: &Expr, schema: &DFSchema) -> bool {
+        let (operand, to) = match expr {
+            Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+                (expr.as_ref(), Ok(field.data_type().clone()))
+            }
+            Expr::ScalarFunction(call) if CASTS.contains(&call.func.name()) => match call.args.first() {
+                Some(operand) => (operand, expr.get_type(schema)),
+                None => return false,
+            },
+            _ => return false,
+        };
+        match (operand.get_type(schema), to) {
+            (Ok(from), Ok(to)) => literals::literal(operand).is_none() && changes_values(&from, &to),
+            _ => false,
+        }
+    }
+
+    fn exact(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::Cast(Cast { expr, field }) => {
                 let is_text = expr.get_type(schema).is_ok_and(|source| source.is_string());
@@ -162,6 +203,47 @@ impl ExactCasts {
             TimeUnit::Microsecond | TimeUnit::Nanosecond => "microsecond",
         };
         Transformed::yes(self.date_trunc.call(vec![lit(period), moved.data]))
+    }
+}
+
+/// Whether a cast changes some values, has none for them, or changes their order. Those that the engine does not compare by
+/// their operands do not count.
+fn changes_values(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Dictionary(_, from), to) => changes_values(from, to),
+        (from, DataType::Dictionary(_, to)) => changes_values(from, to),
+        (DataType::Timestamp(..), DataType::Time32(_) | DataType::Time64(_)) => true,
+        (from, DataType::Boolean) => from.is_numeric(),
+        (from, to) => match (numbers(from), numbers(to)) {
+            (Some((least, most, scale)), Some((to_least, to_most, to_scale))) => {
+                least < to_least || most > to_most || scale > to_scale
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Returns the least and the greatest number of an integer or decimal type, approximately, and its scale.
+fn numbers(data_type: &DataType) -> Option<(f64, f64, i8)> {
+    let signed = |bits: i32| Some((-2_f64.powi(bits - 1), 2_f64.powi(bits - 1), 0));
+    let unsigned = |bits: i32| Some((0.0, 2_f64.powi(bits), 0));
+    match data_type {
+        DataType::Int8 => signed(8),
+        DataType::Int16 => signed(16),
+        DataType::Int32 => signed(32),
+        DataType::Int64 => signed(64),
+        DataType::UInt8 => unsigned(8),
+        DataType::UInt16 => unsigned(16),
+        DataType::UInt32 => unsigned(32),
+        DataType::UInt64 => unsigned(64),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            let most = 10_f64.powi(i32::from(*precision) - i32::from(*scale));
+            Some((-most, most, *scale))
+        }
+        _ => None,
     }
 }
 

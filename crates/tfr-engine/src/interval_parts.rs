@@ -103,7 +103,16 @@ impl ScalarUDFImpl for DatePart {
             Some(DataType::Timestamp(_, Some(zone))) => !is_fixed(&zone),
             _ => false,
         };
-        if is_far && is_zoned { Ok(PreimageResult::None) } else { self.0.preimage(args, value, info) }
+        if is_far && is_zoned {
+            return Ok(PreimageResult::None);
+        }
+        Ok(match self.0.preimage(args, value, info)? {
+            // The year begins or ends beyond what the type of the timestamps holds.
+            PreimageResult::Range { interval, .. } if interval.lower().is_null() || interval.upper().is_null() => {
+                PreimageResult::None
+            }
+            preimage => preimage,
+        })
     }
 
     fn documentation(&self) -> Option<&Documentation> {

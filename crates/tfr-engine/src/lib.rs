@@ -22,6 +22,7 @@ mod filter_pushdown;
 mod global_aggregates;
 mod group_keys;
 mod grouping_sets;
+mod guarding_cases;
 mod guarding_filters;
 mod hidden;
 mod in_lists;
@@ -62,6 +63,7 @@ mod text_casts;
 mod text_lengths;
 mod time_zones;
 mod timestamps;
+mod whole_windows;
 mod zone_offsets;
 mod zoned_literals;
 
@@ -111,7 +113,8 @@ pub fn exact(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.push(Arc::new(ScalarUDF::new_from_impl(time_zones::AtTimeZone::default())));
     functions.push(comparable::Comparable::function());
     functions.push(Arc::new(ScalarUDF::new_from_impl(interval_parts::DatePart::default())));
-    functions.extend([opaque::unordered_function(), opaque::no_key_function(), order_names::mark_function()]);
+    functions.extend([opaque::unordered_function(), opaque::no_key_function(), opaque::cast_function()]);
+    functions.push(order_names::mark_function());
     functions.push(own_names::function());
     functions.extend(checked.functions());
     functions.extend(numbers::functions());
@@ -169,6 +172,7 @@ fn analyzer_rules(checked: overflow::CheckedIntegers) -> Vec<Arc<dyn AnalyzerRul
     rules.push(Arc::new(checked));
     // After all rules that create casts.
     rules.push(Arc::new(text_casts::CheckTextCasts::default()));
+    rules.push(Arc::new(guarding_cases::GuardingCases));
     rules
 }
 
@@ -238,6 +242,7 @@ fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync
     rules.insert(0, Arc::new(grouping_sets::UnorderedGroupingSets::default()));
     rules.insert(1, Arc::new(constants::ConstantsOfOneSide::default()));
     rules.push(Arc::new(lists::WholeSorts));
+    rules.push(Arc::new(whole_windows::WholeWindows));
     // After all rules that recognize the engine's join.
     rules.push(Arc::new(nested_loops::NestedLoopsInMemory));
     rules

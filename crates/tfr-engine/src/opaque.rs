@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
@@ -38,9 +39,23 @@ pub fn no_key_function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name: "no_key", signature: Signature::any(1, Volatility::Immutable) }))
 }
 
+/// Returns a function that hides that its argument is a cast.
+pub fn cast_function() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Opaque {
+        name: "opaque_cast",
+        signature: Signature::any(1, Volatility::Immutable),
+    }))
+}
+
 /// Returns a function that marks its argument, a name of a column, and does nothing else.
 pub fn mark_function(name: &'static str) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name, signature: Signature::any(1, Volatility::Immutable) }))
+}
+
+/// Returns the bounds of a function whose results have the type of its first argument: that there are none. The engine's
+/// default has no type, so that it finds no order for a comparison with a result.
+pub fn unbounded(inputs: &[&Interval]) -> Result<Interval> {
+    Interval::make_unbounded(&inputs.first().map_or(DataType::Null, |first| first.data_type()))
 }
 
 /// Returns its first argument, or NULL if there is none.
@@ -66,6 +81,10 @@ impl ScalarUDFImpl for Opaque {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let nothing = || Arc::new(Field::new(self.name, DataType::Null, true));
         Ok(args.arg_fields.first().map_or_else(nothing, Arc::clone))
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        unbounded(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -14,6 +14,7 @@ use datafusion::physical_expr_common::datum::apply;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, DataFusionError, Result, exec_err, plan_err};
 use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -21,6 +22,7 @@ use datafusion_expr::{
 
 use crate::expressions::{columns_of, rewrite_expressions};
 use crate::numbers::digits::{self, DecimalInRange};
+use crate::opaque;
 
 /// Calls [`CheckedArithmetic`] where integers are added, subtracted, multiplied or negated, and checks the digits of sums,
 /// differences and products of decimals.
@@ -172,6 +174,10 @@ impl ScalarUDFImpl for CheckedArithmetic {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        opaque::unbounded(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

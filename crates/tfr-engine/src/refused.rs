@@ -7,7 +7,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, ScalarValue, not_impl_err, plan_err};
-use datafusion_expr::expr::{Exists, InSubquery, ScalarFunction, SetComparison};
+use datafusion_expr::expr::{Exists, InSubquery, NullTreatment, ScalarFunction, SetComparison, WindowFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
@@ -27,6 +27,7 @@ use crate::zone_offsets::parse_zone;
 /// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
 ///   in the subquery.
 /// * `nth_value` of row 0, which would be NULL.
+/// * `lead(x, n) IGNORE NULLS` of another row than the next: to the engine, rows at the end have none.
 /// * `from_unixtime` with a second argument that is not a time zone: a format, as written in Spark and Hive.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
@@ -49,6 +50,9 @@ impl AnalyzerRule for RefusedConstructs {
                         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => check_order(call)?,
                         Expr::WindowFunction(window) if window.fun.name() == "nth_value" => {
                             check_row_number(&window.params.args)?;
+                        }
+                        Expr::WindowFunction(window) if matches!(window.fun.name(), "lead" | "lag") => {
+                            check_shift(window)?;
                         }
                         Expr::AggregateFunction(call) if call.func.name() == "nth_value" => {
                             check_row_number(&call.params.args)?;
@@ -88,6 +92,29 @@ fn check_step(call: &ScalarFunction) -> Result<()> {
         _ => {
             plan_err!("array_slice with a step that is not a positive literal; write array_reverse for the other order")
         }
+    }
+}
+
+/// Rejects a call of `lead` that ignores nulls and is not of the next row. A `lag` by a negative number is one.
+fn check_shift(window: &WindowFunction) -> Result<()> {
+    let params = &window.params;
+    let is_near = match params.args.get(1).map(literal) {
+        None => true,
+        Some(Some(ScalarValue::Int64(Some(rows)))) => {
+            if window.fun.name() == "lag" {
+                rows >= -1
+            } else {
+                rows <= 1
+            }
+        }
+        Some(_) => false,
+    };
+    match params.null_treatment {
+        Some(NullTreatment::IgnoreNulls) if !is_near => plan_err!(
+            "lead(x, n) IGNORE NULLS for n > 1, or an n that is not a literal, is not supported; write nth_value(x, n) IGNORE \
+             NULLS OVER (... ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+        ),
+        _ => Ok(()),
     }
 }
 

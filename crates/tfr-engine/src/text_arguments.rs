@@ -17,7 +17,7 @@ use datafusion_common::{DFSchema, Result, plan_err};
 use datafusion_expr::expr::{Cast, TryCast};
 use datafusion_expr::type_coercion::functions::{UDFCoercionExt, fields_with_udf};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
-use tfr_arrow::nested::value_type;
+use tfr_arrow::nested::{any_type, value_type};
 
 use crate::bytes::is_bytes;
 use crate::expressions::columns_of;
@@ -109,6 +109,12 @@ fn check_call<F: UDFCoercionExt>(function: &F, args: &[Expr], schema: &DFSchema)
     let Some(types) = types.filter(|types| types.iter().any(|data_type| kind(data_type).is_some())) else {
         return Ok(());
     };
+    if function.name() == "array_to_string" && types.first().is_some_and(|list| any_type(list, is_bytes)) {
+        return plan_err!(
+            "array_to_string of a list of BINARY is not supported, because it leaves out what is not a text; write \
+             array_to_string(CAST(x AS VARCHAR[]), ',')"
+        );
+    }
     let fields: Vec<FieldRef> =
         types.iter().map(|data_type| Arc::new(Field::new("argument", data_type.clone(), true))).collect();
     let Ok(coerced) = fields_with_udf(&fields, function) else { return Ok(()) };

@@ -20,6 +20,7 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::utils::take_function_args;
 use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue, internal_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -29,6 +30,7 @@ use tfr_arrow::nested::{item, value_type};
 use tfr_arrow::text::{find_without_text, may_lack_text};
 
 use crate::expressions::{columns_of, rewrite_expressions};
+use crate::opaque;
 
 /// Functions that format their first argument, whatever its type.
 const TEXT_FUNCTIONS: [&str; 2] = ["to_char", "array_to_string"];
@@ -194,6 +196,10 @@ impl ScalarUDFImpl for CheckText {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        opaque::unbounded(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -2,7 +2,8 @@
 //!
 //! The planner finds expressions by their names. So it took `CAST(b AS BIGINT)` for `b` beside `unnest`, also as a key of
 //! `GROUP BY`, and refused aggregates, windows and keys that differ by a cast alone: `sum(v), sum(v::INT)`. Where that
-//! could happen, casts are passed to a function, and so have names of their own. [`own_names`](crate::own_names) has the
+//! could happen, casts are passed to a function, and so have names of their own. So it is where an unnamed cast would have the
+//! name of its column, which is in the list, too: `SELECT v, v::INT`. [`own_names`](crate::own_names) has the
 //! function, and removes its calls from plans.
 
 use std::collections::BTreeSet;
@@ -37,7 +38,10 @@ impl CastMarks {
         let has_unnest = !unnests.is_empty();
         let in_unnest = differ_by_casts_alone(unnests);
         let calls = calls(select).into_iter().chain(ordered_by.iter().cloned()).collect();
-        let are_marked = has_unnest || differ_by_casts_alone(keys(select)) || differ_by_casts_alone(calls);
+        let are_marked = has_unnest
+            || differ_by_casts_alone(keys(select))
+            || differ_by_casts_alone(calls)
+            || have_names_of_columns(&select.projection);
         are_marked.then_some(Self { in_unnest, unnests: 0 })
     }
 
@@ -108,6 +112,27 @@ fn keys(select: &Select) -> Vec<Expr> {
     keys.map(|key| item(key).unwrap_or(key).clone()).collect()
 }
 
+/// Whether unnamed casts of columns would have the names of the columns, and other items have these.
+fn have_names_of_columns(items: &[SelectItem]) -> bool {
+    let mut names = BTreeSet::new();
+    let (mut has_cast, mut is_repeated, mut has_wildcard) = (false, false, false);
+    for item in items {
+        let SelectItem::UnnamedExpr(expr) = item else {
+            has_wildcard |= matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+            continue;
+        };
+        let column = std::iter::successors(Some(expr), |expr| operand(expr)).last();
+        let name = match column {
+            Some(Expr::Identifier(name)) => name,
+            Some(Expr::CompoundIdentifier(names)) if let Some(name) = names.last() => name,
+            _ => continue,
+        };
+        has_cast |= operand(expr).is_some();
+        is_repeated |= !names.insert(name.value.to_lowercase());
+    }
+    has_cast && (is_repeated || has_wildcard)
+}
+
 fn expr_of(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -154,21 +179,29 @@ impl OwnExprs for Calls {
 fn differ_by_casts_alone(exprs: Vec<Expr>) -> bool {
     // Names are the same in capital letters, and in quotes.
     let name = |text: String| text.to_lowercase().replace('"', "");
+    let exprs: Vec<_> = exprs.into_iter().map(without_tables).collect();
     let texts: BTreeSet<_> = exprs.iter().map(|expr| name(expr.to_string())).collect();
     let names: BTreeSet<_> = exprs.into_iter().map(|expr| name(without_casts(expr))).collect();
     names.len() < texts.len()
 }
 
-/// Returns the text of an expression without its casts and the tables of its columns, which may be named or not.
-fn without_casts(mut expr: Expr) -> String {
+/// Returns an expression without the tables of its columns, which may be named or not.
+fn without_tables(mut expr: Expr) -> Expr {
     expr.each_expr(&mut |expr| {
-        while let Some(operand) = operand(expr) {
-            *expr = operand.clone();
-        }
         if let Expr::CompoundIdentifier(names) = expr
             && let Some(column) = names.pop()
         {
             *expr = Expr::Identifier(column);
+        }
+    });
+    expr
+}
+
+/// Returns the text of an expression without its casts.
+fn without_casts(mut expr: Expr) -> String {
+    expr.each_expr(&mut |expr| {
+        while let Some(operand) = operand(expr) {
+            *expr = operand.clone();
         }
     });
     expr.to_string()

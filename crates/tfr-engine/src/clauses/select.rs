@@ -113,6 +113,9 @@ pub fn check(select: &mut Select, in_expression: bool, ordered_by: &[Expr], name
             None => exists,
         });
     }
+    if let Some(condition) = selection {
+        tables::name_using_columns(condition, from);
+    }
     keep_names(projection, from);
     for expr in selection.iter_mut().chain(having.iter_mut()).chain(qualify.iter_mut()) {
         rows::filter(expr, names)?;

@@ -1,5 +1,7 @@
 //! Tables and joins.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, Ident, Join, JoinConstraint, JoinOperator, ObjectNamePart, SelectItem, TableAlias,
     TableAliasColumnDef, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableSampleQuantity,
@@ -8,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{Checked, parts, refused};
 use crate::scopes;
-use crate::syntax::Tree;
+use crate::syntax::{OwnExprs, Tree, visit_own_exprs};
 
 pub const PIVOT: &str = "write sum(v) FILTER (WHERE k = 'a') AS a for each value";
 pub const UNPIVOT: &str = "write SELECT 'a' AS name, a AS value FROM t UNION ALL ... for each column";
@@ -261,21 +263,85 @@ fn lateral_unnest(table: &mut TableFactor) {
 
 /// Returns the names by which a SELECT refers to its tables.
 pub fn names(from: &[TableWithJoins]) -> Vec<String> {
+    idents(from).into_iter().map(|name| name.value.clone()).collect()
+}
+
+fn idents<'a>(from: &'a [TableWithJoins]) -> Vec<&'a Ident> {
     let tables = from
         .iter()
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
-    let name = |table: &TableFactor| match table {
+    let name = |table: &'a TableFactor| match table {
         TableFactor::Table { alias: Some(alias), .. }
         | TableFactor::Derived { alias: Some(alias), .. }
         | TableFactor::UNNEST { alias: Some(alias), .. }
-        | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.value.clone()),
-        TableFactor::Table { name, .. } => match name.0.last() {
-            Some(ObjectNamePart::Identifier(name)) => Some(name.value.clone()),
-            _ => None,
-        },
+        | TableFactor::Function { alias: Some(alias), .. } => Some(&alias.name),
+        TableFactor::Table { name, .. } => name.0.last().and_then(ObjectNamePart::as_ident),
         _ => None,
     };
     tables.filter_map(name).collect()
+}
+
+/// Gives the columns of `USING` that a `WHERE` names without a table the first table, whose values they have. The planner
+/// finds them in each table there.
+pub fn name_using_columns(condition: &mut Expr, from: &[TableWithJoins]) {
+    let [TableWithJoins { relation: _, joins }] = from else { return };
+    let (names, mut keys) = (idents(from), None::<Vec<&Ident>>);
+    for join in joins {
+        let (JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)) = &join.join_operator
+        else {
+            return;
+        };
+        let JoinConstraint::Using(columns) = constraint else { return };
+        let columns = columns.iter().filter_map(|column| match column.0.as_slice() {
+            [ObjectNamePart::Identifier(column)] => Some(column),
+            _ => None,
+        });
+        keys = Some(match keys {
+            // Another column of this name would be ambiguous.
+            Some(keys) => columns.filter(|column| keys.contains(column)).collect(),
+            None => columns.collect(),
+        });
+    }
+    if let Some(keys) = keys
+        && let Some(first) = names.first().filter(|_| names.len() == joins.len() + 1)
+    {
+        let _ = visit_own_exprs(condition, &mut UsingColumns { keys, table: first, parameters: Vec::new() });
+    }
+}
+
+struct UsingColumns<'a> {
+    keys: Vec<&'a Ident>,
+    table: &'a Ident,
+    /// Those of the lambda functions around the visited expression.
+    parameters: Vec<Vec<Ident>>,
+}
+
+impl OwnExprs for UsingColumns<'_> {
+    fn enter(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        match expr {
+            Expr::Lambda(lambda) => {
+                self.parameters.push(lambda.params.iter().map(|parameter| parameter.name.clone()).collect());
+            }
+            Expr::Identifier(name)
+                if self.keys.contains(&&*name)
+                    && !self.parameters.iter().flatten().any(|parameter| parameter == name) =>
+            {
+                *expr = Expr::CompoundIdentifier(vec![self.table.clone(), name.clone()]);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn leave(&mut self, expr: &mut Expr) -> ControlFlow<String> {
+        if matches!(expr, Expr::Lambda(_)) {
+            self.parameters.pop();
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 fn joined(names: &[Ident]) -> String {

@@ -35,8 +35,8 @@ fn equivalents_replace_clauses() {
         ("SELECT l[2:] FROM t", "SELECT l[2:-1] AS \"l[2:]\" FROM t"),
         ("SELECT * FROM t SEMI JOIN u ON a = b", "SELECT * FROM t LEFT SEMI JOIN u ON a = b"),
         (
-            "SELECT CAST(a AS FLOAT(53)), CAST(a AS FLOAT(24)) FROM t",
-            "SELECT CAST(a AS DOUBLE), CAST(a AS FLOAT(24)) FROM t",
+            "SELECT CAST(a AS FLOAT(53)), CAST(b AS FLOAT(24)) FROM t",
+            "SELECT CAST(a AS DOUBLE), CAST(b AS FLOAT(24)) FROM t",
         ),
         (
             "SELECT a FROM t WINDOW v AS (PARTITION BY b), w AS (v ORDER BY c) ORDER BY sum(a) OVER w",

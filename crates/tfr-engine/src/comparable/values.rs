@@ -9,9 +9,12 @@ use datafusion::arrow::datatypes::{
     IntervalMonthDayNanoType,
 };
 use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, internal_err, plan_err};
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::opaque;
 use tfr_arrow::nested::{item, map_array};
 
 const DAYS_OF_MONTH: i128 = 30;
@@ -173,6 +176,10 @@ impl ScalarUDFImpl for Comparable {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        opaque::unbounded(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,18 +1,28 @@
-//! Windows ordered by intervals, durations or binary values.
+//! Window frames in `RANGE`: of values without distances, and with distances that their type cannot represent.
 
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL256_MAX_PRECISION, DECIMAL256_MAX_SCALE, DataType, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result, plan_err};
+use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::WindowFunctionParams;
-use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits, cast};
+
+use tfr_arrow::nested::value_type;
+use tfr_arrow::sql::sql_type;
 
 use super::is_of_intervals;
 use crate::expressions::{columns_of, rewrite_expressions};
 
+/// A decimal type for any integer and the next, and for distances with fractions.
+const NUMBERS: DataType = DataType::Decimal128(38, 10);
+
 /// Converts window frames in `RANGE` of values that the engine's type coercion has no type for: without a distance, they
 /// are the same in `GROUPS`. With one they are rejected.
+///
+/// Integers are ordered as decimals if there is a distance. The engine would take a distance that is too great for their type
+/// for none, and a bound beyond the type for NULL. Rejects distances that the type of a key cannot represent: the engine
+/// would round them.
 #[derive(Debug, Default)]
 pub struct FramesOfGroups;
 
@@ -28,12 +38,17 @@ impl AnalyzerRule for FramesOfGroups {
             }
             let schema = columns_of(&plan)?;
             rewrite_expressions(plan, |expr| match expr {
-                Expr::WindowFunction(mut function) if has_no_distance(&function.params, &schema) => {
+                Expr::WindowFunction(mut function) if !has_no_distance(&function.params, &schema) => {
+                    let widened = widen(&mut function.params, &schema);
+                    check_distances(&function.params, &schema)?;
+                    Ok(Transformed::new_transformed(Expr::WindowFunction(function), widened))
+                }
+                Expr::WindowFunction(mut function) => {
                     let WindowFrame { start_bound, end_bound, .. } = function.params.window_frame;
                     if is_distance(&start_bound) || is_distance(&end_bound) {
                         return plan_err!(
-                            "a RANGE of an interval, a difference of timestamps or a BINARY value is not supported: order by \
-                             extract(epoch FROM x), or give the frame in ROWS or GROUPS"
+                            "a RANGE of an interval, a time, a difference of timestamps, a BINARY value, a list or a struct is \
+                             not supported: order by extract(epoch FROM x), or give the frame in ROWS or GROUPS"
                         );
                     }
                     let frame = WindowFrame::new_bounds(WindowFrameUnits::Groups, start_bound, end_bound);
@@ -49,13 +64,76 @@ impl AnalyzerRule for FramesOfGroups {
 
 /// Whether the frame is a range of values of a type without distances.
 fn has_no_distance(params: &WindowFunctionParams, schema: &DFSchema) -> bool {
+    let has_none = |key_type: &DataType| {
+        let is_time = matches!(key_type, DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_));
+        is_time || key_type.is_binary() || key_type.is_nested()
+    };
     let is_key = |key: &Expr| match key.get_type(schema) {
-        Ok(DataType::Dictionary(_, values)) => values.is_binary(),
-        Ok(key_type) => key_type.is_binary() || matches!(key_type, DataType::Duration(_)),
+        Ok(DataType::Dictionary(_, values)) => has_none(&values),
+        Ok(key_type) => has_none(&key_type),
         Err(_) => false,
     };
     params.window_frame.units == WindowFrameUnits::Range
         && params.order_by.iter().any(|key| is_of_intervals(&key.expr, schema) || is_key(&key.expr))
+}
+
+/// Converts an integer key to a decimal if the frame has a distance. Returns whether it did.
+fn widen(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
+    let WindowFrame { units, start_bound, end_bound, .. } = &params.window_frame;
+    let has_distance = *units == WindowFrameUnits::Range && (is_distance(start_bound) || is_distance(end_bound));
+    match params.order_by.first_mut() {
+        Some(key) if has_distance && key.expr.get_type(schema).is_ok_and(|key| value_type(&key).is_integer()) => {
+            key.expr = cast(std::mem::take(&mut key.expr), NUMBERS);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Rejects the distances of a frame that the type of its key cannot represent.
+fn check_distances(params: &WindowFunctionParams, schema: &DFSchema) -> Result<()> {
+    let frame = &params.window_frame;
+    let Some(key) = params.order_by.first().filter(|_| frame.units == WindowFrameUnits::Range) else { return Ok(()) };
+    let Ok(key) = key.expr.get_type(schema) else { return Ok(()) };
+    let key = value_type(&key);
+    for bound in [&frame.start_bound, &frame.end_bound] {
+        let (WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance)) = bound else { continue };
+        // The parser leaves distances as texts.
+        let Some(text) = distance.try_as_str().flatten() else { continue };
+        if !represents(key, text) {
+            let wider = match key {
+                DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => "TIMESTAMP",
+                _ => "DECIMAL(76, 20)",
+            };
+            let name = sql_type(key).map_or_else(|| key.to_string(), |(name, _)| name);
+            return plan_err!(
+                "RANGE {text}: {name}, the type of the ORDER BY, cannot represent this distance; write ORDER BY CAST(x AS {wider})"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether the distance, a text, is exact in the type in which the engine computes with keys of a type.
+fn represents(key: &DataType, distance: &str) -> bool {
+    const WIDE: DataType = DataType::Decimal256(DECIMAL256_MAX_PRECISION, DECIMAL256_MAX_SCALE / 2);
+    let parse = |data_type: &DataType| ScalarValue::try_from_string(distance.to_owned(), data_type);
+    let unit = match key {
+        key if key.is_decimal() => {
+            let [narrow, wide] = [parse(key).and_then(|value| value.cast_to(&WIDE)), parse(&WIDE)];
+            return matches!((narrow, wide), (Ok(narrow), Ok(wide)) if narrow == wide);
+        }
+        DataType::Date32 | DataType::Date64 => 24 * 60 * 60 * 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        _ => return true,
+    };
+    match parse(&DataType::Interval(IntervalUnit::MonthDayNano)) {
+        Ok(ScalarValue::IntervalMonthDayNano(Some(interval))) => interval.nanoseconds % unit == 0,
+        // The engine refuses it.
+        _ => true,
+    }
 }
 
 fn is_distance(bound: &WindowFrameBound) -> bool {

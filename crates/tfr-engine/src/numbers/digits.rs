@@ -12,7 +12,10 @@ use arrow_schema::{
 };
 use datafusion_common::utils::take_function_args;
 use datafusion_common::{Result, exec_err, plan_err};
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+
+use crate::opaque;
 
 /// `decimal_in_range(x)`: the decimal, or an error if it has more digits than its type.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -66,6 +69,10 @@ impl ScalarUDFImpl for DecimalInRange {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        opaque::unbounded(inputs)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

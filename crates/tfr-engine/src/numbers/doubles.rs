@@ -10,6 +10,7 @@ use arrow::datatypes::{ArrowNativeType, Decimal64Type, Decimal128Type, Decimal25
 use arrow_schema::DataType;
 use datafusion_common::utils::take_function_args;
 use datafusion_common::{Result, ScalarValue, exec_err};
+use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 /// Digits that every double represents.
@@ -52,6 +53,10 @@ impl ScalarUDFImpl for DecimalToDouble {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, _: &[&Interval]) -> Result<Interval> {
+        Interval::make_unbounded(&DataType::Float64)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
