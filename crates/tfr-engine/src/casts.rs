@@ -106,6 +106,20 @@ impl ExactCasts {
         })
     }
 
+    /// Returns the type of an expression. The engine makes the names of all arguments to find the type of a call, which takes
+    /// long for casts of casts.
+    fn type_of(&self, expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+        match expr {
+            Expr::ScalarFunction(call) if call.func == self.opaque => match call.args.as_slice() {
+                [Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. })] => {
+                    Ok(field.data_type().clone())
+                }
+                _ => expr.get_type(schema),
+            },
+            _ => expr.get_type(schema),
+        }
+    }
+
     /// Whether an expression is a cast that the engine must not compare by its operand.
     fn is_changing_cast(&self, expr: &Expr, schema: &DFSchema) -> bool {
         let (operand, to) = match expr {
@@ -118,7 +132,7 @@ impl ExactCasts {
             },
             _ => return false,
         };
-        match (operand.get_type(schema), to) {
+        match (self.type_of(operand, schema), to) {
             (Ok(from), Ok(to)) => literals::literal(operand).is_none() && changes_values(&from, &to),
             _ => false,
         }
@@ -127,7 +141,7 @@ impl ExactCasts {
     fn exact(&self, expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match expr {
             Expr::Cast(Cast { expr, field }) => {
-                let is_text = expr.get_type(schema).is_ok_and(|source| source.is_string());
+                let is_text = self.type_of(&expr, schema).is_ok_and(|source| source.is_string());
                 let cast = self
                     .operand(*expr, field.data_type(), schema)
                     .update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field }));
@@ -177,7 +191,7 @@ impl ExactCasts {
 
     /// Returns the replacement for `expr` in a cast to `to`.
     fn operand(&self, expr: Expr, to: &DataType, schema: &DFSchema) -> Transformed<Expr> {
-        let Ok(from) = expr.get_type(schema) else { return Transformed::no(expr) };
+        let Ok(from) = self.type_of(&expr, schema) else { return Transformed::no(expr) };
         let (to_unit, to_zone) = match to {
             DataType::Timestamp(unit, zone) => (*unit, zone.as_ref()),
             DataType::Date64 => (TimeUnit::Millisecond, None),

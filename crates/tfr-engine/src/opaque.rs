@@ -39,12 +39,12 @@ pub fn no_key_function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Opaque { name: "no_key", signature: Signature::any(1, Volatility::Immutable) }))
 }
 
+/// The name of the function that hides a cast.
+pub const CAST: &str = "opaque_cast";
+
 /// Returns a function that hides that its argument is a cast.
 pub fn cast_function() -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::new_from_impl(Opaque {
-        name: "opaque_cast",
-        signature: Signature::any(1, Volatility::Immutable),
-    }))
+    Arc::new(ScalarUDF::new_from_impl(Opaque { name: CAST, signature: Signature::any(1, Volatility::Immutable) }))
 }
 
 /// Returns a function that marks its argument, a name of a column, and does nothing else.

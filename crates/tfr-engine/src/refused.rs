@@ -7,11 +7,12 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, JoinConstraint, JoinType, Result, ScalarValue, not_impl_err, plan_err};
-use datafusion_expr::expr::{Exists, InSubquery, NullTreatment, ScalarFunction, SetComparison, WindowFunction};
+use datafusion_expr::expr::{Cast, Exists, InSubquery, NullTreatment, ScalarFunction, SetComparison, WindowFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, Join, LogicalPlan};
 
 use crate::numbers::literals::literal;
+use crate::opaque;
 use crate::zone_offsets::parse_zone;
 
 /// Rejects, by name:
@@ -27,7 +28,8 @@ use crate::zone_offsets::parse_zone;
 /// * An aggregate in a subquery over columns of the outer query alone: SQL computes it in the outer query, the engine
 ///   in the subquery.
 /// * `nth_value` of row 0, which would be NULL.
-/// * `lead(x, n) IGNORE NULLS` of another row than the next: to the engine, rows at the end have none.
+/// * `lead(x, n) IGNORE NULLS` of another row than the next: to the engine, rows at the end have none. `lead(x, NULL)`, which
+///   would be `x`.
 /// * `from_unixtime` with a second argument that is not a time zone: a format, as written in Spark and Hive.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedConstructs;
@@ -98,23 +100,42 @@ fn check_step(call: &ScalarFunction) -> Result<()> {
 /// Rejects a call of `lead` that ignores nulls and is not of the next row. A `lag` by a negative number is one.
 fn check_shift(window: &WindowFunction) -> Result<()> {
     let params = &window.params;
-    let is_near = match params.args.get(1).map(literal) {
+    let is_lag = window.fun.name() == "lag";
+    let is_near = match params.args.get(1).map(offset) {
         None => true,
-        Some(Some(ScalarValue::Int64(Some(rows)))) => {
-            if window.fun.name() == "lag" {
+        // To the engine it is 0.
+        Some(Some(None)) => return plan_err!("{}(x, NULL) has no row; write NULL", window.fun.name()),
+        Some(Some(Some(rows))) => {
+            if is_lag {
                 rows >= -1
             } else {
                 rows <= 1
             }
         }
-        Some(_) => false,
+        Some(None) => false,
     };
     match params.null_treatment {
-        Some(NullTreatment::IgnoreNulls) if !is_near => plan_err!(
-            "lead(x, n) IGNORE NULLS for n > 1, or an n that is not a literal, is not supported; write nth_value(x, n) IGNORE \
-             NULLS OVER (... ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
-        ),
+        Some(NullTreatment::IgnoreNulls) if !is_near => {
+            let (name, far) = if is_lag { ("lag", "n < -1") } else { ("lead", "n > 1") };
+            plan_err!(
+                "{name}(x, n) IGNORE NULLS for {far}, or an n that is not a literal, is not supported; write nth_value(x, n) IGNORE \
+                 NULLS OVER (... ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+            )
+        }
         _ => Ok(()),
+    }
+}
+
+/// Returns the value of a literal integer, which may be cast.
+fn offset(expr: &Expr) -> Option<Option<i64>> {
+    match expr {
+        Expr::Cast(Cast { expr, .. }) => offset(expr),
+        Expr::ScalarFunction(call) if call.func.name() == opaque::CAST => call.args.first().and_then(offset),
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(rows)) => Some(rows),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

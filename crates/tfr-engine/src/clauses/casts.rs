@@ -114,7 +114,7 @@ fn keys(select: &Select) -> Vec<Expr> {
 
 /// Whether unnamed casts of columns would have the names of the columns, and other items have these.
 fn have_names_of_columns(items: &[SelectItem]) -> bool {
-    let mut names = BTreeSet::new();
+    let (mut names, mut texts) = (BTreeSet::new(), BTreeSet::new());
     let (mut has_cast, mut is_repeated, mut has_wildcard) = (false, false, false);
     for item in items {
         let SelectItem::UnnamedExpr(expr) = item else {
@@ -129,6 +129,10 @@ fn have_names_of_columns(items: &[SelectItem]) -> bool {
         };
         has_cast |= operand(expr).is_some();
         is_repeated |= !names.insert(name.value.to_lowercase());
+        if !texts.insert(expr.to_string()) {
+            // It stays an error.
+            return false;
+        }
     }
     has_cast && (is_repeated || has_wildcard)
 }

@@ -1,12 +1,17 @@
 //! Window frames in `RANGE`: of values without distances, and with distances that their type cannot represent.
 
+use std::sync::Arc;
+
 use arrow_schema::{DECIMAL256_MAX_PRECISION, DECIMAL256_MAX_SCALE, DataType, IntervalUnit, TimeUnit};
 use datafusion::config::ConfigOptions;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion_common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion_expr::expr::WindowFunctionParams;
-use datafusion_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits, cast};
+use datafusion_expr::utils::generate_sort_key;
+use datafusion_expr::{
+    Expr, ExprSchemable as _, LogicalPlan, Projection, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, cast,
+};
 
 use tfr_arrow::nested::value_type;
 use tfr_arrow::sql::sql_type;
@@ -37,10 +42,11 @@ impl AnalyzerRule for FramesOfGroups {
                 return Ok(Transformed::no(plan));
             }
             let schema = columns_of(&plan)?;
-            rewrite_expressions(plan, |expr| match expr {
+            let mut has_wider = false;
+            let plan = rewrite_expressions(plan, |expr| match expr {
                 Expr::WindowFunction(mut function) if !has_no_distance(&function.params, &schema) => {
-                    let widened = widen(&mut function.params, &schema);
-                    check_distances(&function.params, &schema)?;
+                    let widened = with_exact_distances(&mut function.params, &schema)?;
+                    has_wider |= widened;
                     Ok(Transformed::new_transformed(Expr::WindowFunction(function), widened))
                 }
                 Expr::WindowFunction(mut function) => {
@@ -56,10 +62,38 @@ impl AnalyzerRule for FramesOfGroups {
                     Ok(Transformed::yes(Expr::WindowFunction(function)))
                 }
                 expr => Ok(Transformed::no(expr)),
-            })
+            })?;
+            match plan.data {
+                LogicalPlan::Window(window) if has_wider => separated(window).map(Transformed::yes),
+                data => Ok(Transformed { data, ..plan }),
+            }
         })?;
         Ok(plan.data)
     }
+}
+
+/// Separates the functions of a node by the keys that they sort by, which must be the same in a node.
+fn separated(window: Window) -> Result<LogicalPlan> {
+    let mut groups: Vec<(_, Vec<Expr>)> = Vec::new();
+    for expr in &window.window_expr {
+        let Expr::WindowFunction(function) = expr.clone().unalias() else {
+            return internal_err!("a window computes {expr}");
+        };
+        let key = generate_sort_key(&function.params.partition_by, &function.params.order_by)?;
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, exprs)) => exprs.push(expr.clone()),
+            None => groups.push((key, vec![expr.clone()])),
+        }
+    }
+    if groups.len() == 1 {
+        return Ok(LogicalPlan::Window(window));
+    }
+    let mut plan = window.input;
+    for (_, exprs) in groups {
+        plan = Arc::new(LogicalPlan::Window(Window::try_new(exprs, plan)?));
+    }
+    let columns = window.schema.columns().into_iter().map(Expr::Column).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, plan)?))
 }
 
 /// Whether the frame is a range of values of a type without distances.
@@ -77,41 +111,39 @@ fn has_no_distance(params: &WindowFunctionParams, schema: &DFSchema) -> bool {
         && params.order_by.iter().any(|key| is_of_intervals(&key.expr, schema) || is_key(&key.expr))
 }
 
-/// Converts an integer key to a decimal if the frame has a distance. Returns whether it did.
-fn widen(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
+/// Converts an integer key to a decimal if the frame has a distance. Returns whether it did. Rejects distances that the type
+/// of the key cannot represent.
+fn with_exact_distances(params: &mut WindowFunctionParams, schema: &DFSchema) -> Result<bool> {
     let WindowFrame { units, start_bound, end_bound, .. } = &params.window_frame;
-    let has_distance = *units == WindowFrameUnits::Range && (is_distance(start_bound) || is_distance(end_bound));
-    match params.order_by.first_mut() {
-        Some(key) if has_distance && key.expr.get_type(schema).is_ok_and(|key| value_type(&key).is_integer()) => {
-            key.expr = cast(std::mem::take(&mut key.expr), NUMBERS);
-            true
-        }
-        _ => false,
+    let Some(key) = params.order_by.first_mut().filter(|_| *units == WindowFrameUnits::Range) else { return Ok(false) };
+    let Ok(key_type) = key.expr.get_type(schema) else { return Ok(false) };
+    let key_type = value_type(&key_type);
+    let (mut widened, mut compared) = (false, key_type.clone());
+    if key_type.is_integer() && (is_distance(start_bound) || is_distance(end_bound)) {
+        key.expr = cast(std::mem::take(&mut key.expr), NUMBERS);
+        (widened, compared) = (true, NUMBERS);
     }
-}
-
-/// Rejects the distances of a frame that the type of its key cannot represent.
-fn check_distances(params: &WindowFunctionParams, schema: &DFSchema) -> Result<()> {
-    let frame = &params.window_frame;
-    let Some(key) = params.order_by.first().filter(|_| frame.units == WindowFrameUnits::Range) else { return Ok(()) };
-    let Ok(key) = key.expr.get_type(schema) else { return Ok(()) };
-    let key = value_type(&key);
-    for bound in [&frame.start_bound, &frame.end_bound] {
+    for bound in [start_bound, end_bound] {
         let (WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance)) = bound else { continue };
         // The parser leaves distances as texts.
         let Some(text) = distance.try_as_str().flatten() else { continue };
-        if !represents(key, text) {
-            let wider = match key {
-                DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => "TIMESTAMP",
-                _ => "DECIMAL(76, 20)",
+        if !represents(&compared, text) {
+            let name = sql_type(key_type).map_or_else(|| key_type.to_string(), |(name, _)| name);
+            let is_number = text.parse::<f64>().is_ok();
+            return match key_type {
+                DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => plan_err!(
+                    "RANGE {text}: {name}, the type of the ORDER BY, cannot represent this distance; write ORDER BY CAST(x AS \
+                     TIMESTAMP)"
+                ),
+                _ if is_number => plan_err!(
+                    "RANGE {text}: {name}, the type of the ORDER BY, cannot represent this distance; write ORDER BY CAST(x AS \
+                     DECIMAL(76, 20))"
+                ),
+                _ => plan_err!("RANGE {text}: the distance of {name}, the type of the ORDER BY, is a number"),
             };
-            let name = sql_type(key).map_or_else(|| key.to_string(), |(name, _)| name);
-            return plan_err!(
-                "RANGE {text}: {name}, the type of the ORDER BY, cannot represent this distance; write ORDER BY CAST(x AS {wider})"
-            );
         }
     }
-    Ok(())
+    Ok(widened)
 }
 
 /// Whether the distance, a text, is exact in the type in which the engine computes with keys of a type.
