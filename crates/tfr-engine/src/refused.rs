@@ -101,18 +101,13 @@ fn check_step(call: &ScalarFunction) -> Result<()> {
 fn check_shift(window: &WindowFunction) -> Result<()> {
     let params = &window.params;
     let is_lag = window.fun.name() == "lag";
-    let is_near = match params.args.get(1).map(offset) {
-        None => true,
+    let Some(rows) = params.args.get(1) else { return Ok(()) };
+    let is_near = match offset(rows) {
         // To the engine it is 0.
-        Some(Some(None)) => return plan_err!("{}(x, NULL) has no row; write NULL", window.fun.name()),
-        Some(Some(Some(rows))) => {
-            if is_lag {
-                rows >= -1
-            } else {
-                rows <= 1
-            }
-        }
-        Some(None) => false,
+        Some(ScalarValue::Int64(None)) => return plan_err!("{}(x, NULL) has no row; write NULL", window.fun.name()),
+        Some(ScalarValue::Int64(Some(rows))) if is_lag => rows >= -1,
+        Some(ScalarValue::Int64(Some(rows))) => rows <= 1,
+        _ => false,
     };
     match params.null_treatment {
         Some(NullTreatment::IgnoreNulls) if !is_near => {
@@ -126,15 +121,12 @@ fn check_shift(window: &WindowFunction) -> Result<()> {
     }
 }
 
-/// Returns the value of a literal integer, which may be cast.
-fn offset(expr: &Expr) -> Option<Option<i64>> {
+/// Returns a literal, which may be cast, as a BIGINT.
+fn offset(expr: &Expr) -> Option<ScalarValue> {
     match expr {
         Expr::Cast(Cast { expr, .. }) => offset(expr),
         Expr::ScalarFunction(call) if call.func.name() == opaque::CAST => call.args.first().and_then(offset),
-        Expr::Literal(value, _) => match value.cast_to(&DataType::Int64) {
-            Ok(ScalarValue::Int64(rows)) => Some(rows),
-            _ => None,
-        },
+        Expr::Literal(value, _) => value.cast_to(&DataType::Int64).ok(),
         _ => None,
     }
 }

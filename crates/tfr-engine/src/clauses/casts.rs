@@ -2,9 +2,9 @@
 //!
 //! The planner finds expressions by their names. So it took `CAST(b AS BIGINT)` for `b` beside `unnest`, also as a key of
 //! `GROUP BY`, and refused aggregates, windows and keys that differ by a cast alone: `sum(v), sum(v::INT)`. Where that
-//! could happen, casts are passed to a function, and so have names of their own. So it is where an unnamed cast would have the
-//! name of its column, which is in the list, too: `SELECT v, v::INT`. [`own_names`](crate::own_names) has the
-//! function, and removes its calls from plans.
+//! could happen, casts are passed to a function, and so have names of their own. The same is done for an unnamed cast next to
+//! its column, whose name it would have: `SELECT v, v::INT`. [`own_names`](crate::own_names) has the function, and removes its
+//! calls from plans.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -130,7 +130,7 @@ fn have_names_of_columns(items: &[SelectItem]) -> bool {
         has_cast |= operand(expr).is_some();
         is_repeated |= !names.insert(name.value.to_lowercase());
         if !texts.insert(expr.to_string()) {
-            // It stays an error.
+            // Two equal items stay an error.
             return false;
         }
     }

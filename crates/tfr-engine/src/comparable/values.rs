@@ -13,9 +13,9 @@ use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use tfr_arrow::nested::{item, map_array};
 
 use crate::opaque;
-use tfr_arrow::nested::{item, map_array};
 
 const DAYS_OF_MONTH: i128 = 30;
 const NANOSECONDS_OF_DAY: i128 = 86_400_000_000_000;

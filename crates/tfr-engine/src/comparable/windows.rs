@@ -12,22 +12,21 @@ use datafusion_expr::utils::generate_sort_key;
 use datafusion_expr::{
     Expr, ExprSchemable as _, LogicalPlan, Projection, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, cast,
 };
-
 use tfr_arrow::nested::value_type;
 use tfr_arrow::sql::sql_type;
 
 use super::is_of_intervals;
 use crate::expressions::{columns_of, rewrite_expressions};
 
-/// A decimal type for any integer and the next, and for distances with fractions.
+/// A decimal type that holds any integer plus any distance of that size, and distances with ten digits after the point.
 const NUMBERS: DataType = DataType::Decimal128(38, 10);
 
 /// Converts window frames in `RANGE` of values that the engine's type coercion has no type for: without a distance, they
 /// are the same in `GROUPS`. With one they are rejected.
 ///
-/// Integers are ordered as decimals if there is a distance. The engine would take a distance that is too great for their type
-/// for none, and a bound beyond the type for NULL. Rejects distances that the type of a key cannot represent: the engine
-/// would round them.
+/// If there is a distance, integers are ordered as decimals. With integers, the engine ignores a distance that is too great for
+/// their type, and a bound beyond the type is NULL. Distances that the type of a key cannot represent are rejected, because
+/// the engine rounds them.
 #[derive(Debug, Default)]
 pub struct FramesOfGroups;
 
